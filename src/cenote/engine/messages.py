@@ -1,0 +1,176 @@
+"""This file defines what passes through the engine's one door: events come in, commands go out.
+
+Events are one JSON line each in the journal. Tasks are named by their number in the plan.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one stage did within one task."""
+
+    seconds: float = 0.0
+    events_in: int = 0
+    events_out: int = 0
+
+
+class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a task did not succeed, in words and for rules."""
+
+    cause: Literal["error", "bad_input", "timeout", "lost", "oom", "internal"]
+    """`error` is the user's code; `lost` is the worker's death."""
+    message: str
+    stage: str | None = None
+    dataset: str | None = None
+    file: str | None = None
+    entries: tuple[int, int] | None = None
+    traceback: str | None = None
+    """Of the user's own code, ours left out."""
+    error_kind: str | None = None
+    """The name of an ErrorKind, where a more exact one than the cause's is known."""
+
+
+class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+    """Something that happened. `at` is seconds since the epoch, and the engine's only clock."""
+
+    at: float
+
+
+class RunStarted(Event, frozen=True, tag=True):
+    """A run began, or began again: everything before this in the journal belongs to an earlier attempt."""
+
+    run: str
+    plan_digest: str
+    tasks: int
+    resumed: bool = False
+
+
+class TaskReused(Event, frozen=True, tag=True):
+    """An earlier run has done this task and its product is still there."""
+
+    task: int
+
+
+class TaskStarted(Event, frozen=True, tag=True):
+    """A worker took the task."""
+
+    task: int
+    pool: str
+    worker: str
+
+
+class TaskDone(Event, frozen=True, tag=True):
+    """The task's products are stored."""
+
+    task: int
+    pool: str
+    worker: str
+    seconds: float
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
+    events: int = 0
+    bytes_read: int = 0
+    bytes_out: int = 0
+    stages: dict[str, StageStats] = {}
+
+
+class TaskFailed(Event, frozen=True, tag=True):
+    """The task did not succeed this time."""
+
+    task: int
+    pool: str
+    worker: str
+    failure: FailureInfo
+    seconds: float = 0.0
+
+
+class WorkerJoined(Event, frozen=True, tag=True):
+    """A worker offers its slots to a pool."""
+
+    worker: str
+    pool: str
+    slots: int
+    pid: int | None = None
+
+
+class WorkerLost(Event, frozen=True, tag=True):
+    """A worker is gone. Its running tasks are told of by their own TaskFailed (cause `lost`)."""
+
+    worker: str
+    pool: str
+    reason: str
+
+
+class CancelAsked(Event, frozen=True, tag=True):
+    """Somebody pressed Ctrl-C or ran `cenote cancel`."""
+
+    reason: str = "interrupted"
+
+
+class Tick(Event, frozen=True, tag=True):
+    """Time passed. Not journalled unless it led to a command."""
+
+
+class Warned(Event, frozen=True, tag=True):
+    """Something the user should know; said once."""
+
+    message: str
+
+
+class RunFinished(Event, frozen=True, tag=True):
+    """The last line of a journal."""
+
+    status: Literal["succeeded", "partial", "failed", "cancelled"]
+    seconds: float
+
+
+AnyEvent = (
+    RunStarted
+    | TaskReused
+    | TaskStarted
+    | TaskDone
+    | TaskFailed
+    | WorkerJoined
+    | WorkerLost
+    | CancelAsked
+    | Tick
+    | Warned
+    | RunFinished
+)
+
+
+class Command(msgspec.Struct, frozen=True, tag=True):
+    """Something the runtime must do now."""
+
+
+class RunTask(Command, frozen=True, tag=True):
+    """Run this task on any worker of this pool."""
+
+    task: int
+    pool: str
+    attempt: int
+
+
+class CancelTask(Command, frozen=True, tag=True):
+    """Stop this task; its outcome no longer matters."""
+
+    task: int
+
+
+class ForgetTask(Command, frozen=True, tag=True):
+    """Nobody will read what this task stored any more: its intermediate data may be removed."""
+
+    task: int
+
+
+class FinishRun(Command, frozen=True, tag=True):
+    """Everything that can be done is done."""
+
+    status: Literal["succeeded", "partial", "failed", "cancelled"]
+
+
+AnyCommand = RunTask | CancelTask | ForgetTask | FinishRun

@@ -1,0 +1,136 @@
+"""This file holds every error: what is wrong, where, what next, and the exit code it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A position in a file that a person wrote; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """A family member of errors: a stable name for docs and scripts, and the exit code."""
+
+    name: str
+    exit_code: int
+    meaning: str
+    transient: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, in the user's words."""
+
+    kind: ErrorKind
+    message: str
+    place: Place | None = None
+    details: tuple[str, ...] = ()
+    """What is there: the known keys, the pools of the file, the files that have the branch."""
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        lines = [f"{where}{self.message}", *(f"  {line}" for line in self.details)]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def at(self, place: Place | None) -> Problem:
+        """The same problem, placed here unless it already has a place."""
+        return self if self.place or place is None else replace(self, place=place)
+
+
+class CenoteError(Exception):
+    """One or more problems that stop what was asked for."""
+
+    def __init__(self, problems: Problem | Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(unique(problems))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    def __reduce__(self) -> tuple[type[CenoteError], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the family that comes first: a file that cannot be read explains everything after it."""
+        return min((problem.kind.exit_code for problem in self.problems), default=1)
+
+
+def unique(problems: Iterable[Problem]) -> Sequence[Problem]:
+    """Without repetitions, in the order of the file (problems without a place last)."""
+    return sorted(dict.fromkeys(problems), key=lambda p: (p.place is None, p.place or Place("", 0, 0)))
+
+
+def error(
+    kind: ErrorKind,
+    message: str,
+    *,
+    place: Place | None = None,
+    details: Iterable[str] = (),
+    hint: str | None = None,
+) -> CenoteError:
+    """A ready-to-raise error of one problem."""
+    return CenoteError(Problem(kind, message, place=place, details=tuple(details), hint=hint))
+
+
+# 2: how the command was used
+USAGE = ErrorKind("usage", 2, "A command or an option of it was not understood, or two of them contradict.")
+NO_RUN = ErrorKind("no-run", 2, "The folder named holds no run: it has no journal.jsonl.")
+RUN_EXISTS = ErrorKind(
+    "run-exists", 2, "The output folder already holds a run: resume it, replace it, or choose another."
+)
+
+# 10-19: the file is wrong
+MISSING_FILE = ErrorKind("missing-file", 10, "A file that is named does not exist or cannot be read.")
+BAD_YAML = ErrorKind("bad-yaml", 10, "The file is not YAML: the position is where reading stopped.")
+DUPLICATE_KEY = ErrorKind("duplicate-key", 10, "The same key stands twice in one mapping.")
+UNKNOWN_KEY = ErrorKind("unknown-key", 10, "A key that the language does not know, often a slip of the pen.")
+BAD_VALUE = ErrorKind("bad-value", 10, "A value of the wrong type, the wrong unit, or out of range.")
+MISSING_KEY = ErrorKind("missing-key", 10, "A key that must be there is not.")
+DUPLICATE_ID = ErrorKind("duplicate-id", 10, "Two stages, or two datasets, have the same name.")
+INCLUDE_CYCLE = ErrorKind("include-cycle", 10, "Files include each other in a circle.")
+UNKNOWN_PROFILE = ErrorKind("unknown-profile", 10, "A profile or pool profile that no file defines.")
+BAD_EXPRESSION = ErrorKind("bad-expression", 10, "An expression that cannot be parsed or uses what is not allowed.")
+
+CYCLE = ErrorKind("cycle", 11, "Stages need each other in a circle.")
+UNKNOWN_STAGE = ErrorKind("unknown-stage", 11, "A stage, source or dataset that is referred to is not there.")
+UNKNOWN_COLUMN = ErrorKind("unknown-column", 11, "A column that neither the data nor an earlier stage provides.")
+BAD_INPUT = ErrorKind("bad-input", 11, "An input file cannot be read: missing, truncated, or without the tree.")
+NO_DATA = ErrorKind("no-data", 11, "There is nothing to run on: no datasets, or patterns that match no file.")
+COLUMN_CLASH = ErrorKind("column-clash", 11, "Two branches of the workflow define the same column and then join.")
+NOT_AVAILABLE = ErrorKind("not-available", 11, "A part of the language that this version does not execute yet.")
+
+UNKNOWN_OPERATION = ErrorKind("unknown-operation", 12, "An operation that is neither built in nor a plugin.")
+UNKNOWN_PLUGIN = ErrorKind("unknown-plugin", 12, "A source, renderer, backend or other plugin that is not there.")
+BAD_PLUGIN = ErrorKind("bad-plugin", 12, "A plugin file that cannot be imported or declares nonsense.")
+
+UNKNOWN_POOL = ErrorKind("unknown-pool", 14, "A pool or a label that no pool of this workflow provides.")
+NEVER_FITS = ErrorKind("never-fits", 14, "A stage that no worker of any allowed pool could ever run.")
+
+# 20-29: the run failed
+STAGE_FAILED = ErrorKind("stage-failed", 20, "A stage raised on at least one partition.")
+TIMED_OUT = ErrorKind("timed-out", 20, "A task ran longer than the stage's timeout.")
+UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read while the run went on.")
+RENDER_FAILED = ErrorKind("render-failed", 20, "A picture could not be drawn; the numbers are saved.")
+WORKER_LOST = ErrorKind(
+    "worker-lost", 21, "Workers were lost again and again while running the same task.", transient=True
+)
+OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than its worker has.")
+
+# 30-: surroundings
+ENVIRONMENT = ErrorKind("environment", 30, "Software that the run needs is missing: often an extra of the package.")
+BATCH_SYSTEM = ErrorKind("batch-system", 40, "The batch system refused or did not answer.", transient=True)
+INTERRUPTED = ErrorKind("interrupted", 130, "Somebody pressed Ctrl-C or cancelled the run.")
+
+KINDS: tuple[ErrorKind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, ErrorKind))

@@ -1,0 +1,1 @@
+"""The language: from a YAML file to a checked, frozen Workflow."""

@@ -1,0 +1,282 @@
+"""This file defines Workflow: what was written, checked and frozen. Everything to the right starts from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cenote.errors import Place
+
+Path_ = tuple[str | int, ...]
+"""Where a value stands in the document: `("analysis", "stages", 2, "params", "expr")`."""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Hardware in numbers; None means "not given". Memory and disk in bytes."""
+
+    cpus: float | None = None
+    memory: int | None = None
+    gpus: int | None = None
+    disk: int | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Input files that belong together."""
+
+    name: str
+    files: tuple[str, ...]
+    """As written: paths, globs, `.txt` lists of names, URLs. Relative ones are relative to the workflow's folder."""
+    eventtype: str = "data"
+    group: str | None = None
+    nevents: int | None = None
+    """At most this many events are read; None reads all."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class SourceUse:
+    """One entry of `sources`."""
+
+    id: str
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The plugin's own settings, checked against it (`tree` for `root_tree`)."""
+    branches: tuple[str, ...] | None = None
+    """Restricts what can be read; None allows every column of the files."""
+    start: int | None = None
+    stop: int | None = None
+    chunk_size: int | None = None
+    """Events per partition; None chooses from the metadata."""
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class Field:
+    """An alias of a column: `fields.<alias>`."""
+
+    alias: str
+    stream: str | None
+    branch: str
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class Join:
+    """An entry of `joins`: several sources side by side."""
+
+    id: str
+    kind: str
+    inputs: tuple[str, ...]
+    on_mismatch: str = "error"
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class PluginUse:
+    """A named plugin with its settings: a modifier, a writer, a renderer."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class AppliesTo:
+    """Which datasets a stage runs on; empty means all."""
+
+    eventtypes: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+
+    def includes(self, dataset: Dataset) -> bool:
+        """Whether the stage runs on this dataset."""
+        return (not self.eventtypes or dataset.eventtype in self.eventtypes) and (
+            not self.datasets or dataset.name in self.datasets
+        )
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a stage asks for."""
+
+    labels: tuple[str, ...] = ()
+    """`require`: only pools that provide all of these."""
+    prefer: str | None = None
+    fallback: tuple[str, ...] = ()
+    pool: str | None = None
+    amounts: Amounts = Amounts()
+    timeout: int | None = None
+    """Seconds for one task's share of this stage."""
+    retries: int = 0
+    modifiers: tuple[PluginUse, ...] = ()
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class Write:
+    """A skim: events of a stage written to files, one per partition."""
+
+    kind: str
+    path_template: str
+    """As written; `{dataset}` and `{part}` are filled in."""
+    keep: tuple[str, ...] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class Render:
+    """A picture or table of a stage's product; styles are resolved already."""
+
+    name: str
+    """The renderer: `hep.render.hist1d`."""
+    out: str | None = None
+    """File name below `plots/` as written; None takes the stage's id."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step that the author wrote."""
+
+    id: str
+    op: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    """Ids of the stages whose events come in; empty for a stage that starts from a source."""
+    source: str | None = None
+    """The source or join it starts from (`from`), for a stage without needs; None is the only or first one."""
+    applies_to: AppliesTo = AppliesTo()
+    scope: Literal["partition", "dataset", "run"] | None = None
+    """None: the operation's own."""
+    requirement: Requirement = Requirement()
+    write: tuple[Write, ...] = ()
+    render: tuple[Render, ...] = ()
+    inspect: tuple[PluginUse, ...] = ()
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """How a pool grows and shrinks; times in seconds."""
+
+    min: int = 0
+    max: int = 1
+    idle_slots: int = 0
+    idle_time: int = 300
+    resize_period: int = 30
+    resize_factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class FallbackWhen:
+    """When work that waits in a pool may move to another; times in seconds."""
+
+    no_worker_for: int | None = None
+    preempted: int | None = None
+    oom: bool = False
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A named group of alike workers, as written."""
+
+    name: str
+    workers: int | None = None
+    """Fixed size; None where `elastic` is given."""
+    elastic: Elastic | None = None
+    slots: int | None = None
+    """Tasks at once per worker; None: one per cpu that stages ask for, at least one."""
+    resources: Amounts = Amounts()
+    resource_class: str | None = None
+    """The name of a resource class, when the pool says `resources: big`: the pool provides that label too."""
+    provides: tuple[str, ...] = ()
+    strategy: str | None = None
+    fallback: tuple[str, ...] = ()
+    fallback_when: FallbackWhen = FallbackWhen()
+    queue_timeout: int | None = None
+    environment: Mapping[str, Any] | None = None
+    cost: float | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    path: Path_ = ()
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Everything a `require` may name to reach this pool."""
+        own = {self.name, *self.provides}
+        return frozenset(own | {self.resource_class} if self.resource_class else own)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and how it runs."""
+
+    backend: str = "local"
+    strategy: str = "local"
+    default_cpu: str | None = None
+    default_gpu: str | None = None
+    pools: tuple[Pool, ...] = ()
+    """At least one after checking: a workflow without pools gets one called `default`."""
+    environment: Mapping[str, Any] | None = None
+    credentials: tuple[str, ...] = ()
+    modifiers: tuple[PluginUse, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    path: Path_ = ("execution",)
+
+
+@dataclass(frozen=True)
+class PluginSource:
+    """Where own plugins come from: a Python file, a module, or one object under a name."""
+
+    target: str
+    """An absolute path of a `.py` file, a module name, or `module:object`."""
+    kind: str | None = None
+    name: str | None = None
+    path: Path_ = ()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an effective value came from."""
+
+    layer: str
+    """`built-in`, `profile site.yaml`, `flow.yaml`, `command line`."""
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """Everything a file says, after includes, profiles and the command line were merged and checked."""
+
+    file: Path
+    folder: Path
+    """Relative names in the workflow are relative to it."""
+    version: str = "1.0"
+    datasets: tuple[Dataset, ...] = ()
+    sources: tuple[SourceUse, ...] = ()
+    fields: tuple[Field, ...] = ()
+    joins: tuple[Join, ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+    systematics: Mapping[str, Any] | None = None
+    execution: Execution = Execution()
+    plugins: tuple[PluginSource, ...] = ()
+    origins: Mapping[Path_, Origin] = field(default_factory=dict)
+    """For every value of the merged document (leaves and mappings)."""
+
+    def place(self, *path: str | int) -> Place | None:
+        """Where this was written, or the nearest thing around it."""
+        for end in range(len(path), -1, -1):
+            origin = self.origins.get(path[:end])
+            if origin is not None and origin.place is not None:
+                return origin.place
+        return None
+
+    def origin(self, *path: str | int) -> Origin | None:
+        """Which layer gave this value; None for a built-in default."""
+        return self.origins.get(path)

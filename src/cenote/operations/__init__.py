@@ -1,0 +1,1 @@
+"""Operations: the code that stages run. One file each; the file's name is the operation's name in YAML."""

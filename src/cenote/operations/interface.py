@@ -1,0 +1,87 @@
+"""This file says what an operation is: what it reads, what it adds, what it does to events, what it produces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Self
+
+from pydantic import PrivateAttr
+
+from cenote.operations.events import Events
+from cenote.plugins.kinds import PluginKind
+from cenote.plugins.settings import Settings
+
+
+class Scope(Enum):
+    """How much data one call of an operation sees."""
+
+    PARTITION = "partition"
+    DATASET = "dataset"
+    RUN = "run"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call of `run` gives: the events that go on, and a product if the operation makes one."""
+
+    events: Events
+    product: Any | None = None
+
+
+class Operation(Settings):
+    """Code that a stage runs. Its fields are the stage's `params`.
+
+    Everything except `prepare` and `run` is called at plan time, without data.
+    """
+
+    scope: ClassVar[Scope] = Scope.PARTITION
+    product: ClassVar[str | None] = None
+    """The kind of product it makes (`histogram`, `cutflow`, `files`, `object`), or None."""
+    fingerprint: ClassVar[str] = ""
+    """Changes whenever the code gives other results for the same settings (custom: a hash of the source)."""
+
+    _stage: str = PrivateAttr(default="")
+
+    @property
+    def stage(self) -> str:
+        """The id of the stage that runs this."""
+        return self._stage
+
+    def for_stage(self, stage: str) -> Self:
+        """This operation, knowing which stage it serves."""
+        named = self.model_copy()
+        named._stage = stage
+        return named
+
+    def resolve(self, columns: Collection[str]) -> Self:  # noqa: ARG002  # for operations that look at the data's columns
+        """This operation with what it left open decided from the columns that are there."""
+        return self
+
+    def reads(self) -> Collection[str]:
+        """Names it reads. Constants may be among them: the plan tells columns and constants apart."""
+        return ()
+
+    def adds(self) -> Collection[str]:
+        """Columns it adds or replaces."""
+        return ()
+
+    def keeps(self) -> Collection[str] | None:
+        """The only columns that go on; None where all do."""
+        return None
+
+    def prepare(self) -> None:
+        """Once per worker before the first `run`: load a model, open a table."""
+
+    def run(self, events: Events) -> Result:
+        """Do it for one partition (or dataset, or run: see `scope`)."""
+        raise NotImplementedError
+
+    def merge(self, parts: Sequence[Any]) -> Any | None:  # noqa: ARG002  # overridden where the product needs its own
+        """Products of several partitions, in partition order, as one; None leaves it to the kind of product."""
+        return None
+
+
+Merge = Callable[[Sequence[Any]], Any]
+KIND = PluginKind.OPERATION

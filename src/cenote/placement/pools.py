@@ -1,0 +1,99 @@
+"""This file defines placed pools and verdicts: what placement says of every stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cenote.errors import Problem
+from cenote.language.workflow import Amounts, Elastic, FallbackWhen
+
+
+class Verdict(Enum):
+    """Whether a stage can run."""
+
+    YES = "yes"
+    NOT_NOW = "not now"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class PlacedPool:
+    """A pool with nothing left open."""
+
+    name: str
+    strategy: str
+    labels: frozenset[str]
+    workers: int | None
+    elastic: Elastic | None
+    slots: int
+    """Tasks at once per worker."""
+    resources: Amounts
+    """Of one worker, as asked for."""
+    granted: Amounts
+    """Of one worker, as it will be: smaller on a machine that has less."""
+    fallback: tuple[str, ...] = ()
+    fallback_when: FallbackWhen = FallbackWhen()
+    queue_timeout: int | None = None
+    cost: float | None = None
+
+    @property
+    def most_workers(self) -> int:
+        """How many workers it may ever have."""
+        return self.elastic.max if self.elastic else self.workers or 0
+
+    @property
+    def most_slots(self) -> int:
+        """How many tasks it may ever run at once."""
+        return self.most_workers * self.slots
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What placement found about one stage and one pool."""
+
+    pool: str
+    fits: bool
+    reason: str
+    """`provides 'gpu'`, `holds 4 GB, the stage asks for 40 GB`."""
+
+
+@dataclass(frozen=True)
+class StagePlacement:
+    """Where one stage may run."""
+
+    stage: str
+    pools: tuple[str, ...]
+    """Candidates in order; empty when the verdict is never."""
+    verdict: Verdict
+    reason: str
+    shared: bool = False
+    """Whether the pools share the work (same label) rather than being tried one after the other."""
+    considered: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The hardware of this machine, measured by the caller: placement itself looks at nothing."""
+
+    cpus: int
+    memory: int
+    gpus: int = 0
+    disk: int = 0
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The whole answer: pools made concrete, a verdict per stage, what to warn of, what is wrong."""
+
+    pools: tuple[PlacedPool, ...]
+    stages: tuple[StagePlacement, ...]
+    warnings: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    merge_pool: str = "default"
+    """Where merges run: the pool called `merge` if there is one, else the default CPU pool."""
+    by_stage: dict[str, StagePlacement] = field(default_factory=dict)
+
+    def pool(self, name: str) -> PlacedPool:
+        """The pool of this name."""
+        return next(pool for pool in self.pools if pool.name == name)

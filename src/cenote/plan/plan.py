@@ -1,0 +1,228 @@
+"""This file defines Plan: what will be done, before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.language.workflow import Render, Workflow
+from cenote.operations.events import DatasetInfo
+from cenote.placement.pools import Placement
+
+ScopeName = Literal["partition", "dataset", "run"]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A range of events of one file."""
+
+    dataset: str
+    source: str
+    url: str
+    start: int
+    stop: int
+    stamp: str = ""
+
+    @property
+    def events(self) -> int:
+        """How many events it holds."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class WriteStep:
+    """A skim within a segment."""
+
+    kind: str
+    settings: Mapping[str, Any]
+    path_template: str
+    keep: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage within a segment, ready to run: plain data, so that it travels to any worker."""
+
+    stage: str
+    op: str
+    params: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    """Stages whose events come in (of this segment or an earlier one); empty: the source."""
+    live: tuple[str, ...]
+    """Columns that somebody still reads after this stage; the others are dropped."""
+    reads: tuple[str, ...] = ()
+    adds: tuple[str, ...] = ()
+    product: str | None = None
+    """The kind of product, if it makes one."""
+    datasets: frozenset[str] | None = None
+    """The datasets it applies to; None for all."""
+    needs_products: tuple[str, ...] = ()
+    """Run-scope or dataset-scope stages whose product it may use."""
+    modifiers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    writes: tuple[WriteStep, ...] = ()
+    timeout: int | None = None
+    retries: int = 0
+
+
+@dataclass(frozen=True)
+class SourceStep:
+    """How a segment reads its partition."""
+
+    kind: str
+    settings: Mapping[str, Any]
+    columns: tuple[str, ...]
+    """Names in the file, nothing else is read."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Column name as stages see it → name in the file, where they differ (`fields`)."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Stages that run together, in one task per partition (or dataset, or run)."""
+
+    index: int
+    name: str
+    """For people: `SelectMuons … MuonPt`."""
+    steps: tuple[Step, ...]
+    scope: ScopeName
+    pools: tuple[str, ...]
+    shared: bool
+    """Whether the pools share its tasks."""
+    source: SourceStep | None
+    """None when all its events come from earlier segments."""
+    upstream: tuple[int, ...]
+    """Segments whose tasks come first: events cross from them, or `needs` says so."""
+    imports: Mapping[str, int]
+    """Stages of earlier segments whose events come in → the segment that exports them."""
+    exports: Mapping[str, tuple[str, ...]]
+    """Stages whose events go to later segments → the columns that cross."""
+    digest: str
+    """Of everything that decides its results, except the data."""
+
+    @property
+    def products(self) -> tuple[Step, ...]:
+        """The steps that make a product, in order."""
+        return tuple(step for step in self.steps if step.product is not None)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The ids of its stages, in order."""
+        return tuple(step.stage for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One unit of work, as seen from outside the table."""
+
+    number: int
+    kind: Literal["run", "merge"]
+    segment: int
+    partition: int
+    """Index of the partition (scope partition) or dataset (scope dataset); 0 for a run; position for a merge."""
+    key: str
+    needs: tuple[int, ...]
+
+
+RUN, MERGE = 0, 1
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """All tasks as columns, so that a million of them fit. Numbers are in a valid order: needs come before."""
+
+    kind: NDArray[np.uint8]
+    segment: NDArray[np.int32]
+    partition: NDArray[np.int32]
+    needs_start: NDArray[np.int64]
+    needs: NDArray[np.int32]
+    users_start: NDArray[np.int64]
+    users: NDArray[np.int32]
+    keys: bytes
+    """16 bytes per task: the content hash."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def __iter__(self) -> Iterator[Task]:
+        return (self.task(number) for number in range(len(self)))
+
+    def key(self, number: int) -> str:
+        """The content hash of the task, in hexadecimal."""
+        return self.keys[16 * number : 16 * number + 16].hex()
+
+    def needs_of(self, number: int) -> list[int]:
+        """The tasks whose results this one reads."""
+        found: list[int] = self.needs[self.needs_start[number] : self.needs_start[number + 1]].tolist()
+        return found
+
+    def users_of(self, number: int) -> list[int]:
+        """The tasks that read this one's result."""
+        found: list[int] = self.users[self.users_start[number] : self.users_start[number + 1]].tolist()
+        return found
+
+    def task(self, number: int) -> Task:
+        """One row."""
+        return Task(
+            number=number,
+            kind="merge" if self.kind[number] == MERGE else "run",
+            segment=int(self.segment[number]),
+            partition=int(self.partition[number]),
+            key=self.key(number),
+            needs=tuple(self.needs_of(number)),
+        )
+
+
+@dataclass(frozen=True)
+class ProductPlan:
+    """A product that the run will leave."""
+
+    stage: str
+    kind: str
+    task: int
+    """The task whose result holds it, whole."""
+    renders: tuple[Render, ...] = ()
+    axis_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StageSummary:
+    """A row of the plan's table."""
+
+    stage: str
+    op: str
+    segment: int | None
+    tasks: int
+    reads: tuple[str, ...]
+    adds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done: enough to run it, to show it and to say why."""
+
+    workflow: Workflow
+    placement: Placement
+    datasets: tuple[DatasetInfo, ...]
+    partitions: tuple[Partition, ...]
+    segments: tuple[Segment, ...]
+    tasks: TaskTable
+    products: tuple[ProductPlan, ...]
+    stages: tuple[StageSummary, ...]
+    warnings: tuple[str, ...] = ()
+    digest: str = ""
+
+    @property
+    def events(self) -> int:
+        """Events to read, all datasets together."""
+        return sum(partition.events for partition in self.partitions)
+
+    def stages_of(self, task: int) -> Sequence[str]:
+        """The stages that a task runs (for a merge: those whose products it merges)."""
+        segment = self.segments[int(self.tasks.segment[task])]
+        if self.tasks.kind[task] == MERGE:
+            return [step.stage for step in segment.products]
+        return segment.stages

@@ -1,0 +1,58 @@
+"""This file lists the kinds of plugins and the folder each kind lives in."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class PluginKind(Enum):
+    """A kind of plugin; its value is the word used in YAML, entry points and errors."""
+
+    OPERATION = "operation"
+    SOURCE = "source"
+    SINK = "sink"
+    RENDERER = "renderer"
+    MODIFIER = "modifier"
+    BACKEND = "backend"
+    STRATEGY = "strategy"
+    PRODUCT = "product"
+
+    @property
+    def package(self) -> str:
+        """The package whose files are the built-in plugins of this kind."""
+        return f"cenote.{self.value}s"
+
+    @property
+    def entry_points(self) -> str:
+        """The entry-point group by which installed packages add plugins of this kind."""
+        return f"cenote.{self.value}s"
+
+
+INTERFACE_FILES = frozenset({"interface", "events", "custom", "__init__"})
+"""Files of a plugin folder that are not plugins themselves."""
+
+PLANNED: dict[PluginKind, dict[str, str]] = {
+    PluginKind.OPERATION: dict.fromkeys(
+        (
+            "hep.clean",
+            "hep.build_pairs",
+            "hep.build_recoil",
+            "hep.build_lepton_met_candidate",
+            "hep.choose",
+            "hep.weights.lookup_csv",
+            "hep.weights.pdf_envelope",
+            "hep.align_schema",
+            "hep.merge_fields",
+            "hep.project_fields",
+            "hep.zip_join",
+            "hep.correctionlib",
+            "hep.inference",
+        ),
+        "more HEP operations",
+    ),
+    PluginKind.RENDERER: dict.fromkeys(("hep.render.comparison", "hep.render.project"), "more renderers"),
+    PluginKind.MODIFIER: {"gpu.preload": "GPU modifiers", "cuda.jit": "GPU modifiers"},
+    PluginKind.BACKEND: {"dask": "pools on Dask"},
+    PluginKind.STRATEGY: {"slurm": "the Slurm strategy", "htcondor": "the HTCondor strategy"},
+}
+"""Names the language knows already, and the later piece of work that makes them run."""

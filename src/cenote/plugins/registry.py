@@ -1,0 +1,197 @@
+"""This file finds plugins by kind and name: built in, installed, or in a Python file beside the workflow.
+
+Names are listed without importing anything; a plugin's file is imported when the plugin is first used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cenote import errors
+from cenote.names import did_you_mean, listed
+from cenote.plugins.kinds import INTERFACE_FILES, PLANNED, PluginKind
+
+Factory = type[Any]
+"""A plugin's class: called with its settings as keyword arguments."""
+
+_added: dict[tuple[PluginKind, str], Factory] = {}
+"""What plugin files and `registry:` entries brought in, in this process."""
+
+
+def names(kind: PluginKind) -> tuple[str, ...]:
+    """Every name of this kind that can be used now, sorted."""
+    added = {name for of_kind, name in _added if of_kind is kind}
+    return tuple(sorted({*_built_in(kind), *_installed(kind), *added}))
+
+
+def is_planned(kind: PluginKind, name: str) -> str | None:
+    """The later work that will bring this name, if it is known but not here yet."""
+    return None if name in names(kind) else PLANNED.get(kind, {}).get(name)
+
+
+def load(kind: PluginKind, name: str) -> Factory:
+    """The plugin's class. Raises `unknown-operation` or `unknown-plugin` with the nearest name."""
+    if (kind, name) in _added:
+        return _added[kind, name]
+    if name in _built_in(kind):
+        return _built_in_class(kind, name)
+    if name in _installed(kind):
+        return _imported(_installed(kind)[name], what=f"{kind.value} '{name}'")
+    raise errors.CenoteError(unknown(kind, name))
+
+
+def unknown(kind: PluginKind, name: str) -> errors.Problem:
+    """The problem to report for a name that is not there."""
+    later = is_planned(kind, name)
+    if later:
+        return errors.Problem(errors.NOT_AVAILABLE, f"not available yet: {kind.value} '{name}' comes with {later}")
+    family = errors.UNKNOWN_OPERATION if kind is PluginKind.OPERATION else errors.UNKNOWN_PLUGIN
+    known = names(kind)
+    hint = did_you_mean(name, known)
+    if hint is None and kind is PluginKind.OPERATION:
+        hint = "name the Python file that defines it under `plugins:`"
+    return errors.Problem(
+        family, f"there is no {kind.value} '{name}'", details=(f"{kind.value}s: {listed(known)}",), hint=hint
+    )
+
+
+def add(kind: PluginKind, name: str, factory: Factory) -> None:
+    """Make a plugin known in this process; the last one of a name wins."""
+    _added[kind, name] = factory
+
+
+def add_file(path: Path) -> ModuleType:
+    """Import a plugin file; what it declares is known afterwards. Repeated calls import it once."""
+    if not path.is_file():
+        raise errors.error(errors.MISSING_FILE, f"plugin file {path} does not exist")
+    source = path.read_bytes()
+    name = f"cenote_plugin_{path.stem}_{hashlib.blake2b(source + str(path).encode(), digest_size=6).hexdigest()}"
+    if name in sys.modules:
+        module = sys.modules[name]
+    else:
+        module = _execute(name, path)
+    _add_declared(module)
+    return module
+
+
+def add_import(target: str, *, kind: PluginKind | None = None, name: str | None = None) -> None:
+    """Make known a `module` with its declared plugins, or one `module:object` under the given kind and name."""
+    if ":" in target and kind is not None and name is not None:
+        add(kind, name, _imported(target, what=f"{kind.value} '{name}'"))
+        return
+    try:
+        module = importlib.import_module(target)
+    except Exception as problem:
+        raise errors.error(
+            errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {type(problem).__name__}: {problem}"
+        ) from problem
+    _add_declared(module)
+
+
+def _execute(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise errors.error(errors.BAD_PLUGIN, f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        del sys.modules[name]
+        line = _line_in(path, problem)
+        place = errors.Place(str(path), line, 1) if line else None
+        raise errors.error(
+            errors.BAD_PLUGIN, f"plugin file {path.name} fails: {type(problem).__name__}: {problem}", place=place
+        ) from problem
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _line_in(path: Path, problem: BaseException) -> int | None:
+    if isinstance(problem, SyntaxError) and problem.filename == str(path):
+        return problem.lineno
+    step, line = problem.__traceback__, None
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == str(path):
+            line = step.tb_lineno
+        step = step.tb_next
+    return line
+
+
+def _add_declared(module: ModuleType) -> None:
+    """A class or function declares itself by carrying `cenote_plugin = (kind, name)`; decorators set it."""
+    for value in list(vars(module).values()):
+        declared = getattr(value, "cenote_plugin", None)
+        if isinstance(declared, tuple) and len(declared) == 2:
+            kind, name = declared
+            add(PluginKind(kind), name, getattr(value, "cenote_factory", value))
+
+
+@cache
+def _built_in(kind: PluginKind) -> dict[str, str]:
+    """Name → module, from the files of the kind's package."""
+    root = Path(__file__).parent.parent / f"{kind.value}s"
+    found: dict[str, str] = {}
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[-1] not in INTERFACE_FILES and not any(part.startswith("_") for part in parts):
+            found[".".join(parts)] = ".".join((kind.package, *parts))
+    return found
+
+
+@cache
+def _installed(kind: PluginKind) -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=kind.entry_points)}
+
+
+@cache
+def _built_in_class(kind: PluginKind, name: str) -> Factory:
+    module = importlib.import_module(_built_in(kind)[name])
+    interface: type[Any] = getattr(importlib.import_module(f"{kind.package}.interface"), kind.value.capitalize())
+    found = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, interface) and value.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise TypeError(f"{module.__name__} must hold one {interface.__name__} class, it holds {len(found)}")
+    return found[0]
+
+
+def _imported(target: str, *, what: str) -> Factory:
+    module_name, _, attribute = target.partition(":")
+    try:
+        value: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    except Exception as problem:
+        raise errors.error(
+            errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {type(problem).__name__}: {problem}"
+        ) from problem
+    return getattr(value, "cenote_factory", value)  # type: ignore[no-any-return]  # checked by its contract
+
+
+def forget_added(keep: Iterable[tuple[PluginKind, str]] = ()) -> Callable[[], None]:
+    """Drop plugins added in this process (tests); returns a function that puts them back."""
+    before = dict(_added)
+    kept = set(keep)
+    for key in [key for key in _added if key not in kept]:
+        del _added[key]
+
+    def restore() -> None:
+        _added.clear()
+        _added.update(before)
+
+    return restore

@@ -1,0 +1,1 @@
+"""Renderers: how products become pictures and tables. One file each."""

@@ -1,0 +1,33 @@
+"""This file says what a renderer is: it draws a product to files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cenote.operations.events import DatasetInfo
+from cenote.plugins.settings import Settings
+
+
+@dataclass(frozen=True)
+class DrawContext:
+    """What a picture may need besides the product."""
+
+    stage: str
+    datasets: Mapping[str, DatasetInfo] = field(default_factory=dict)
+    axis_labels: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+    """Whether some of the data is missing: the picture must say so."""
+
+
+class Renderer(Settings):
+    """Draws a product. Its fields are the settings of a `render` entry, style included."""
+
+    draws: ClassVar[tuple[str, ...]] = ()
+    """The kinds of product it can draw (`histogram`, `cutflow`)."""
+
+    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """Write files whose names begin with `target` (no suffix) and return them."""
+        raise NotImplementedError

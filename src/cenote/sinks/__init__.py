@@ -1,0 +1,1 @@
+"""Sinks: where events are written to. One file each."""

@@ -1,0 +1,1 @@
+"""The worker: runs tasks. Light, because it starts on every node."""
