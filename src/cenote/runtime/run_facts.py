@@ -1,0 +1,141 @@
+"""This file holds what a reader of a journal must know of the plan: which task runs which stages, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cenote.plan.plan import MERGE, Plan, TaskTable
+
+
+@dataclass(frozen=True)
+class StageFacts:
+    """A stage as the author wrote it, and the segment that runs it (None where nothing needs it)."""
+
+    id: str
+    op: str
+    segment: int | None
+
+
+@dataclass(frozen=True)
+class SegmentFacts:
+    """Stages that run in the same tasks, and the pools those tasks may run in."""
+
+    stages: tuple[str, ...]
+    pools: tuple[str, ...]
+    shared: bool
+    """Whether the pools share the tasks; otherwise every pool but the first is a fallback."""
+    products: tuple[str, ...] = ()
+    """The stages whose products its merges merge."""
+
+
+@dataclass(frozen=True)
+class TaskBlock:
+    """Tasks with consecutive numbers that are alike; the blocks of a plan together number every task."""
+
+    count: int
+    segment: int
+    merge: bool
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """A pool, and what one worker of it costs per hour."""
+
+    name: str
+    strategy: str
+    slots: int
+    workers: int
+    """How many it may ever have."""
+    cost: float | None = None
+
+
+@dataclass(frozen=True)
+class ProductFacts:
+    """A product that the run will leave."""
+
+    stage: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The plan, as far as following a run needs it."""
+
+    stages: tuple[StageFacts, ...]
+    segments: tuple[SegmentFacts, ...]
+    blocks: tuple[TaskBlock, ...]
+    pools: tuple[PoolFacts, ...]
+    products: tuple[ProductFacts, ...] = ()
+    merge_pool: str = "default"
+    warnings: tuple[str, ...] = ()
+    events: int = 0
+    """Events to read, all datasets together."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks the plan has, merges included."""
+        return sum(block.count for block in self.blocks)
+
+    @classmethod
+    def from_plan(cls, plan: Plan) -> RunFacts:
+        """From the plan itself."""
+        return cls(
+            stages=tuple(StageFacts(stage.stage, stage.op, stage.segment) for stage in plan.stages),
+            segments=tuple(
+                SegmentFacts(segment.stages, segment.pools, segment.shared, tuple(s.stage for s in segment.products))
+                for segment in plan.segments
+            ),
+            blocks=tuple(blocks_of(plan.tasks)),
+            pools=tuple(
+                PoolFacts(pool.name, pool.strategy, pool.slots, pool.most_workers, pool.cost)
+                for pool in plan.placement.pools
+            ),
+            products=tuple(ProductFacts(product.stage, product.kind) for product in plan.products),
+            merge_pool=plan.placement.merge_pool,
+            warnings=plan.warnings,
+            events=plan.events,
+        )
+
+    @classmethod
+    def from_json(cls, plan: Mapping[str, Any]) -> RunFacts:  # Any: parsed JSON
+        """From the content of `plan.json`."""
+        return cls(
+            stages=tuple(StageFacts(stage["id"], stage["op"], stage["segment"]) for stage in plan["stages"]),
+            segments=tuple(
+                SegmentFacts(
+                    tuple(segment["stages"]),
+                    tuple(segment["pools"]),
+                    bool(segment["shared"]),
+                    tuple(segment["products"]),
+                )
+                for segment in plan["segments"]
+            ),
+            blocks=tuple(TaskBlock(count, segment, bool(merge)) for count, segment, merge in plan["task_blocks"]),
+            pools=tuple(_pool_from_json(pool) for pool in plan["pools"]),
+            products=tuple(ProductFacts(product["stage"], product["kind"]) for product in plan["products"]),
+            merge_pool=plan["merge_pool"],
+            warnings=tuple(plan["warnings"]),
+            events=plan["events"],
+        )
+
+
+def _pool_from_json(pool: Mapping[str, Any]) -> PoolFacts:  # Any: parsed JSON
+    elastic = pool.get("elastic")
+    most = elastic["max"] if elastic else pool.get("workers") or 0
+    return PoolFacts(pool["name"], pool["strategy"], pool["slots"], most, pool.get("cost"))
+
+
+def blocks_of(tasks: TaskTable) -> Iterator[TaskBlock]:
+    """The table's kinds and segments as runs of equal rows: short, because plans number alike tasks in a row."""
+    if len(tasks) == 0:
+        return
+    rows = tasks.segment.astype(np.int64) * 2 + (tasks.kind == MERGE)
+    edges = np.flatnonzero(np.diff(rows)) + 1
+    starts = [0, *edges.tolist()]
+    for first, after in zip(starts, [*starts[1:], len(rows)], strict=True):
+        segment, merge = divmod(int(rows[first]), 2)
+        yield TaskBlock(after - first, segment, bool(merge))

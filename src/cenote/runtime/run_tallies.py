@@ -1,0 +1,148 @@
+"""This file counts: tasks of a segment, what a stage did, workers of a pool. Only RunView changes these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from cenote.engine.messages import TaskDone
+
+
+@dataclass(slots=True)
+class TaskTally:
+    """The tasks of one segment, or its merges."""
+
+    tasks: int
+    done: int = 0
+    """Run to the end in this run."""
+    reused: int = 0
+    running: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    peak_memory: int = 0
+    first_started: float | None = None
+    pools: Counter[str] = field(default_factory=Counter)
+    workers: set[str] = field(default_factory=set)
+
+    @property
+    def waiting(self) -> int:
+        """Neither running nor finished in any way."""
+        return self.tasks - self.done - self.reused - self.running - self.failed
+
+    def start(self, *, at: float) -> None:
+        """A worker took one."""
+        self.running += 1
+        if self.first_started is None:
+            self.first_started = at
+
+    def finish(self, event: TaskDone) -> None:
+        """One is done."""
+        self.done += 1
+        self.seconds += event.seconds
+        self.peak_memory = max(self.peak_memory, event.peak_memory)
+        self.pools[event.pool] += 1
+        self.workers.add(event.worker)
+        if self.first_started is None:
+            self.first_started = event.at - event.seconds
+
+    def wall(self, now: float) -> float:
+        """Seconds since the first one started."""
+        return 0.0 if self.first_started is None else max(0.0, now - self.first_started)
+
+    def time_left(self, now: float) -> float | None:
+        """Seconds for the rest at the pace so far; None before one is done."""
+        rest = self.waiting + self.running
+        if rest == 0:
+            return 0.0
+        return rest * self.wall(now) / self.done if self.done else None
+
+    def as_json(self) -> dict[str, float]:
+        """As in the summary; `done` includes what was reused."""
+        return {
+            "total": self.tasks,
+            "done": self.done + self.reused,
+            "failed": self.failed,
+            "reused": self.reused,
+            "running": self.running,
+            "waiting": self.waiting,
+            "seconds": round(self.seconds, 3),
+        }
+
+    @classmethod
+    def together(cls, tallies: Iterable[TaskTally]) -> TaskTally:
+        """Several as one."""
+        total = cls(0)
+        for tally in tallies:
+            total.tasks += tally.tasks
+            total.done += tally.done
+            total.reused += tally.reused
+            total.running += tally.running
+            total.failed += tally.failed
+            total.seconds += tally.seconds
+            total.peak_memory = max(total.peak_memory, tally.peak_memory)
+            total.pools += tally.pools
+            total.workers |= tally.workers
+        return total
+
+
+@dataclass(slots=True)
+class StageTally:
+    """What one stage did, whichever tasks it ran in."""
+
+    seconds: float = 0.0
+    events_in: int = 0
+    events_out: int = 0
+
+
+@dataclass(slots=True)
+class PoolTally:
+    """The workers of one pool; their lifetimes are added up whenever one comes or goes."""
+
+    workers: dict[str, int] = field(default_factory=dict)
+    """Slots of the workers that are there, by name."""
+    workers_started: int = 0
+    workers_lost: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    busy: float = 0.0
+    _worker_seconds: float = 0.0
+    _slot_seconds: float = 0.0
+    _changed: float = 0.0
+
+    def join(self, worker: str, *, slots: int, at: float) -> None:
+        """A worker came; one that is there already is not counted again."""
+        if worker not in self.workers:
+            self._add_up(at)
+            self.workers[worker] = slots
+            self.workers_started += 1
+
+    def lose(self, worker: str, *, at: float) -> None:
+        """A worker went; one that is not there is not counted."""
+        if worker in self.workers:
+            self._add_up(at)
+            del self.workers[worker]
+            self.workers_lost += 1
+
+    def finish(self, seconds: float) -> None:
+        """A task of this pool is done."""
+        self.done += 1
+        self.busy += seconds
+
+    def fail(self, seconds: float) -> None:
+        """A task of this pool failed; its time was spent all the same."""
+        self.failed += 1
+        self.busy += seconds
+
+    def lifetimes(self, now: float) -> tuple[float, float]:
+        """Worker-seconds and slot-seconds until now."""
+        since = max(0.0, now - self._changed)
+        return (
+            self._worker_seconds + since * len(self.workers),
+            self._slot_seconds + since * sum(self.workers.values()),
+        )
+
+    def _add_up(self, at: float) -> None:
+        self._worker_seconds, self._slot_seconds = self.lifetimes(at)
+        self._changed = max(self._changed, at)

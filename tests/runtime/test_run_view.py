@@ -1,0 +1,243 @@
+"""This file tests that the fold of a journal says what happened, and no more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cenote.engine.messages import (
+    AnyEvent,
+    CancelAsked,
+    FailureInfo,
+    RunFinished,
+    RunStarted,
+    StageStats,
+    TaskDone,
+    TaskFailed,
+    TaskReused,
+    TaskStarted,
+    Warned,
+    WorkerJoined,
+    WorkerLost,
+)
+from cenote.runtime.run_facts import PoolFacts, ProductFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
+from cenote.runtime.run_view import RunView
+
+T0 = 1_700_000_000.0
+
+
+def some_facts(**changes: Any) -> RunFacts:
+    """Two fused stages on `default` (tasks 0-3), one on `gpu` that may fall back (4-7), and two merges (8, 9)."""
+    values: dict[str, Any] = {
+        "stages": (
+            StageFacts("Select", "hep.select", 0),
+            StageFacts("MuonPt", "hep.hist", 0),
+            StageFacts("Score", "custom.score", 1),
+        ),
+        "segments": (
+            SegmentFacts(("Select", "MuonPt"), ("default",), shared=False, products=("MuonPt",)),
+            SegmentFacts(("Score",), ("gpu", "default"), shared=False, products=("Score",)),
+        ),
+        "blocks": (TaskBlock(4, 0, False), TaskBlock(4, 1, False), TaskBlock(1, 0, True), TaskBlock(1, 1, True)),
+        "pools": (PoolFacts("default", "local", 1, 2), PoolFacts("gpu", "local", 2, 1, cost=3.6)),
+        "products": (ProductFacts("MuonPt", "histogram"),),
+        "events": 400,
+    }
+    return RunFacts(**{**values, **changes})
+
+
+def begun(at: float = T0) -> RunStarted:
+    return RunStarted(at=at, run="r1", plan_digest="d", tasks=10)
+
+
+def started(task: int, at: float, pool: str = "default", worker: str = "default-1") -> TaskStarted:
+    return TaskStarted(at=at, task=task, pool=pool, worker=worker)
+
+
+def done(task: int, at: float, pool: str = "default", worker: str = "default-1", **more: Any) -> TaskDone:
+    return TaskDone(at=at, task=task, pool=pool, worker=worker, **{"seconds": 1.0, **more})
+
+
+def failed(task: int, at: float, message: str = "boom", pool: str = "default", **more: Any) -> TaskFailed:
+    info = FailureInfo(**{"cause": "error", "message": message, **more})
+    return TaskFailed(at=at, task=task, pool=pool, worker=f"{pool}-1", failure=info, seconds=0.5)
+
+
+def view_of(*events: AnyEvent, facts: RunFacts | None = None) -> RunView:
+    return RunView.of(facts or some_facts(), (begun(), *events))
+
+
+def test_a_fused_task_counts_for_each_of_its_stages() -> None:
+    stats = {
+        "Select": StageStats(seconds=0.7, events_in=100, events_out=40),
+        "MuonPt": StageStats(seconds=0.3, events_in=40, events_out=40),
+    }
+    view = view_of(started(0, T0), done(0, T0 + 1, stages=stats, peak_memory=5_000_000, events=100))
+    select, muon_pt, score = view.stages
+    assert (select.tasks, select.done, select.seconds, select.events_in, select.events_out) == (4, 1, 0.7, 100, 40)
+    assert (muon_pt.tasks, muon_pt.done, muon_pt.seconds, muon_pt.events_in) == (4, 1, 0.3, 40)
+    assert select.pools == {"default": 1}
+    assert select.workers == ("default-1",)
+    assert select.peak_memory == muon_pt.peak_memory == 5_000_000
+    assert (score.done, score.workers) == (0, ())
+    assert view.events_read == 100
+
+
+def test_merges_are_counted_apart() -> None:
+    view = view_of(started(8, T0), done(8, T0 + 1))
+    assert (view.merges.tasks, view.merges.done) == (2, 1)
+    assert [stage.done for stage in view.stages] == [0, 0, 0]
+    assert view.tasks.tasks == 10
+
+
+def test_time_left_follows_the_pace_of_done_tasks() -> None:
+    view = view_of(started(0, T0), started(1, T0), done(0, T0 + 2), done(1, T0 + 4))
+    assert view.stages[0].time_left == pytest.approx(4.0)
+    assert view.stages[2].time_left is None
+    assert view.time_left == pytest.approx(4.0)
+
+
+def test_the_rate_is_events_per_second_of_wall_time() -> None:
+    stats = {"Select": StageStats(seconds=1, events_in=100, events_out=100)}
+    view = view_of(started(0, T0), started(1, T0), done(0, T0 + 2, stages=stats), done(1, T0 + 2, stages=stats))
+    assert view.stages[0].rate == pytest.approx(100.0)
+
+
+def test_reused_tasks_are_done_but_do_not_make_the_pace() -> None:
+    view = view_of(TaskReused(at=T0, task=0), TaskReused(at=T0, task=1), started(2, T0 + 1), done(2, T0 + 3))
+    select = view.stages[0]
+    assert (select.done, select.reused) == (3, 2)
+    assert select.pools == {"default": 1}
+    assert select.time_left == pytest.approx(2.0)
+
+
+def test_a_failed_task_that_is_tried_again_is_no_failure_any_more() -> None:
+    view = view_of(started(0, T0), failed(0, T0 + 1))
+    assert (view.stages[0].failed, len(view.failures)) == (1, 1)
+    for event in (started(0, T0 + 2), done(0, T0 + 3)):
+        view.apply(event)
+    assert (view.stages[0].failed, view.failures, view.retries) == (0, (), 1)
+    assert view.stages[0].done == 1
+
+
+def test_a_failure_names_stage_file_and_attempts() -> None:
+    view = view_of(
+        started(4, T0, pool="gpu"),
+        failed(4, T0 + 1, pool="gpu"),
+        started(4, T0 + 2, pool="gpu"),
+        failed(4, T0 + 3, "bad", pool="gpu", file="a.root", dataset="data", entries=(0, 10), traceback="tb"),
+    )
+    (failure,) = view.summary()["failures"]
+    assert failure["stage"] == "Score"
+    assert failure["attempts"] == 2
+    assert (failure["file"], failure["entries"], failure["message"]) == ("a.root", [0, 10], "bad")
+
+
+def test_a_move_to_another_pool_is_recorded_with_its_reason() -> None:
+    view = view_of(
+        started(4, T0, pool="gpu"), failed(4, T0 + 1, "out of memory", pool="gpu", cause="oom"), started(4, T0 + 2)
+    )
+    (fallback,) = view.summary()["fallbacks"]
+    assert fallback == {
+        "stage": "Score",
+        "task": 4,
+        "from": "gpu",
+        "to": "default",
+        "reason": "out of memory",
+        "at": "2023-11-14T22:13:22.000Z",
+    }
+
+
+def test_pools_that_share_a_label_do_not_fall_back() -> None:
+    shared = SegmentFacts(("Score",), ("gpu", "default"), shared=True)
+    facts = some_facts(segments=(some_facts().segments[0], shared))
+    assert view_of(started(4, T0), facts=facts).fallbacks == []
+
+
+def test_slots_are_busy_or_idle_and_workers_cost_what_they_live() -> None:
+    view = view_of(
+        WorkerJoined(at=T0, worker="gpu-1", pool="gpu", slots=2),
+        started(4, T0 + 2, pool="gpu"),
+        done(4, T0 + 5, pool="gpu", seconds=3.0),
+        WorkerLost(at=T0 + 10, worker="gpu-1", pool="gpu", reason="preempted"),
+        Warned(at=T0 + 20, message="later"),
+    )
+    gpu = view.pools[1]
+    assert (gpu.workers_started, gpu.workers_lost, gpu.workers) == (1, 1, 0)
+    assert gpu.slot_seconds_busy == pytest.approx(3.0)
+    assert gpu.slot_seconds_idle == pytest.approx(17.0)
+    assert gpu.cost == pytest.approx(0.01)
+    assert view.pools[0].cost is None
+
+
+def test_a_pool_says_in_words_what_it_is_doing() -> None:
+    view = RunView(some_facts())
+    words = [view.pools[1].state]
+    for event in (
+        begun(),
+        WorkerJoined(at=T0, worker="gpu-1", pool="gpu", slots=2),
+        started(4, T0, pool="gpu"),
+        done(4, T0 + 1, pool="gpu"),
+        WorkerLost(at=T0 + 2, worker="gpu-1", pool="gpu", reason="preempted"),
+        RunFinished(at=T0 + 3, status="failed", seconds=3.0),
+    ):
+        view.apply(event)
+        words.append(view.pools[1].state)
+    assert words == ["waiting", "no worker yet", "idle", "working", "idle", "workers lost", "done"]
+
+
+def test_repeated_and_late_events_change_nothing() -> None:
+    once = view_of(started(0, T0), done(0, T0 + 1), started(1, T0 + 1))
+    again = view_of(started(0, T0), done(0, T0 + 1), done(0, T0 + 1), failed(0, T0 + 1), started(0, T0 + 1))
+    again.apply(started(1, T0 + 1))
+    again.apply(started(1, T0 + 1))
+    assert once.summary() == again.summary()
+
+
+def test_a_second_attempt_forgets_the_first() -> None:
+    view = view_of(started(0, T0), failed(0, T0 + 1), Warned(at=T0, message="old"))
+    view.apply(RunStarted(at=T0 + 60, run="r1", plan_digest="d", tasks=10, resumed=True))
+    assert (view.failures, view.warnings, view.seconds, view.resumed) == ((), (), 0.0, True)
+
+
+def test_tasks_of_another_plan_are_passed_over() -> None:
+    assert view_of(started(99, T0), done(99, T0 + 1), failed(99, T0 + 2)).tasks.done == 0
+
+
+def test_the_end_leaves_nothing_running() -> None:
+    view = view_of(started(0, T0), CancelAsked(at=T0 + 1))
+    assert view.status == "cancelling"
+    view.apply(RunFinished(at=T0 + 2, status="cancelled", seconds=2.0))
+    assert (view.status, view.tasks.running, view.tasks.waiting, view.time_left) == ("cancelled", 0, 10, 0.0)
+    assert view.seconds == 2.0
+
+
+def test_warnings_of_the_plan_and_of_the_run_are_each_said_once() -> None:
+    warned = [Warned(at=T0, message="no GPU here"), Warned(at=T0, message="slow disk")]
+    assert view_of(*warned, facts=some_facts(warnings=("no GPU here",))).warnings == ("no GPU here", "slow disk")
+
+
+def test_the_summary_has_the_promised_keys_and_is_json() -> None:
+    summary = json.loads(json.dumps(view_of(started(0, T0), done(0, T0 + 1)).summary()))
+    assert {"status", "seconds", "stages", "pools", "fallbacks", "failures", "warnings"} <= summary.keys()
+    assert {"id", "op", "pools", "workers", "tasks", "done", "failed", "seconds", "peak_memory"} <= summary["stages"][
+        0
+    ].keys()
+    assert {
+        "name",
+        "state",
+        "workers_started",
+        "workers_lost",
+        "slot_seconds_busy",
+        "slot_seconds_idle",
+        "cost",
+    } <= summary["pools"][0].keys()
+    assert summary["products"] == [{"stage": "MuonPt", "kind": "histogram"}]
+
+
+def test_a_view_of_nothing_is_waiting() -> None:
+    view = RunView(some_facts())
+    assert (view.status, view.seconds, view.time_left, view.finished) == ("waiting", 0.0, None, False)
+    assert view.summary()["started"] is None
