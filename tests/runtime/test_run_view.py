@@ -37,12 +37,12 @@ def some_facts(**changes: Any) -> RunFacts:
             StageFacts("Score", "custom.score", 1),
         ),
         "segments": (
-            SegmentFacts(("Select", "MuonPt"), ("default",), shared=False, products=("MuonPt",)),
-            SegmentFacts(("Score",), ("gpu", "default"), shared=False, products=("Score",)),
+            SegmentFacts(("Select", "MuonPt"), ("default",), shared=False),
+            SegmentFacts(("Score",), ("gpu", "default"), shared=False),
         ),
         "blocks": (TaskBlock(4, 0, False), TaskBlock(4, 1, False), TaskBlock(1, 0, True), TaskBlock(1, 1, True)),
         "pools": (PoolFacts("default", "local", 1, 2), PoolFacts("gpu", "local", 2, 1, cost=3.6)),
-        "products": (ProductFacts("MuonPt", "histogram"),),
+        "products": (ProductFacts("MuonPt", "MuonPt", "histogram"),),
         "events": 400,
     }
     return RunFacts(**{**values, **changes})
@@ -234,7 +234,7 @@ def test_the_summary_has_the_promised_keys_and_is_json() -> None:
         "slot_seconds_idle",
         "cost",
     } <= summary["pools"][0].keys()
-    assert summary["products"] == [{"stage": "MuonPt", "kind": "histogram"}]
+    assert summary["products"] == [{"name": "MuonPt", "stage": "MuonPt", "kind": "histogram"}]
 
 
 def test_a_view_of_nothing_is_waiting() -> None:

@@ -28,8 +28,6 @@ class SegmentFacts:
     pools: tuple[str, ...]
     shared: bool
     """Whether the pools share the tasks; otherwise every pool but the first is a fallback."""
-    products: tuple[str, ...] = ()
-    """The stages whose products its merges merge."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,8 @@ class PoolFacts:
 class ProductFacts:
     """A product that the run will leave."""
 
+    name: str
+    """The stage's id; skims have `:files` behind it."""
     stage: str
     kind: str
 
@@ -85,16 +85,13 @@ class RunFacts:
         """From the plan itself."""
         return cls(
             stages=tuple(StageFacts(stage.stage, stage.op, stage.segment) for stage in plan.stages),
-            segments=tuple(
-                SegmentFacts(segment.stages, segment.pools, segment.shared, tuple(s.stage for s in segment.products))
-                for segment in plan.segments
-            ),
+            segments=tuple(SegmentFacts(segment.stages, segment.pools, segment.shared) for segment in plan.segments),
             blocks=tuple(blocks_of(plan.tasks)),
             pools=tuple(
                 PoolFacts(pool.name, pool.strategy, pool.slots, pool.most_workers, pool.cost)
                 for pool in plan.placement.pools
             ),
-            products=tuple(ProductFacts(product.stage, product.kind) for product in plan.products),
+            products=tuple(ProductFacts(product.name, product.stage, product.kind) for product in plan.products),
             merge_pool=plan.placement.merge_pool,
             warnings=plan.warnings,
             events=plan.events,
@@ -106,17 +103,14 @@ class RunFacts:
         return cls(
             stages=tuple(StageFacts(stage["id"], stage["op"], stage["segment"]) for stage in plan["stages"]),
             segments=tuple(
-                SegmentFacts(
-                    tuple(segment["stages"]),
-                    tuple(segment["pools"]),
-                    bool(segment["shared"]),
-                    tuple(segment["products"]),
-                )
+                SegmentFacts(tuple(segment["stages"]), tuple(segment["pools"]), bool(segment["shared"]))
                 for segment in plan["segments"]
             ),
             blocks=tuple(TaskBlock(count, segment, bool(merge)) for count, segment, merge in plan["task_blocks"]),
             pools=tuple(_pool_from_json(pool) for pool in plan["pools"]),
-            products=tuple(ProductFacts(product["stage"], product["kind"]) for product in plan["products"]),
+            products=tuple(
+                ProductFacts(product["name"], product["stage"], product["kind"]) for product in plan["products"]
+            ),
             merge_pool=plan["merge_pool"],
             warnings=tuple(plan["warnings"]),
             events=plan["events"],

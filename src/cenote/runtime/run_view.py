@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Literal, assert_never
 
 from cenote.engine.messages import (
@@ -362,7 +363,7 @@ class RunView:
             "peak_memory": tasks.peak_memory,
             "stages": [stage.as_json() for stage in self.stages],
             "pools": [pool.as_json() for pool in self.pools],
-            "products": [{"stage": product.stage, "kind": product.kind} for product in self.facts.products],
+            "products": [asdict(product) for product in self.facts.products],
             "fallbacks": [fallback.as_json() for fallback in self.fallbacks],
             "failures": [failure.as_json() for failure in self.failures],
             "warnings": list(self.warnings),
