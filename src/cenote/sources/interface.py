@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cenote.operations.events import Column
@@ -32,6 +32,16 @@ class FileInfo:
     columns: Mapping[str, ColumnInfo]
     boundaries: Sequence[int] = field(default=())
     """Entry numbers at which reading may start without decompressing anything twice, 0 and `entries` included."""
+
+
+def flat_name(name: str) -> str:
+    """`Muon.pt` and `Muon/pt` → `Muon_pt`: how columns inside others are called."""
+    return name.replace("/", "_").replace(".", "_")
+
+
+def find_column(name: str, columns: Container[str]) -> str | None:
+    """The column that a name means: the very name, or `Muon_pt` where somebody wrote `Muon.pt` or `Muon/pt`."""
+    return next((known for known in (name, flat_name(name)) if known in columns), None)
 
 
 class Source(Settings):

@@ -1,0 +1,198 @@
+"""This file opens ROOT files, finds the tree in them, and keeps the last few open."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import uproot
+
+from cenote import errors
+from cenote.errors import ErrorKind
+from cenote.names import did_you_mean, listed
+
+PREFERRED_TREES = ("Events", "events")
+"""The tree to read when a file holds several and the workflow names none."""
+
+OPEN_FILES = 4
+"""Kept open per process. A worker reads file after file, and one wide tree takes tens of megabytes."""
+
+_TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
+
+_FIRST_RECORD = (100).to_bytes(4, "big")
+"""Where the first record of every ROOT file starts, as the file itself says (bytes 8 to 12)."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenTree:
+    """A tree ready to be read, and what identifies the file it is in."""
+
+    url: str
+    tree: Any  # uproot publishes no types: a TTree or an RNTuple
+    size: int
+    stamp: str
+
+    @property
+    def is_rntuple(self) -> bool:
+        """Whether it is of ROOT's new format."""
+        return hasattr(self.tree, "cluster_summaries")
+
+
+def open_tree(url: str, tree: str | None, *, kind: ErrorKind) -> OpenTree:
+    """The tree of this file, opened now or before. Problems are raised as this kind of error, naming the file."""
+    with explained(url, kind):
+        return _opened(url, tree, _local_stamp(url))
+
+
+@contextmanager
+def explained(url: str, kind: ErrorKind, *, what: str = "") -> Iterator[None]:
+    """Turn whatever goes wrong with a file into an error that names it."""
+    try:
+        yield
+    except errors.CenoteError as problem:
+        raise errors.CenoteError(_as_kind(found, kind) for found in problem.problems) from problem.__cause__
+    except FileNotFoundError as problem:
+        raise errors.error(kind, f"{url} does not exist") from problem
+    except PermissionError as problem:
+        raise errors.error(kind, f"{url} may not be read: permission denied") from problem
+    except MemoryError:
+        raise
+    except Exception as problem:  # uproot raises many types on damaged files, IndexError and struct.error among them
+        reason = _first_line(problem)
+        raise errors.error(kind, f"{what or url} cannot be read: {reason}", details=_file_line(url, what)) from problem
+
+
+def _as_kind(problem: errors.Problem, kind: ErrorKind) -> errors.Problem:
+    """The same damage is a bad input while planning and an unreadable one while running."""
+    return replace(problem, kind=kind) if problem.kind is errors.BAD_INPUT else problem
+
+
+def is_remote(url: str) -> bool:
+    """Whether a name is an address rather than a path."""
+    return "://" in url and not url.startswith("file://")
+
+
+def local_path(url: str) -> Path:
+    """The path that a name or a `file://` address stands for."""
+    return Path(url.removeprefix("file://"))
+
+
+@lru_cache(maxsize=OPEN_FILES)
+def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
+    """The stamp is part of the key: a file that was rewritten is opened again."""
+    if is_remote(url):
+        _demand_client(url)
+        file = _open_quickly(url)
+    else:
+        _demand_whole(local_path(url))
+        file = _open_quickly(str(local_path(url)), handler=uproot.source.file.MultithreadedFileSource, num_workers=1)
+    try:
+        found = _named_tree(file, url, tree)
+    except BaseException:
+        file.close()
+        raise
+    opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid))
+    weakref.finalize(opened, file.close)
+    return opened
+
+
+def _open_quickly(url: str, **options: Any) -> Any:  # Any: a directory of uproot, which publishes no types
+    """Without uproot's caches of objects and arrays, which would keep a hundred trees in memory."""
+    return uproot.open({url: None}, object_cache=None, array_cache=None, **options)
+
+
+def _named_tree(file: Any, url: str, name: str | None) -> Any:
+    classes = file.classnames(recursive=True, cycle=False)
+    trees = [key for key, class_name in classes.items() if class_name in _TREE_CLASSES]
+    chosen = name if name is not None else _only_tree(trees, url)
+    if chosen not in trees:
+        raise errors.error(
+            errors.BAD_INPUT,
+            f"{url} holds no tree '{chosen}'",
+            details=(f"trees there: {listed(trees)}",),
+            hint=did_you_mean(chosen, trees),
+        )
+    with _no_garbage_collection():
+        return file[chosen]
+
+
+def _only_tree(trees: list[str], url: str) -> str:
+    if len(trees) == 1:
+        return trees[0]
+    if not trees:
+        raise errors.error(errors.BAD_INPUT, f"{url} holds no tree")
+    for preferred in PREFERRED_TREES:
+        if preferred in trees:
+            return preferred
+    raise errors.error(
+        errors.BAD_INPUT,
+        f"{url} holds several trees",
+        details=(f"trees there: {listed(trees)}",),
+        hint="say which under `sources`, for example `events: {kind: root_tree, tree: " + min(trees) + "}`",
+    )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Opening a tree of 900 branches makes a million objects that all stay: collecting in between only costs."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _demand_client(url: str) -> None:
+    if not url.startswith(("root://", "roots://", "xroot://")):
+        return
+    if any(importlib.util.find_spec(module) is None for module in ("XRootD", "fsspec_xrootd")):
+        raise errors.error(
+            errors.ENVIRONMENT,
+            f"reading {url} needs the XRootD client, which is not installed",
+            hint="pip install 'cenote[xrootd]'",
+        )
+
+
+def _demand_whole(path: Path) -> None:
+    """A ROOT file says in its first bytes how long it should be."""
+    size = path.stat().st_size
+    if size == 0:
+        raise errors.error(errors.BAD_INPUT, f"{path} is empty: a file of 0 bytes")
+    with path.open("rb") as file:
+        head = file.read(20)
+    if head[:4] != b"root" or head[8:12] != _FIRST_RECORD or len(head) < 20:
+        raise errors.error(errors.BAD_INPUT, f"{path} is not a ROOT file")
+    large = int.from_bytes(head[4:8], "big") >= 1_000_000
+    end = int.from_bytes(head[12:20] if large else head[12:16], "big")
+    if size < end:
+        raise errors.error(
+            errors.BAD_INPUT,
+            f"{path} is cut short: {size:,} bytes of {end:,}",
+            hint="copy it again, or let whatever writes it finish and close it",
+        )
+
+
+def _local_stamp(url: str) -> str:
+    if is_remote(url):
+        return ""
+    found = os.stat(local_path(url))  # noqa: PTH116  # a third of the time of Path.stat, and it runs for every chunk
+    return f"{found.st_mtime_ns}-{found.st_size}"
+
+
+def _first_line(problem: Exception) -> str:
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__
+
+
+def _file_line(url: str, what: str) -> tuple[str, ...]:
+    return (f"file: {url}",) if what and url not in what else ()

@@ -1,0 +1,56 @@
+"""This file describes and reads an RNTuple."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from cenote.errors import ErrorKind
+from cenote.operations.events import Column
+from cenote.sources._open_root import OpenTree, explained
+from cenote.sources._ttree import as_column
+from cenote.sources.interface import ColumnInfo, flat_name
+
+
+def fields(opened: OpenTree) -> dict[str, Any]:
+    """Column name → field, for every field that holds values: `Muon.pt` of a collection is the column `Muon_pt`."""
+    paths = opened.tree.keys()
+    parents = {path.rpartition(".")[0] for path in paths}
+    return {flat_name(path): opened.tree[path] for path in paths if path not in parents}
+
+
+def describe(opened: OpenTree, found: Mapping[str, Any]) -> dict[str, ColumnInfo]:
+    """The columns with their types and uncompressed sizes."""
+    ntuple = opened.tree
+    bits: Counter[int] = Counter()
+    for cluster in ntuple.page_link_list:
+        for record, pages in zip(ntuple.column_records, cluster, strict=False):
+            bits[record.field_id] += record.nbits * sum(page.num_elements for page in pages.pages)
+    children: dict[int, list[int]] = {}
+    for number, record in enumerate(ntuple.field_records):
+        if record.parent_field_id != number:
+            children.setdefault(record.parent_field_id, []).append(number)
+
+    def size(field: int) -> int:
+        return bits[field] + sum(size(child) for child in children.get(field, ()))
+
+    return {name: ColumnInfo(field.typename, size(field.field_id) // 8) for name, field in found.items()}
+
+
+def boundaries(opened: OpenTree) -> tuple[int, ...]:
+    """The entries at which clusters start, and the end."""
+    starts = {int(cluster.num_first_entry) for cluster in opened.tree.cluster_summaries}
+    return tuple(sorted(starts | {0, int(opened.tree.num_entries)}))
+
+
+def read(opened: OpenTree, chosen: Mapping[str, Any], start: int, stop: int, *, kind: ErrorKind) -> dict[str, Column]:
+    """These fields for entries [start, stop), in one call: all pages of a cluster are asked for together."""
+    if not chosen:
+        return {}
+    paths = {name: field.path for name, field in chosen.items()}
+    with explained(opened.url, kind):
+        record = opened.tree.arrays(
+            filter_name=list(paths.values()), entry_start=start, entry_stop=stop, array_cache=None
+        )
+        return {name: as_column(record[tuple(path.split("."))]) for name, path in paths.items()}
