@@ -7,6 +7,9 @@ from enum import Enum
 
 from cenote.errors import Problem
 from cenote.language.workflow import Amounts, Elastic, FallbackWhen
+from cenote.machine import Machine
+
+__all__ = ["Candidate", "Machine", "PlacedPool", "Placement", "StagePlacement", "Verdict"]
 
 
 class Verdict(Enum):
@@ -70,16 +73,6 @@ class StagePlacement:
     shared: bool = False
     """Whether the pools share the work (same label) rather than being tried one after the other."""
     considered: tuple[Candidate, ...] = ()
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The hardware of this machine, measured by the caller: placement itself looks at nothing."""
-
-    cpus: int
-    memory: int
-    gpus: int = 0
-    disk: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,100 @@
+"""This file does the arithmetic of amounts: what holds what, how many times, and how to say it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from cenote.language.workflow import Amounts
+from cenote.units import format_bytes
+
+KINDS = ("cpus", "memory", "gpus", "disk")
+_ROUNDING = 1e-9
+"""Three tenths of a cpu are not exactly 0.3."""
+
+
+def amount(amounts: Amounts, kind: str) -> float | None:
+    """One of the four numbers."""
+    found: float | None = getattr(amounts, kind)
+    return found
+
+
+def share(worker: Amounts, slots: int) -> tuple[float, float, float, float]:
+    """What one slot of a worker holds, in the order of `KINDS`.
+
+    What the worker leaves unstated counts as boundless for memory and disk (taken on trust), one cpu per slot, and
+    no GPU.
+    """
+    return (
+        1.0 if worker.cpus is None else worker.cpus / slots,
+        math.inf if worker.memory is None else worker.memory / slots,
+        (worker.gpus or 0) / slots,
+        math.inf if worker.disk is None else worker.disk / slots,
+    )
+
+
+def lacking(held: tuple[float, float, float, float], asked: Amounts) -> tuple[str, ...]:
+    """The kinds of which a share is smaller than asked."""
+    cpus, memory, gpus, disk = held
+    if (
+        (asked.cpus or 0) <= cpus + _ROUNDING
+        and (asked.memory or 0) <= memory + _ROUNDING
+        and (asked.gpus or 0) <= gpus + _ROUNDING
+        and (asked.disk or 0) <= disk + _ROUNDING
+    ):
+        return ()
+    return tuple(
+        kind for kind, limit in zip(KINDS, held, strict=True) if (amount(asked, kind) or 0) > limit + _ROUNDING
+    )
+
+
+def unstated(worker: Amounts, asked: Amounts) -> tuple[str, ...]:
+    """The kinds that are asked for and that nobody can compare, because the worker does not state them."""
+    return tuple(kind for kind in ("memory", "disk") if amount(asked, kind) and amount(worker, kind) is None)
+
+
+def slots_for(worker: Amounts, asked: Iterable[Amounts]) -> int:
+    """How many tasks at once, where nobody said: as many as fit whichever of these stages they belong to.
+
+    A stage that states no cpus takes one. A worker with GPUs has at most one slot per GPU, so that tasks do not
+    fight for its memory. At least one slot.
+    """
+    most = largest(asked)
+    limits = [] if worker.cpus is None else [worker.cpus / (most.cpus or 1)]
+    if worker.gpus:
+        limits.append(worker.gpus / (most.gpus or 1))
+    for kind in ("memory", "disk"):
+        held, wanted = amount(worker, kind), amount(most, kind)
+        if held is not None and wanted:
+            limits.append(held / wanted)
+    return max(1, int(min(limits, default=1) + _ROUNDING))
+
+
+def largest(amounts: Iterable[Amounts]) -> Amounts:
+    """The largest of each kind. Cpus count as one where a stage does not state them."""
+    rows = list(amounts)
+
+    def top(kind: str) -> float | None:
+        return max((found for row in rows if (found := amount(row, kind)) is not None), default=None)
+
+    memory, gpus, disk = top("memory"), top("gpus"), top("disk")
+    return Amounts(
+        cpus=max((row.cpus if row.cpus is not None else 1 for row in rows), default=None),
+        memory=None if memory is None else int(memory),
+        gpus=None if gpus is None else int(gpus),
+        disk=None if disk is None else int(disk),
+    )
+
+
+def in_words(number: float, kind: str) -> str:
+    """`8 cpus`, `128 GB of memory`, `0.25 GPUs`."""
+    if kind in ("memory", "disk"):
+        return f"{format_bytes(number)} of {kind}"
+    noun = "GPU" if kind == "gpus" else "cpu"
+    return f"{number:.3g} {noun}{'' if number == 1 else 's'}" if number else f"no {noun}s"
+
+
+def all_in_words(amounts: Amounts) -> str:
+    """`8 cpus, 128 GB of memory`; what is not given is not said."""
+    stated = [(found, kind) for kind in KINDS if (found := amount(amounts, kind)) is not None]
+    return ", ".join(in_words(found, kind) for found, kind in stated) or "nothing stated"
