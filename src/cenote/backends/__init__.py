@@ -1,1 +1,1 @@
-
+"""Backends: how tasks get executed. One file each."""

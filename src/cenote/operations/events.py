@@ -42,6 +42,9 @@ class Events:
     products: Mapping[str, Any] = field(default_factory=dict)
     """Products of run-scope and dataset-scope stages that this stage needs, by stage id."""
 
+    live: frozenset[str] | None = None
+    """The columns that a later stage reads; None where that is not known. A selection need not carry the others."""
+
     def __getitem__(self, name: str) -> Column:
         try:
             return self.columns[name]
@@ -78,15 +81,16 @@ class Events:
         return replace(self, columns={n: c for n, c in self.columns.items() if n in wanted})
 
     def where(self, mask: Column) -> Events:
-        """The events for which the mask (one boolean per event) is true."""
+        """The events for which the mask (one boolean per event) is true, with the columns that are still read."""
         chosen = np.asarray(mask)
         if chosen.dtype != np.bool_ or chosen.shape != (self.size,):
             raise ValueError(f"a selection needs one boolean per event, this is {chosen.dtype} of shape {chosen.shape}")
-        if chosen.all():
+        positions = np.flatnonzero(chosen)
+        if len(positions) == self.size:
             return self
-        index = np.flatnonzero(chosen) if self.index is None else self.index[chosen]
-        columns = {name: column[chosen] for name, column in self.columns.items()}
-        return replace(self, columns=columns, size=len(index), index=index)
+        index = positions if self.index is None else self.index[positions]
+        columns = {n: c[positions] for n, c in self.columns.items() if self.live is None or n in self.live}
+        return replace(self, columns=columns, size=len(positions), index=index)
 
 
 def is_jagged(column: Column) -> bool:

@@ -72,12 +72,15 @@ class Step:
 class SourceStep:
     """How a segment reads its partition."""
 
+    id: str
+    """Of the entry under `sources`."""
     kind: str
     settings: Mapping[str, Any]
-    columns: tuple[str, ...]
-    """Names in the file, nothing else is read."""
+    columns: Mapping[str, tuple[str, ...]]
+    """Dataset → the columns to read, as stages name them; nothing else is read. A dataset that is not here
+    comes in from earlier segments."""
     renames: Mapping[str, str] = field(default_factory=dict)
-    """Column name as stages see it → name in the file, where they differ (`fields`)."""
+    """Column as stages name it → its name in the file, where they differ (`fields`)."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +97,25 @@ class Segment:
     """Whether the pools share its tasks."""
     source: SourceStep | None
     """None when all its events come from earlier segments."""
-    upstream: tuple[int, ...]
-    """Segments whose tasks come first: events cross from them, or `needs` says so."""
-    imports: Mapping[str, int]
-    """Stages of earlier segments whose events come in → the segment that exports them."""
+    root: str
+    """The source its events began at; its tasks run over the partitions of that source."""
+    imports: tuple[str, ...]
+    """Stages of earlier segments whose events come in."""
     exports: Mapping[str, tuple[str, ...]]
     """Stages whose events go to later segments → the columns that cross."""
     digest: str
     """Of everything that decides its results, except the data."""
 
     @property
-    def products(self) -> tuple[Step, ...]:
-        """The steps that make a product, in order."""
-        return tuple(step for step in self.steps if step.product is not None)
+    def products(self) -> dict[str, str]:
+        """What its tasks produce: name (the stage's id; skims have `:files` behind it) → kind of product."""
+        found: dict[str, str] = {}
+        for step in self.steps:
+            if step.product is not None:
+                found[step.stage] = step.product
+            if step.writes:
+                found[f"{step.stage}:files"] = "files"
+        return found
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -180,6 +189,8 @@ class TaskTable:
 class ProductPlan:
     """A product that the run will leave."""
 
+    name: str
+    """The stage's id; skims have `:files` behind it."""
     stage: str
     kind: str
     task: int
@@ -224,5 +235,5 @@ class Plan:
         """The stages that a task runs (for a merge: those whose products it merges)."""
         segment = self.segments[int(self.tasks.segment[task])]
         if self.tasks.kind[task] == MERGE:
-            return [step.stage for step in segment.products]
+            return [step.stage for step in segment.steps if step.product is not None or step.writes]
         return segment.stages

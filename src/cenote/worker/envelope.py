@@ -1,53 +1,65 @@
-"""This file defines what travels to a worker and back: TaskEnvelope out, Outcome home. Versioned, plain data."""
+"""This file defines what travels to a worker and back: TaskEnvelope out, Outcome home."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from cenote.engine.messages import FailureInfo, StageStats
 from cenote.operations.events import DatasetInfo
 from cenote.plan.plan import Partition, Segment
 
 VERSION = 1
+"""Of these forms; a worker refuses another one."""
 
 
-class Program(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Program:
     """What every task of a run shares: sent once per worker, not once per task."""
 
     segments: tuple[Segment, ...]
-    datasets: dict[str, DatasetInfo]
-    constants: dict[str, Any]
+    datasets: Mapping[str, DatasetInfo]
+    constants: Mapping[str, Any]
     plugins: tuple[tuple[str, str | None, str | None], ...]
     """(target, kind, name) of own plugins, to be made known before the first task."""
     store: str
-    """The folder where products lie under their content hash."""
+    """The folder where results lie under their content hash."""
     files: str
     """The folder that skims are written to."""
     version: int = VERSION
 
 
-class TaskEnvelope(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Piece:
+    """One partition's events, as they come in."""
+
+    partition: Partition
+    part: int
+    """The partition's number within its dataset, for the names of skims."""
+    imports: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Stage of an earlier segment → names in the store to join; an empty name: straight from the source."""
+
+
+@dataclass(frozen=True)
+class TaskEnvelope:
     """One task."""
 
     task: int
     key: str
-    kind: str
+    kind: Literal["run", "merge"]
     segment: int
-    partition: Partition | None
-    """For scope partition."""
-    part: int
-    """The partition's number within its dataset, for the names of skims."""
-    dataset: str | None
-    """For scope dataset."""
-    inputs: tuple[tuple[int, str], ...]
-    """(segment, key) of the tasks whose results it reads, in order."""
+    pieces: tuple[Piece, ...] = ()
+    """One for scope partition; all of the dataset or run otherwise."""
+    products: tuple[tuple[str, str], ...] = ()
+    """(stage, key) of earlier stages whose product this task may use."""
+    parts: tuple[str, ...] = ()
+    """For a merge: the keys of the results to merge, in order."""
     attempt: int = 1
-    version: int = VERSION
 
 
-class Outcome(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Outcome:
     """How a task went."""
 
     task: int
@@ -56,7 +68,5 @@ class Outcome(msgspec.Struct, frozen=True):
     cpu_seconds: float = 0.0
     peak_memory: int = 0
     events: int = 0
-    bytes_read: int = 0
     bytes_out: int = 0
-    stages: dict[str, StageStats] = {}
-    warnings: tuple[str, ...] = ()
+    stages: Mapping[str, StageStats] = field(default_factory=dict)

@@ -1,0 +1,72 @@
+"""This file runs tasks in this process, one at a time."""
+
+from __future__ import annotations
+
+from cenote.backends._outcomes import event_of
+from cenote.backends._places import Places
+from cenote.backends._processes import Processes
+from cenote.backends.interface import Session, SessionRequest
+from cenote.engine.messages import AnyEvent, TaskStarted
+from cenote.worker.envelope import TaskEnvelope
+from cenote.worker.memory import keep_freed_memory
+from cenote.worker.run_task import TaskRunner
+
+SMALL_SECONDS = 1.0
+"""After so much work here, processes are worth their start."""
+
+
+class Here(Session):
+    """No worker processes, until the work proves not to be small."""
+
+    def __init__(self, request: SessionRequest) -> None:
+        self._request = request
+        keep_freed_memory()
+        self._runner = TaskRunner(request.program)
+        self._places = Places(request.pools)
+        self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
+        self._worked = 0.0
+        self._others: Processes | None = None
+
+    def run(self, envelope: TaskEnvelope, pool: str) -> None:
+        if self._others is not None:
+            self._others.run(envelope, pool)
+        else:
+            self._places.wait(envelope, pool)
+
+    def cancel(self, task: int) -> None:
+        if not self._places.withdraw(task) and self._others is not None:
+            self._others.cancel(task)
+
+    def events(self, seconds: float) -> list[AnyEvent]:
+        if self._pending:
+            told, self._pending = self._pending, []
+            return told
+        if self._others is not None:
+            return self._others.events(seconds)
+        if self._worked > SMALL_SECONDS and self._request.cpus > 1 and self._places.waiting > 1:
+            self._hand_over()
+            return []
+        return self._run_next()
+
+    def close(self) -> None:
+        if self._others is not None:
+            self._others.close()
+
+    def _run_next(self) -> list[AnyEvent]:
+        taken = self._places.take()
+        if taken is None:
+            return []
+        envelope, pool, place = taken
+        worker, clock = self._places.worker(pool, place), self._request.clock
+        started = TaskStarted(at=clock(), task=envelope.task, pool=pool, worker=worker)
+        outcome = self._runner.run(envelope)
+        self._places.free(pool, place)
+        self._worked += outcome.seconds
+        return [started, event_of(outcome, envelope, at=clock(), pool=pool, worker=worker)]
+
+    def _hand_over(self) -> None:
+        self._others = Processes(self._request, joined=False)
+        while (taken := self._places.take()) is not None:
+            envelope, pool, place = taken
+            self._places.free(pool, place)
+            self._others.run(envelope, pool)

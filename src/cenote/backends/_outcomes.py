@@ -1,0 +1,42 @@
+"""This file turns a worker's outcome into the event that the engine hears."""
+
+from __future__ import annotations
+
+from cenote.engine.messages import FailureInfo, TaskDone, TaskFailed
+from cenote.worker.envelope import Outcome, TaskEnvelope
+
+
+def event_of(outcome: Outcome, envelope: TaskEnvelope, *, at: float, pool: str, worker: str) -> TaskDone | TaskFailed:
+    """Done or failed, with the measurements."""
+    if outcome.failure is not None:
+        info = placed(outcome.failure, envelope)
+        return TaskFailed(at=at, task=envelope.task, pool=pool, worker=worker, failure=info, seconds=outcome.seconds)
+    return TaskDone(
+        at=at,
+        task=envelope.task,
+        pool=pool,
+        worker=worker,
+        seconds=outcome.seconds,
+        cpu_seconds=outcome.cpu_seconds,
+        peak_memory=outcome.peak_memory,
+        events=outcome.events,
+        bytes_out=outcome.bytes_out,
+        stages=dict(outcome.stages),
+    )
+
+
+def placed(info: FailureInfo, envelope: TaskEnvelope) -> FailureInfo:
+    """With the partition named, where the worker could not tell (it died)."""
+    if info.file is not None or len(envelope.pieces) != 1:
+        return info
+    partition = envelope.pieces[0].partition
+    return FailureInfo(
+        cause=info.cause,
+        message=info.message,
+        stage=info.stage,
+        dataset=partition.dataset,
+        file=partition.url,
+        entries=(partition.start, partition.stop),
+        traceback=info.traceback,
+        error_kind=info.error_kind,
+    )

@@ -1,0 +1,56 @@
+"""This file says what a backend is: it opens a session, which runs tasks and tells what happens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cenote.engine.messages import AnyEvent
+from cenote.placement.pools import PlacedPool
+from cenote.plugins.settings import Settings
+from cenote.worker.envelope import Program, TaskEnvelope
+
+
+@dataclass(frozen=True)
+class SessionRequest:
+    """What a session needs to know."""
+
+    program: Program
+    pools: tuple[PlacedPool, ...]
+    logs: Path
+    """Folder for the workers' output, one file each."""
+    cpus: int
+    """How many processes may compute at once on this machine."""
+    small: bool
+    """Whether starting processes would cost more than the work."""
+    clock: Callable[[], float]
+
+
+class Session(ABC):
+    """Tasks go in, events come out. Only one thread may use it."""
+
+    @abstractmethod
+    def run(self, envelope: TaskEnvelope, pool: str) -> None:
+        """Take a task for a pool; it waits here until a worker of that pool is free."""
+
+    @abstractmethod
+    def cancel(self, task: int) -> None:
+        """Stop a task. What becomes of it is told as an event unless it had not started."""
+
+    @abstractmethod
+    def events(self, seconds: float) -> list[AnyEvent]:
+        """What happened; waits up to this long for the first event."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers now. Nothing is left running."""
+
+
+class Backend(Settings):
+    """Opens sessions. Its fields are the settings under `execution.config` that it knows."""
+
+    def open(self, request: SessionRequest) -> Session:
+        """Start what is needed to run tasks."""
+        raise NotImplementedError

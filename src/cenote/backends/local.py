@@ -1,0 +1,22 @@
+"""This file is the local backend: all cores of this machine, by processes; pools limit how many tasks run at once.
+
+Small work runs in this process. When it turns out not to be small, or another core would help, worker processes
+are started and take over what is left.
+"""
+
+from __future__ import annotations
+
+from cenote.backends._here import Here
+from cenote.backends._processes import Processes
+from cenote.backends.interface import Backend, Session, SessionRequest
+
+
+class Local(Backend):
+    """Runs tasks on this machine, without any service."""
+
+    def open(self, request: SessionRequest) -> Session:
+        """In this process when one core is all there is or the work is small; by processes otherwise."""
+        timed = any(step.timeout is not None for segment in request.program.segments for step in segment.steps)
+        if timed or (request.cpus > 1 and not request.small):
+            return Processes(request)
+        return Here(request)

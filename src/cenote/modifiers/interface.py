@@ -1,0 +1,17 @@
+"""This file says what a modifier is: one method around the call of an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cenote.operations.events import Events
+from cenote.operations.interface import Result
+from cenote.plugins.settings import Settings
+
+
+class Modifier(Settings):
+    """Runs on the worker, around a stage. Its fields are the `params` of the modifier."""
+
+    def around(self, run: Callable[[Events], Result], events: Events, *, stage: str, folder: str) -> Result:  # noqa: ARG002  # for modifiers that write
+        """Call `run`, doing something before, after or instead. `folder` is where diagnostics may be written."""
+        return run(events)

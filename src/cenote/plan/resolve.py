@@ -1,0 +1,278 @@
+"""This file turns stages into resolved stages: their operation made concrete, their columns known and checked.
+
+Datasets whose files hold the same columns and to which the same stages apply are treated once, as a flavour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from cenote import errors
+from cenote.errors import CenoteError, Problem
+from cenote.expressions.functions import CONSTANTS
+from cenote.language.workflow import Dataset, Stage, Workflow
+from cenote.names import did_you_mean, listed
+from cenote.operations.interface import Operation, Scope
+from cenote.plan.available import Available
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+
+SOURCE = ""
+"""Stands for the source where an input is named."""
+
+@dataclass(frozen=True)
+class Flavour:
+    """Datasets that are alike to the plan."""
+
+    datasets: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    """In the files, aliases included; None when no file could be looked at."""
+    applies: frozenset[str]
+    """Ids of the stages that run on them."""
+
+
+@dataclass(frozen=True)
+class ResolvedStage:
+    """A stage whose operation is concrete."""
+
+    stage: Stage
+    operation: Operation
+    scope: Scope
+    root: str
+    """The source its events began at."""
+    reads: tuple[str, ...]
+    """Columns, by the name they have in the events."""
+    adds: tuple[str, ...]
+    datasets: frozenset[str] | None
+    """Where it applies; None for everywhere."""
+
+    @property
+    def id(self) -> str:
+        """The stage's id."""
+        return self.stage.id
+
+    def params(self) -> dict[str, Any]:
+        """The settings as plain data: what travels to the workers."""
+        return self.operation.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """All stages in an order in which needs come first, and what was found on the way."""
+
+    stages: tuple[ResolvedStage, ...]
+    flavours: tuple[Flavour, ...]
+    available: Mapping[tuple[int, str], Available | None]
+    """(flavour, stage) → the columns after it."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def in_order(stages: Sequence[Stage]) -> list[Stage]:
+    """Needs first; otherwise as written. Cycles were refused by the language."""
+    by_id = {stage.id: stage for stage in stages}
+    placed: dict[str, Stage] = {}
+    for first in stages:
+        pending = [(first, iter(first.needs))]
+        while pending:
+            stage, needs = pending[-1]
+            need = next((n for n in needs if n in by_id and n not in placed), None)
+            if need is None:
+                placed.setdefault(stage.id, stage)
+                pending.pop()
+            else:
+                pending.append((by_id[need], iter(by_id[need].needs)))
+    return list(placed.values())
+
+
+def flavours_of(workflow: Workflow, columns: Mapping[str, Collection[str] | None]) -> tuple[Flavour, ...]:
+    """Group the datasets; `columns` has what each dataset's files hold (None: not known)."""
+    groups: dict[tuple[frozenset[str], tuple[str, ...] | None], list[str]] = {}
+    everywhere = frozenset(stage.id for stage in workflow.stages)
+    limited = [stage for stage in workflow.stages if stage.applies_to != type(stage.applies_to)()]
+    for dataset in workflow.datasets or (Dataset(name="", files=()),):
+        applies = everywhere - {stage.id for stage in limited if not stage.applies_to.includes(dataset)}
+        found = columns.get(dataset.name)
+        names = None if found is None else tuple(dict.fromkeys([*found, *(f.alias for f in workflow.fields)]))
+        groups.setdefault((applies, names), []).append(dataset.name)
+    return tuple(Flavour(tuple(names), cols, applies) for (applies, cols), names in groups.items())
+
+
+def resolve_stages(workflow: Workflow, flavours: Sequence[Flavour]) -> Resolved:
+    """Make every operation concrete and follow the columns through the stages."""
+    work = _Resolving(workflow, flavours)
+    for stage in in_order(workflow.stages):
+        work.add(stage)
+    return Resolved(
+        stages=tuple(work.stages),
+        flavours=tuple(flavours),
+        available=work.available,
+        problems=tuple(work.problems),
+        warnings=tuple(work.warnings),
+    )
+
+
+@dataclass
+class _Resolving:
+    """The forward walk over the stages."""
+
+    workflow: Workflow
+    flavours: Sequence[Flavour]
+    stages: list[ResolvedStage] = field(default_factory=list)
+    available: dict[tuple[int, str], Available | None] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, stage: Stage) -> None:
+        inputs = {number: self._input(number, stage) for number in range(len(self.flavours))}
+        self.roots[stage.id] = self._root(stage)
+        operation = self._operation(stage, inputs)
+        if operation is None:
+            for number in inputs:
+                self.available[number, stage.id] = None
+            return
+        scope = Scope(stage.scope) if stage.scope else operation.scope
+        self._check_scope(stage, operation, scope)
+        reads: dict[str, None] = {}
+        for number, flavour in enumerate(self.flavours):
+            columns = inputs[number]
+            if stage.id in flavour.applies:
+                reads.update(dict.fromkeys(self._columns_read(stage, operation, flavour, columns)))
+                self.available[number, stage.id] = _after(stage.id, operation, columns)
+            else:
+                self.available[number, stage.id] = columns
+        self.stages.append(
+            ResolvedStage(
+                stage=stage,
+                operation=operation,
+                scope=scope,
+                root=self.roots[stage.id],
+                reads=tuple(reads),
+                adds=tuple(operation.adds()),
+                datasets=self._datasets(stage),
+            )
+        )
+
+    def _datasets(self, stage: Stage) -> frozenset[str] | None:
+        if all(stage.id in flavour.applies for flavour in self.flavours):
+            return None
+        return frozenset(name for flavour in self.flavours if stage.id in flavour.applies for name in flavour.datasets)
+
+    def _root(self, stage: Stage) -> str:
+        sources = [source.id for source in self.workflow.sources]
+        if not stage.needs:
+            return stage.source or (sources[0] if sources else "events")
+        roots = list(dict.fromkeys(self.roots[need] for need in stage.needs if need in self.roots))
+        if len(roots) > 1:
+            self.problems.append(
+                Problem(
+                    errors.COLUMN_CLASH,
+                    f"stage '{stage.id}' needs events that began at different sources: {', '.join(roots)}",
+                    place=self.workflow.place(*stage.path, "needs"),
+                    hint="put the sources side by side under `joins:`",
+                )
+            )
+        return roots[0] if roots else (sources[0] if sources else "events")
+
+    def _input(self, number: int, stage: Stage) -> Available | None:
+        if not stage.needs:
+            there = self.flavours[number].columns
+            return None if there is None else Available.of(there, SOURCE)
+        joined: Available | None = None
+        for need in stage.needs:
+            columns = self.available.get((number, need))
+            if columns is None:
+                return None
+            joined = columns if joined is None else joined.joined(columns)
+        return joined
+
+    def _operation(self, stage: Stage, inputs: Mapping[int, Available | None]) -> Operation | None:
+        columns = next(
+            (inputs[n] for n, f in enumerate(self.flavours) if stage.id in f.applies and inputs[n] is not None),
+            None,
+        )
+        try:
+            factory = registry.load(PluginKind.OPERATION, stage.op)
+            operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
+            resolved = operation if columns is None else operation.resolve(list(columns))
+        except CenoteError as problem:
+            self.problems.extend(p.at(self.workflow.place(*stage.path, "op")) for p in problem.problems)
+            return None
+        except ValidationError:
+            return None  # the language's check has told of it, with its place
+        note = getattr(resolved, "inferred_axis_note", None)
+        if callable(note) and (said := note()):
+            self.warnings.append(f"stage '{stage.id}': {said}")
+        return resolved
+
+    def _check_scope(self, stage: Stage, operation: Operation, scope: Scope) -> None:
+        if scope is Scope.PARTITION or not operation.adds():
+            return
+        self.problems.append(
+            Problem(
+                errors.BAD_VALUE,
+                f"stage '{stage.id}' has scope '{scope.value}' and adds columns ({', '.join(operation.adds())}): "
+                "only stages of scope 'partition' can add columns",
+                place=self.workflow.place(*stage.path, "scope"),
+                hint="return a product, and add the columns in a later stage that uses it",
+            )
+        )
+
+    def _columns_read(
+        self, stage: Stage, operation: Operation, flavour: Flavour, columns: Available | None
+    ) -> Iterable[str]:
+        written = [name for entry in stage.write for name in entry.keep or ()]
+        for name in dict.fromkeys([*operation.reads(), *written]):
+            if columns is None:
+                yield name
+                continue
+            adding = written and name in operation.adds()
+            known = name if name in columns or adding else name.replace(".", "_")
+            if known in columns:
+                yield known
+            elif not adding and name not in self.workflow.constants and name not in CONSTANTS:
+                self.problems.append(self._unknown_column(stage, name, flavour, columns))
+
+    def _unknown_column(self, stage: Stage, name: str, flavour: Flavour, columns: Available) -> Problem:
+        elsewhere = [
+            dataset
+            for number, other in enumerate(self.flavours)
+            if name in (self._input(number, stage) or ())
+            for dataset in other.datasets
+        ]
+        details = [f"columns here: {listed(columns)}"]
+        hint = did_you_mean(name, [*columns, *self.workflow.constants])
+        message = f"stage '{stage.id}' reads '{name}', which no file and no earlier stage provides"
+        if elsewhere:
+            message = f"stage '{stage.id}' reads '{name}', which dataset '{flavour.datasets[0]}' does not have"
+            details = [f"datasets that have it: {listed(elsewhere)}"]
+            hint = "say under `applies_to:` which datasets the stage is for"
+        params = (*stage.path, "params")
+        place = self.workflow.place(*next(_mentions(stage.params, name, params), params))
+        return Problem(errors.UNKNOWN_COLUMN, message, place=place, details=tuple(details), hint=hint)
+
+
+def _after(stage: str, operation: Operation, columns: Available | None) -> Available | None:
+    if columns is None:
+        return None
+    keeps = operation.keeps()
+    kept = columns if keeps is None else columns.only(set(keeps))
+    return kept.with_added(tuple(operation.adds()), stage)
+
+
+def _mentions(value: Any, name: str, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """The paths of the settings that mention this name: the places to point at."""
+    if isinstance(value, str):
+        if name in value:
+            yield path
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _mentions(inner, name, (*path, key))
+    elif isinstance(value, list | tuple):
+        for position, inner in enumerate(value):
+            yield from _mentions(inner, name, (*path, position))

@@ -1,0 +1,198 @@
+"""This file lays out the tasks: each segment over its partitions, then merges in a tree of fixed shape.
+
+The shape depends on the data alone, never on workers or on what finishes first: that is why results are equal
+bit for bit everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.operations.events import DatasetInfo
+from cenote.plan.columns import ColumnFlow
+from cenote.plan.fingerprint import dataset_digest, partition_digest, task_key
+from cenote.plan.plan import MERGE, RUN, Partition, Segment, TaskTable
+from cenote.plan.resolve import SOURCE, Resolved
+
+FAN_IN = 32
+"""Parts per merge: few enough for memory, many enough for a flat tree (a million parts: four levels)."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where the events of an imported stage really come from, for one flavour."""
+
+    segment: int
+    """-1: straight from the source."""
+    stage: str
+
+
+@dataclass(frozen=True)
+class TaskLayout:
+    """The table, and how to find one's way in it."""
+
+    table: TaskTable
+    results: Mapping[str, int]
+    """Stage with a product → the task whose result holds it, whole."""
+    runs: Sequence[Mapping[int, int]]
+    """Per segment: partition (or dataset) → its task."""
+    crossings: Mapping[tuple[int, str], tuple[Crossing, ...]]
+    """(flavour, imported stage) → where its events really come from."""
+
+
+@dataclass
+class _Layout:
+    segments: Sequence[Segment]
+    partitions: Sequence[Partition]
+    datasets: Sequence[DatasetInfo]
+    flavour_of: Mapping[str, int]
+    crossings: Mapping[tuple[int, str], tuple[Crossing, ...]]
+    kind: list[int] = field(default_factory=list)
+    segment: list[int] = field(default_factory=list)
+    partition: list[int] = field(default_factory=list)
+    needs: list[list[int]] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    runs: list[dict[int, int]] = field(default_factory=list)
+    results: dict[str, int] = field(default_factory=dict)
+    product_tasks: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Stage of scope dataset or run → dataset number (-1: run) → task."""
+
+    def add(self, *, kind: int, segment: Segment, position: int, needs: list[int], data: bytes) -> int:
+        number = len(self.kind)
+        self.kind.append(kind)
+        self.segment.append(segment.index)
+        self.partition.append(position)
+        self.needs.append(needs)
+        word = "merge" if kind == MERGE else "run"
+        self.keys.append(task_key(segment.digest, data, (self.keys[need] for need in needs), kind=word))
+        return number
+
+
+def lay_out(
+    segments: Sequence[Segment],
+    partitions: Sequence[Partition],
+    datasets: Sequence[DatasetInfo],
+    resolved: Resolved,
+    flow: ColumnFlow,
+) -> TaskLayout:
+    """All tasks in an order in which needs come first."""
+    flavour_of = {name: number for number, flavour in enumerate(resolved.flavours) for name in flavour.datasets}
+    home = {stage: segment.index for segment in segments for stage in segment.stages}
+    layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, home))
+    of_dataset = {info.name: dataset_digest(info) for info in datasets}
+    data = [partition_digest(partition, of_dataset[partition.dataset]) for partition in partitions]
+    for segment in segments:
+        if segment.scope == "partition":
+            parts = _over_partitions(layout, segment, data)
+        else:
+            parts = _over_everything(layout, segment)
+        root = _merged(layout, segment, parts)
+        if root is not None:
+            layout.results.update(dict.fromkeys(segment.products, root))
+    return TaskLayout(_table(layout), layout.results, layout.runs, layout.crossings)
+
+
+def _crossings(
+    segments: Sequence[Segment], resolved: Resolved, flow: ColumnFlow, home: Mapping[str, int]
+) -> dict[tuple[int, str], tuple[Crossing, ...]]:
+    scopes = {stage.id: stage.scope.value for stage in resolved.stages}
+    found: dict[tuple[int, str], tuple[Crossing, ...]] = {}
+    for number, flavour in enumerate(resolved.flavours):
+        for stage in dict.fromkeys(name for segment in segments for name in segment.imports):
+            carries = stage in flavour.applies and scopes[stage] == "partition"
+            origins = (stage,) if carries else flow.inputs[number, stage]
+            found[number, stage] = tuple(
+                Crossing(-1, SOURCE) if name == SOURCE else Crossing(home[name], name) for name in origins
+            )
+    return found
+
+
+def applies(segment: Segment, dataset: str) -> bool:
+    """Whether any stage of the segment runs on this dataset."""
+    return any(step.datasets is None or dataset in step.datasets for step in segment.steps)
+
+
+def _over_partitions(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> list[int]:
+    runs: dict[int, int] = {}
+    layout.runs.append(runs)
+    numbers = {info.name: number for number, info in enumerate(layout.datasets)}
+    applying = {info.name: applies(segment, info.name) for info in layout.datasets}
+    waits = dict.fromkeys(stage for step in segment.steps for stage in step.needs_products)
+    for position, partition in enumerate(layout.partitions):
+        if partition.source != segment.root or not applying[partition.dataset]:
+            continue
+        needs = dict.fromkeys(
+            layout.runs[crossing.segment][position]
+            for stage in segment.imports
+            for crossing in layout.crossings[layout.flavour_of[partition.dataset], stage]
+            if crossing.segment >= 0
+        )
+        for stage in waits:
+            tasks = layout.product_tasks[stage]
+            needs[tasks.get(numbers[partition.dataset], tasks.get(-1, 0))] = None
+        runs[position] = layout.add(
+            kind=RUN, segment=segment, position=position, needs=list(needs), data=data[position]
+        )
+    return list(runs.values())
+
+
+def _over_everything(layout: _Layout, segment: Segment) -> list[int]:
+    """One task per dataset, or one for the run: it needs the events of all partitions there."""
+    runs: dict[int, int] = {}
+    layout.runs.append(runs)
+    wanted: dict[int, list[int]] = {}
+    for position, partition in enumerate(layout.partitions):
+        if partition.source != segment.root or not applies(segment, partition.dataset):
+            continue
+        number = next(n for n, info in enumerate(layout.datasets) if info.name == partition.dataset)
+        wanted.setdefault(number if segment.scope == "dataset" else -1, []).append(position)
+    for number, positions in wanted.items():
+        needs = dict.fromkeys(
+            layout.runs[crossing.segment][position]
+            for position in positions
+            for stage in segment.imports
+            for crossing in layout.crossings[layout.flavour_of[layout.partitions[position].dataset], stage]
+            if crossing.segment >= 0
+        )
+        data = b"".join(
+            partition_digest(layout.partitions[position], b"") for position in positions if segment.source is not None
+        )
+        runs[number] = layout.add(kind=RUN, segment=segment, position=max(number, 0), needs=list(needs), data=data)
+    for step in segment.steps:
+        layout.product_tasks[step.stage] = dict(runs)
+    return list(runs.values())
+
+
+def _merged(layout: _Layout, segment: Segment, parts: list[int]) -> int | None:
+    """The task that holds the segment's products whole; None when it has none."""
+    if not segment.products or not parts:
+        return None
+    while len(parts) > 1:
+        parts = [
+            layout.add(kind=MERGE, segment=segment, position=at, needs=parts[at : at + FAN_IN], data=b"")
+            for at in range(0, len(parts), FAN_IN)
+        ]
+    return parts[0]
+
+
+def _table(layout: _Layout) -> TaskTable:
+    counts = np.fromiter((len(needs) for needs in layout.needs), np.int64, len(layout.needs))
+    start = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    needs: NDArray[np.int32] = np.fromiter((n for row in layout.needs for n in row), np.int32, int(start[-1]))
+    user = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    order = np.argsort(needs, kind="stable")
+    users_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(needs, minlength=len(counts)))])
+    return TaskTable(
+        kind=np.array(layout.kind, np.uint8),
+        segment=np.array(layout.segment, np.int32),
+        partition=np.array(layout.partition, np.int32),
+        needs_start=start,
+        needs=needs,
+        users_start=users_start.astype(np.int64),
+        users=user[order],
+        keys=b"".join(layout.keys),
+    )

@@ -1,0 +1,42 @@
+"""This file starts other programs. It is the only one that does: commands are lists, never shell strings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def start_process(
+    command: Sequence[str],
+    *,
+    pass_fds: Sequence[int] = (),
+    variables: Mapping[str, str] | None = None,
+    stdout: Path | None = None,
+    stderr: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program and go on. Its output goes to the ends of these files, or nowhere."""
+    environment = {**os.environ, **(variables or {})}
+    with (stdout or Path(os.devnull)).open("ab") as out, (stderr or Path(os.devnull)).open("ab") as err:
+        return subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, pass_fds=tuple(pass_fds)
+        )
+
+
+def run_command(
+    command: Sequence[str], *, seconds: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; its output comes back as text. Raises TimeoutError past the limit."""
+    try:
+        return subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            cwd=folder,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as problem:
+        raise TimeoutError(f"{command[0]} did not answer within {seconds:g} s") from problem

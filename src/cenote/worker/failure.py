@@ -1,0 +1,58 @@
+"""This file turns an exception on a worker into words: whose fault, where in the data, where in the user's code."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Literal
+
+from cenote.engine.messages import FailureInfo
+from cenote.errors import CenoteError
+from cenote.plan.plan import Partition
+
+_OURS = str(Path(__file__).parent.parent)
+
+
+class TaskFailure(Exception):  # noqa: N818  # carries the information; not an error of its own
+    """A failure that is told already."""
+
+    def __init__(self, info: FailureInfo) -> None:
+        super().__init__(info.message)
+        self.info = info
+
+
+def failure_of(
+    problem: Exception, *, stage: str | None = None, partition: Partition | None = None, reading: bool = False
+) -> FailureInfo:
+    """What to tell of an exception: ours without a traceback, the user's with the part that is the user's."""
+    cause: Literal["error", "bad_input", "oom"] = "bad_input" if reading else "error"
+    if isinstance(problem, MemoryError):
+        cause = "oom"
+    known = problem.problems[0].kind.name if isinstance(problem, CenoteError) else None
+    return FailureInfo(
+        cause=cause,
+        message=str(problem) if isinstance(problem, CenoteError) else _one_line(problem),
+        stage=stage,
+        dataset=partition.dataset if partition else None,
+        file=partition.url if partition else None,
+        entries=(partition.start, partition.stop) if partition else None,
+        traceback=None if isinstance(problem, CenoteError) else _users_part(problem),
+        error_kind=known,
+    )
+
+
+def _one_line(problem: Exception) -> str:
+    text = str(problem).strip()
+    if isinstance(problem, KeyError) and problem.args:
+        text = str(problem.args[0])
+    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
+def _users_part(problem: Exception) -> str | None:
+    """The frames from the first one outside this package on; None where there is none."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    first = next((n for n, frame in enumerate(frames) if not frame.filename.startswith(_OURS)), None)
+    if first is None:
+        return None
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
+    return "".join([*lines, *traceback.format_exception_only(problem)])
