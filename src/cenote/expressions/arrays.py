@@ -1,0 +1,49 @@
+"""This file tells kinds of columns apart, so that flat ones stay plain numpy and only jagged ones meet awkward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+Column = Any
+"""A numpy array, an awkward array or a Python scalar; awkward publishes no types."""
+
+
+def plain(value: Column) -> Column:
+    """The same values as a numpy array where that costs nothing."""
+    if isinstance(value, ak.Array) and isinstance(value.layout, ak.contents.NumpyArray):
+        return value.layout.data
+    return value
+
+
+def is_array(value: Column) -> bool:
+    """Whether it is more than one Python scalar."""
+    return isinstance(value, ak.Array) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def is_text(value: Column) -> bool:
+    """Whether it holds texts."""
+    if isinstance(value, ak.Array):
+        return leaf_kind(value) == "U"
+    return isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype.kind in "UST")
+
+
+def dimensions(value: Column) -> int:
+    """0 for a scalar, 1 for one value per event, more for jagged or fixed-size lists; texts count as values."""
+    if isinstance(value, ak.Array):
+        return int(value.ndim) - (1 if is_text(value) else 0)
+    return int(np.ndim(value))
+
+
+def leaf_kind(value: Column) -> str:
+    """numpy's letter for what the innermost values are: `b`, `i`, `u`, `f`, `U` for text, `?` where unknown."""
+    if not isinstance(value, ak.Array):
+        return "U" if isinstance(value, str) else np.asarray(value).dtype.kind
+    layout = value.layout
+    while layout.parameter("__array__") not in ("string", "bytestring") and hasattr(layout, "content"):
+        layout = layout.content
+    if layout.parameter("__array__") in ("string", "bytestring"):
+        return "U"
+    return str(layout.dtype.kind) if isinstance(layout, ak.contents.NumpyArray) else "?"

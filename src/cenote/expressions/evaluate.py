@@ -1,0 +1,156 @@
+"""This file computes an expression's tree on columns: numpy for flat columns, awkward where there are lists."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
+from cenote.expressions.functions import FUNCTIONS, power
+from cenote.expressions.problems import EvaluationError
+from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
+
+Lookup = Callable[[str], Column]
+"""Gives the column (or constant) of a name."""
+
+
+def _bitwise(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
+    """Of two conditions or of two whole numbers; a mixture is nearly always a forgotten pair of parentheses."""
+
+    def joined(left: Column, right: Column) -> Column:
+        kinds = {leaf_kind(left), leaf_kind(right)} - {"?"}
+        if len(kinds) > 1 and "b" in kinds:
+            raise EvaluationError(
+                f"'{sign}' joins a condition with numbers; write (flags {sign} 4) != 0 for a bit test, "
+                f"x != 0 for a flag stored as a number"
+            )
+        return apply(left, right)
+
+    return joined
+
+
+def _shift(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
+    def shifted(left: Column, right: Column) -> Column:
+        if isinstance(right, int) and not 0 <= right < 64:
+            raise EvaluationError(f"a shift by {right} bits has no meaning")
+        return apply(left, right)
+
+    return shifted
+
+
+def _inverted(value: Column) -> Column:
+    return np.logical_not(value) if leaf_kind(value) in "b?" else ~value
+
+
+_BINARY: dict[str, Callable[[Column, Column], Column]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": power,
+    "&": _bitwise("&", operator.and_),
+    "|": _bitwise("|", operator.or_),
+    "^": _bitwise("^", operator.xor),
+    "<<": _shift(operator.lshift),
+    ">>": _shift(operator.rshift),
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+_UNARY: dict[str, Callable[[Column], Column]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "~": _inverted,
+    "not": np.logical_not,
+}
+_COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def evaluate(tree: Node, lookup: Lookup) -> Column:
+    """The value of a tree. Raises EvaluationError where the columns do not allow it."""
+    with np.errstate(all="ignore"):  # a logarithm of zero is -inf, on every worker alike, and not a warning
+        try:
+            return _value(tree, lookup)
+        except (ValueError, TypeError, IndexError, ArithmeticError) as problem:
+            if isinstance(problem, EvaluationError):
+                raise
+            raise EvaluationError(_first_line(problem)) from problem
+
+
+def _value(node: Node, lookup: Lookup) -> Column:
+    match node:
+        case Number() | Text():
+            return node.value
+        case Name():
+            return plain(lookup(node.name))
+        case Binary():
+            return _chain(node, lookup)
+        case Comparison():
+            return _compared(node, lookup)
+        case Unary():
+            return plain(_UNARY[node.sign](_value(node.operand, lookup)))
+        case Call():
+            arguments = [_value(argument, lookup) for argument in node.arguments]
+            return FUNCTIONS[node.function].apply(*arguments, **dict(node.options))
+        case Pick():
+            return _picked(_value(node.value, lookup), node.positions)
+        case Mask():
+            return _masked(_value(node.value, lookup), _value(node.condition, lookup))
+
+
+def _chain(node: Binary, lookup: Lookup) -> Column:
+    """Goes down the left side in a loop, so that a sum of a thousand terms needs no deep recursion."""
+    steps: list[Binary] = []
+    leftmost: Node = node
+    while isinstance(leftmost, Binary):
+        steps.append(leftmost)
+        leftmost = leftmost.left
+    value = _value(leftmost, lookup)
+    for step in reversed(steps):
+        value = plain(_BINARY[step.sign](value, _value(step.right, lookup)))
+    return value
+
+
+def _compared(node: Comparison, lookup: Lookup) -> Column:
+    left = _value(node.first, lookup)
+    result: Column = None
+    for sign, operand in node.rest:
+        right = _value(operand, lookup)
+        holds = plain(_COMPARISONS[sign](left, right))
+        result = holds if result is None else plain(np.logical_and(result, holds))
+        left = right
+    return result
+
+
+def _picked(value: Column, positions: tuple[int | slice, ...]) -> Column:
+    if dimensions(value) < len(positions):
+        raise EvaluationError(f"there are {dimensions(value)} axes, not the {len(positions)} that are picked from")
+    try:
+        return plain(value[positions])
+    except IndexError as problem:
+        raise EvaluationError(
+            "some events have too few elements; first(x), last(x) and nth(x, i, default) allow for that"
+        ) from problem
+
+
+def _masked(value: Column, condition: Column) -> Column:
+    if dimensions(condition) < 2 or dimensions(value) < 2:
+        raise EvaluationError("x[condition] picks elements within events; whole events are dropped by a filter")
+    return ak.Array(value)[ak.Array(condition)]
+
+
+def _first_line(problem: Exception) -> str:
+    text = str(problem).strip() or type(problem).__name__
+    return text.splitlines()[0]

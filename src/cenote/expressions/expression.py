@@ -1,0 +1,91 @@
+"""This file defines Expression: a text that was parsed, knows its names and can be evaluated; and its settings type."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from cenote.expressions import evaluate, tree
+from cenote.expressions.arrays import Column
+from cenote.expressions.parser import parse
+from cenote.expressions.problems import BadExpressionError, EvaluationError
+
+CONSTANTS: dict[str, float | bool] = {
+    "pi": math.pi,
+    "inf": math.inf,
+    "nan": math.nan,
+    "True": True,
+    "False": False,
+    "true": True,
+    "false": False,
+}
+"""Names with a value of their own, unless a column is called so."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression over columns. Two of the same text are equal; pickling keeps the text only."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        _ = self.tree  # a bad text fails here, where it is written, and not where it is used
+
+    def __reduce__(self) -> tuple[type[Expression], tuple[str]]:
+        return type(self), (self.text,)
+
+    @cached_property
+    def tree(self) -> tree.Node:
+        """The syntax tree."""
+        return _parsed(self.text)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names it uses as written, each once, in order of appearance; constants such as `pi` are among them."""
+        return tuple(dict.fromkeys(tree.names(self.tree)))
+
+    def evaluate(self, lookup: evaluate.Lookup) -> Column:
+        """Its value, with columns and constants given by `lookup`: an array, or a scalar without columns."""
+        try:
+            return evaluate.evaluate(self.tree, lookup)
+        except EvaluationError as problem:
+            raise EvaluationError(f"'{self.text}' cannot be computed: {problem}") from problem.__cause__
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tree.Node:
+    return parse(text)
+
+
+@lru_cache(maxsize=4096)
+def expression(text: str) -> Expression:
+    """The expression of a text, parsed once per process."""
+    return Expression(text)
+
+
+def _checked(value: Any) -> str:  # Any: whatever the YAML holds
+    if isinstance(value, bool | int | float):
+        value = repr(value)
+    if not isinstance(value, str):
+        raise PydanticCustomError("bad_expression", "an expression is text, such as 'Muon_pt > 20'", {"column": 1})
+    text = " ".join(value.split("\n")).strip()
+    try:
+        expression(text)
+    except BadExpressionError as problem:
+        raise PydanticCustomError(
+            "bad_expression", "{message}", {"message": str(problem), "column": problem.column, "hint": problem.hint}
+        ) from None
+    return text
+
+
+ExpressionText = Annotated[
+    str,
+    BeforeValidator(_checked),
+    WithJsonSchema({"type": ["string", "number", "boolean"], "examples": ["Muon_pt > 20", "sqrt(px**2 + py**2)"]}),
+]
+"""The text of an expression, checked when settings are read; plain numbers count as expressions."""

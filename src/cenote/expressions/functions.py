@@ -1,0 +1,240 @@
+"""This file lists every function that expressions may call: what it takes, what it does, in a table.
+
+Reductions go over the elements of each event, never over events: results may not depend on how data were cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from cenote.expressions import kinematics
+from cenote.expressions.arrays import Column, dimensions, plain
+from cenote.expressions.problems import EvaluationError
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the table."""
+
+    usage: str
+    """How it is written: `where(condition, a, b)`."""
+    meaning: str
+    apply: Callable[..., Column]
+    counts: tuple[int, ...]
+    """How many values it takes; a last 0 means "or more"."""
+    options: frozenset[str] = frozenset()
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many values."""
+        return count > 0 and (count in self.counts or self.counts[-1] == 0)
+
+    @property
+    def wants(self) -> str:
+        """`1 value`, `6 or 8 values`."""
+        numbers = " or ".join("more" if count == 0 else str(count) for count in self.counts)
+        return f"{numbers} value{'' if self.counts == (1,) else 's'}"
+
+
+def _reduction(name: str, awkward_one: Any, numpy_one: Any) -> Callable[..., Column]:
+    """Over the innermost elements of each event, or the given axis. Any: awkward publishes no types."""
+
+    def apply(values: Column, axis: int = -1) -> Column:
+        depth = dimensions(values)
+        if depth < 2:
+            raise EvaluationError(f"{name}(…) goes over the elements of each event, but there is one value per event")
+        actual = axis + depth if axis < 0 else axis
+        if not 1 <= actual < depth:
+            raise EvaluationError(f"{name}(…, axis={axis}) is not possible: there are axes 1 to {depth - 1}")
+        if isinstance(values, np.ndarray) and numpy_one is not None:
+            return numpy_one(values, axis=actual)
+        return plain(awkward_one(values, axis=actual))
+
+    return apply
+
+
+def _smallest_or_largest(pairwise: Any, over_elements: Callable[..., Column]) -> Callable[..., Column]:
+    """Of each event's elements for one value; of several values, element by element. Any: a numpy ufunc."""
+
+    def apply(*values: Column, **options: Any) -> Column:
+        return over_elements(values[0], **options) if len(values) == 1 else reduce(pairwise, values)
+
+    return apply
+
+
+def _number_of(values: Column, axis: int = 1) -> Column:
+    if dimensions(values) < 2:
+        raise EvaluationError("num(…) counts the elements of each event, but there is one value per event")
+    return plain(ak.num(values, axis=axis))
+
+
+def _where(condition: Column, chosen: Column, other: Column) -> Column:
+    if any(isinstance(value, ak.Array) for value in (condition, chosen, other)):
+        return plain(ak.where(condition, chosen, other))
+    return np.where(condition, chosen, other)
+
+
+def _nth(values: Column, position: Column, default: Column = 0.0) -> Column:
+    if not isinstance(position, int):
+        raise EvaluationError("nth(x, i) needs a whole number i, the same for all events")
+    if position >= 0:
+        found = ak.pad_none(values, position + 1, axis=1)[:, position]
+    else:
+        found = ak.firsts(ak.mask(values, ak.num(values, axis=1) >= -position)[:, position:], axis=1)
+    return plain(ak.fill_none(found, default))
+
+
+def _first(values: Column, default: Column | None = None) -> Column:
+    found = ak.firsts(values, axis=1)
+    return plain(found if default is None else ak.fill_none(found, default))
+
+
+def _last(values: Column, default: Column | None = None) -> Column:
+    found = ak.firsts(values[:, ::-1], axis=1)
+    return plain(found if default is None else ak.fill_none(found, default))
+
+
+def _rounded(values: Column, decimals: Column = 0) -> Column:
+    if isinstance(values, ak.Array):
+        return plain(ak.round(values, decimals=decimals))
+    return np.round(values, decimals)
+
+
+def power(base: Column, exponent: Column) -> Column:
+    """`base ** exponent`; whole numbers to negative powers give fractions, and huge powers do not hang."""
+    if isinstance(exponent, int) and (exponent < 0 or (isinstance(base, int) and exponent > 64)):
+        exponent = float(exponent)
+    return base**exponent
+
+
+def _per_element(ufunc: Any) -> Callable[..., Column]:
+    return lambda *values: plain(ufunc(*values))
+
+
+def _elementwise() -> dict[str, Function]:
+    one = {
+        "sqrt": np.sqrt, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log10": np.log10, "log2": np.log2,
+        "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos,
+        "arctan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
+        "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
+        "floor": np.floor, "ceil": np.ceil, "abs": np.abs, "fabs": np.fabs, "sign": np.sign, "isnan": np.isnan,
+        "isinf": np.isinf, "isfinite": np.isfinite,
+    }  # fmt: skip
+    two = {"arctan2": np.arctan2, "atan2": np.arctan2, "hypot": np.hypot, "minimum": np.minimum, "maximum": np.maximum}
+    return {
+        **{name: Function(f"{name}(x)", "for each value", _per_element(f), (1,)) for name, f in one.items()},
+        **{
+            name: Function(f"{name}(a, b)", "for each pair of values", _per_element(f), (2,)) for name, f in two.items()
+        },
+    }
+
+
+def _reductions() -> dict[str, Function]:
+    table = {
+        "sum": (ak.sum, np.sum, "the sum"),
+        "prod": (ak.prod, np.prod, "the product"),
+        "any": (ak.any, np.any, "whether one is true"),
+        "all": (ak.all, np.all, "whether all are true"),
+        "count": (ak.count, None, "how many there are, missing ones left out"),
+        "count_nonzero": (ak.count_nonzero, np.count_nonzero, "how many are true, or not zero"),
+        "mean": (ak.mean, np.mean, "the mean"),
+        "std": (ak.std, np.std, "the standard deviation"),
+        "var": (ak.var, np.var, "the variance"),
+        "argmin": (ak.argmin, np.argmin, "the position of the smallest"),
+        "argmax": (ak.argmax, np.argmax, "the position of the largest"),
+    }
+    return {
+        name: Function(
+            f"{name}(x, axis=-1)",
+            f"{meaning} of the elements of each event",
+            _reduction(name, awkward_one, numpy_one),
+            (1,),
+            frozenset({"axis"}),
+        )
+        for name, (awkward_one, numpy_one, meaning) in table.items()
+    }
+
+
+def _others() -> dict[str, Function]:
+    smallest = _smallest_or_largest(np.minimum, _reduction("min", ak.min, np.min))
+    largest = _smallest_or_largest(np.maximum, _reduction("max", ak.max, np.max))
+    axis, default = frozenset({"axis"}), frozenset({"default"})
+    kin = kinematics
+    return {
+        "min": Function(
+            "min(x) or min(a, b, …)", "the smallest of each event, or of each tuple", smallest, (1, 0), axis
+        ),
+        "max": Function("max(x) or max(a, b, …)", "the largest of each event, or of each tuple", largest, (1, 0), axis),
+        "num": Function("num(x)", "how many elements each event has", _number_of, (1,), axis),
+        "len": Function("len(x)", "how many elements each event has", _number_of, (1,), axis),
+        "where": Function("where(condition, a, b)", "a where the condition holds, else b", _where, (3,)),
+        "round": Function("round(x, decimals)", "rounded, halves to even", _rounded, (1, 2)),
+        "power": Function("power(x, n)", "x ** n", power, (2,)),
+        "pow": Function("pow(x, n)", "x ** n", power, (2,)),
+        "clip": Function(
+            "clip(x, low, high)", "kept within limits", lambda x, low, high: np.minimum(np.maximum(x, low), high), (3,)
+        ),
+        "first": Function("first(x, default=…)", "the first element of each event, or missing", _first, (1,), default),
+        "last": Function("last(x, default=…)", "the last element of each event, or missing", _last, (1,), default),
+        "nth": Function("nth(x, i, default=0.0)", "the element at position i, or the default", _nth, (2, 3), default),
+        "leading": Function(
+            "leading(x, default=0.0)",
+            "the first element of each event, or the default",
+            lambda x, default=0.0: _nth(x, 0, default),
+            (1, 2),
+            default,
+        ),
+        "subleading": Function(
+            "subleading(x, default=0.0)",
+            "the second element of each event, or the default",
+            lambda x, default=0.0: _nth(x, 1, default),
+            (1, 2),
+            default,
+        ),
+        "sort": Function(
+            "sort(x, ascending=true)",
+            "the elements of each event in order",
+            lambda x, ascending=True: ak.sort(x, axis=-1, ascending=ascending),
+            (1,),
+            frozenset({"ascending"}),
+        ),
+        "fill_none": Function(
+            "fill_none(x, value)",
+            "the value where one is missing",
+            lambda x, value, axis=-1: plain(ak.fill_none(x, value, axis=axis)) if isinstance(x, ak.Array) else x,
+            (2,),
+            axis,
+        ),
+        "pad_none": Function(
+            "pad_none(x, n)",
+            "at least n elements per event, missing ones added",
+            lambda x, n, axis=1, clip=False: ak.pad_none(x, n, axis=axis, clip=clip),
+            (2,),
+            frozenset({"axis", "clip"}),
+        ),
+        "is_none": Function(
+            "is_none(x)",
+            "whether a value is missing",
+            lambda x: plain(ak.is_none(x, axis=-1)) if isinstance(x, ak.Array) else np.zeros(np.shape(x), np.bool_),
+            (1,),
+        ),
+        "deltaphi": Function("deltaphi(phi1, phi2)", "the difference of azimuths in [-π, π)", kin.delta_phi, (2,)),
+        "deltar": Function("deltar(eta1, phi1, eta2, phi2)", "the distance in η and φ", kin.delta_r, (4,)),
+        "transverse_mass": Function(
+            "transverse_mass(pt1, phi1, pt2, phi2)", "of a lepton and missing momentum", kin.transverse_mass, (4,)
+        ),
+        "invariant_mass": Function(
+            "invariant_mass(pt1, eta1, phi1, [mass1,] pt2, eta2, phi2[, mass2])",
+            "of two objects",
+            kin.invariant_mass,
+            (6, 8),
+        ),
+    }
+
+
+FUNCTIONS: dict[str, Function] = {**_elementwise(), **_reductions(), **_others()}

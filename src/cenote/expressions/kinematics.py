@@ -1,0 +1,38 @@
+"""This file holds the formulas of relativistic kinematics that expressions may use; angles in radians."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cenote.expressions.arrays import Column
+
+
+def delta_phi(phi_1: Column, phi_2: Column) -> Column:
+    """The difference of two azimuths, in [-π, π)."""
+    return (phi_1 - phi_2 + np.pi) % (2 * np.pi) - np.pi
+
+
+def delta_r(eta_1: Column, phi_1: Column, eta_2: Column, phi_2: Column) -> Column:
+    """The distance in η and φ."""
+    return np.hypot(eta_1 - eta_2, delta_phi(phi_1, phi_2))
+
+
+def transverse_mass(pt_1: Column, phi_1: Column, pt_2: Column, phi_2: Column) -> Column:
+    """Of two objects whose masses do not matter, such as a lepton and missing momentum."""
+    return np.sqrt(np.maximum(2 * pt_1 * pt_2 * (1 - np.cos(delta_phi(phi_1, phi_2))), 0))
+
+
+def invariant_mass(*values: Column) -> Column:
+    """Of two objects: pt, eta, phi of each (masses neglected), or pt, eta, phi, mass of each."""
+    first, second = values[: len(values) // 2], values[len(values) // 2 :]
+    return cartesian_mass(*(a + b for a, b in zip(_cartesian(*first), _cartesian(*second), strict=True)))
+
+
+def cartesian_mass(px: Column, py: Column, pz: Column, energy: Column) -> Column:
+    """Zero where rounding (or the detector) makes the square negative."""
+    return np.sqrt(np.maximum(energy**2 - (px**2 + py**2 + pz**2), 0))
+
+
+def _cartesian(pt: Column, eta: Column, phi: Column, mass: Column = 0.0) -> tuple[Column, Column, Column, Column]:
+    px, py, pz = pt * np.cos(phi), pt * np.sin(phi), pt * np.sinh(eta)
+    return px, py, pz, np.sqrt(px**2 + py**2 + pz**2 + mass**2)

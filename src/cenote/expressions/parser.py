@@ -1,0 +1,253 @@
+"""This file parses an expression: a small operator-precedence parser that knows the column of every mistake.
+
+Precedence follows what physicists mean, not Python: `&` and `|` bind looser than comparisons, like `and` and `or`.
+"""
+
+from __future__ import annotations
+
+from cenote.expressions.functions import FUNCTIONS
+from cenote.expressions.problems import BadExpressionError
+from cenote.expressions.tokens import Token, tokens
+from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
+from cenote.names import did_you_mean
+
+_COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+_COMPARISON = 30
+_NOT = 25
+_SIGNED = 60
+_BINARY = {
+    "or": 10,
+    "||": 10,
+    "|": 10,
+    "^": 15,
+    "and": 20,
+    "&&": 20,
+    "&": 20,
+    "<<": 35,
+    ">>": 35,
+    "+": 40,
+    "-": 40,
+    "*": 50,
+    "/": 50,
+    "//": 50,
+    "%": 50,
+    "**": 70,
+}
+_SAME = {"||": "or", "&&": "and", "!": "not"}
+_DEEPEST = 60
+_MOST_DIGITS = 20
+_RESERVED = {
+    "if": "write where(condition, a, b)",
+    "else": "write where(condition, a, b)",
+    "lambda": "functions cannot be defined here",
+    "for": "columns are computed as a whole, without loops",
+    "in": "compare with == and join with |",
+    "is": "compare with ==, or use is_none(x)",
+}
+
+
+def parse(text: str) -> Node:
+    """The tree of an expression. Raises BadExpressionError with the column of the first mistake."""
+    parser = _Parser(text)
+    tree = parser.expression(0)
+    parser.expect_end()
+    return tree
+
+
+class _Parser:
+    """Walks the tokens once, from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokens(text)
+        self.position = 0
+        self.depth = 0
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.position]
+
+    def take(self) -> Token:
+        token = self.next
+        self.position += 1
+        return token
+
+    def sees(self, *signs: str) -> bool:
+        return self.next.kind == "sign" and self.next.text in signs
+
+    def mistake(self, token: Token, message: str, hint: str | None = None) -> BadExpressionError:
+        return BadExpressionError(self.text, token.column, message, hint)
+
+    def unexpected(self) -> BadExpressionError:
+        token = self.next
+        if token.kind == "end":
+            what = "the expression is empty" if len(self.tokens) == 1 else "the expression ends too early"
+            return self.mistake(token, what)
+        hint = "compare with ==" if token.text == "=" else _RESERVED.get(token.text)
+        return self.mistake(token, f"'{token.text}' is not expected here", hint)
+
+    def expect(self, sign: str) -> Token:
+        if not self.sees(sign):
+            problem = self.unexpected()
+            hint = problem.hint or f"a '{sign}' is missing"
+            raise BadExpressionError(self.text, problem.column, problem.message, hint)
+        return self.take()
+
+    def expect_end(self) -> None:
+        if self.next.kind != "end":
+            raise self.unexpected()
+
+    def expression(self, tightness: int) -> Node:
+        """What binds tighter than the sign before it."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.mistake(self.next, "this is nested too deeply", "define parts of it as columns of their own")
+        left = self.operand()
+        while True:
+            if self.sees(*_COMPARISONS) and tightness < _COMPARISON:
+                left = self.comparison(left)
+            elif self.next.kind == "sign" and _BINARY.get(self.next.text, 0) > tightness:
+                left = self.binary(left)
+            else:
+                self.depth -= 1
+                return left
+
+    def comparison(self, first: Node) -> Node:
+        rest: list[tuple[str, Node]] = []
+        token = self.next
+        while self.sees(*_COMPARISONS):
+            sign = self.take().text
+            rest.append((sign, self.expression(_COMPARISON)))
+        if all(isinstance(node, Number) for node in (first, *(operand for _, operand in rest))):
+            hint = "'&' and '|' bind looser than comparisons: a bit test is written (flags & 4) == 4"
+            raise self.mistake(token, "two numbers are compared", hint)
+        return Comparison(first, tuple(rest))
+
+    def binary(self, left: Node) -> Node:
+        token = self.take()
+        strength = _BINARY[token.text]
+        # The exponent takes everything that binds as tightly, so that 2**3**2 is 2**(3**2).
+        right = self.expression(strength - 1 if token.text == "**" else strength)
+        if token.text == "^" and (isinstance(left, Number) or isinstance(right, Number)):
+            raise self.mistake(token, "'^' means 'exclusive or'", "powers are written **")
+        return Binary(_SAME.get(token.text, token.text), left, right)
+
+    def operand(self) -> Node:
+        token = self.next
+        if self.sees("not"):
+            self.take()
+            return Unary("not", self.expression(_NOT))
+        if self.sees("-", "+", "~", "!"):
+            self.take()
+            inner = self.expression(_SIGNED)
+            if token.text == "-" and isinstance(inner, Number):
+                return Number(-inner.value)
+            return Unary(_SAME.get(token.text, token.text), inner)
+        node = self.simple()
+        while self.sees("["):
+            node = self.subscript(node)
+        return node
+
+    def simple(self) -> Node:
+        token = self.next
+        if token.kind == "number":
+            self.take()
+            return Number(_number(token.text))
+        if token.kind == "text":
+            self.take()
+            return Text(token.text)
+        if token.kind == "name" and token.text not in _RESERVED:
+            self.take()
+            return self.call(token) if self.sees("(") else Name(token.text, token.column)
+        if self.sees("("):
+            self.take()
+            inner = self.expression(0)
+            if self.sees(","):
+                raise self.mistake(self.next, "a list of values has no meaning here")
+            self.expect(")")
+            return inner
+        raise self.unexpected()
+
+    def call(self, name: Token) -> Node:
+        function = FUNCTIONS.get(name.text)
+        if function is None:
+            last = name.text.rpartition(".")[2]
+            hint = f"write {last}(…)" if last in FUNCTIONS else did_you_mean(name.text, FUNCTIONS)
+            raise self.mistake(name, f"there is no function '{name.text}'", hint)
+        self.expect("(")
+        arguments: list[Node] = []
+        options: dict[str, int | float | bool] = {}
+        while not self.sees(")"):
+            if self.next.kind == "name" and self.tokens[self.position + 1].text == "=":
+                self.option(name.text, options)
+            elif options:
+                raise self.mistake(self.next, "values come before options")
+            else:
+                arguments.append(self.expression(0))
+            if not self.sees(")"):
+                self.expect(",")
+        self.expect(")")
+        if not function.takes(len(arguments)):
+            raise self.mistake(name, f"{name.text} takes {function.wants}, not {len(arguments)}", function.usage)
+        return Call(name.text, tuple(arguments), tuple(options.items()))
+
+    def option(self, function: str, options: dict[str, int | float | bool]) -> None:
+        key = self.take()
+        self.expect("=")
+        allowed = FUNCTIONS[function].options
+        if key.text not in allowed:
+            hint = did_you_mean(key.text, allowed) or (f"it has {', '.join(sorted(allowed))}" if allowed else None)
+            raise self.mistake(key, f"{function} has no option '{key.text}'", hint)
+        start = self.next
+        value = self.expression(0)
+        if isinstance(value, Name) and value.name.lower() in {"true", "false"}:
+            options[key.text] = value.name.lower() == "true"
+        elif isinstance(value, Number):
+            options[key.text] = value.value
+        else:
+            raise self.mistake(start, f"the option '{key.text}' needs a plain number, true or false")
+        if key.text == "axis" and (not isinstance(options["axis"], int) or options["axis"] == 0):
+            raise self.mistake(start, "this axis would mix events", "axis=1 goes over the elements of each event")
+
+    def subscript(self, value: Node) -> Node:
+        bracket = self.expect("[")
+        if not self.sees(":"):
+            condition = self.expression(0)
+            if isinstance(condition, Number):
+                hint = "x[:, 0] or first(x) is the first element of each event"
+                raise self.mistake(bracket, "this picks one event, not one element of each", hint)
+            self.expect("]")
+            return Mask(value, condition)
+        self.take()
+        positions: list[int | slice] = [slice(None)]
+        while self.sees(","):
+            self.take()
+            positions.append(self.place())
+        self.expect("]")
+        return Pick(value, tuple(positions))
+
+    def place(self) -> int | slice:
+        """One position after the events: `0`, `-1`, `:2`, `1:`."""
+        start = self.whole()
+        if not self.sees(":"):
+            if start is None:
+                raise self.unexpected()
+            return start
+        self.take()
+        return slice(start, self.whole())
+
+    def whole(self) -> int | None:
+        if self.sees(":", ",", "]"):
+            return None
+        token = self.next
+        node = self.expression(_SIGNED - 1)
+        if isinstance(node, Number) and isinstance(node.value, int):
+            return node.value
+        raise self.mistake(token, "a position is a whole number", "x[condition] picks elements by a condition")
+
+
+def _number(text: str) -> int | float:
+    if text[:2].lower() == "0x":
+        return int(text, 16)
+    plain = text.replace("_", "")
+    return int(plain) if plain.isdigit() and len(plain) <= _MOST_DIGITS else float(plain)
