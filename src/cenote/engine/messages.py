@@ -50,7 +50,10 @@ class RunStarted(Event, frozen=True, tag=True):
 
 
 class TaskReused(Event, frozen=True, tag=True):
-    """An earlier run has done this task and its product is still there."""
+    """An earlier run has done this task, whole, and its product is still there.
+
+    They come right after RunStarted. A merge that was done without some of its parts is not to be reused.
+    """
 
     task: int
 
@@ -61,6 +64,8 @@ class TaskStarted(Event, frozen=True, tag=True):
     task: int
     pool: str
     worker: str
+    attempt: int = 0
+    """Which RunTask this answers; 0 when the backend cannot say, and then it is taken for the latest."""
 
 
 class TaskDone(Event, frozen=True, tag=True):
@@ -76,6 +81,8 @@ class TaskDone(Event, frozen=True, tag=True):
     bytes_read: int = 0
     bytes_out: int = 0
     stages: dict[str, StageStats] = {}
+    attempt: int = 0
+    """Which RunTask this answers; 0 when the backend cannot say, and then it is taken for the latest."""
 
 
 class TaskFailed(Event, frozen=True, tag=True):
@@ -86,6 +93,8 @@ class TaskFailed(Event, frozen=True, tag=True):
     worker: str
     failure: FailureInfo
     seconds: float = 0.0
+    attempt: int = 0
+    """Which RunTask this answers; 0 when the backend cannot say, and then it is taken for the latest."""
 
 
 class WorkerJoined(Event, frozen=True, tag=True):
@@ -156,7 +165,7 @@ class RunTask(Command, frozen=True, tag=True):
 
 
 class CancelTask(Command, frozen=True, tag=True):
-    """Stop this task; its outcome no longer matters."""
+    """Stop this task. A TaskDone or TaskFailed (of any cause) still answers it, so that the end is known."""
 
     task: int
 

@@ -1,0 +1,110 @@
+"""This file decides which ready task goes next, and to which pool.
+
+Merges go first, then later segments before earlier ones (that finishes partitions and bounds what lies in memory),
+then tasks in the order of the plan, which is the order of partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.engine.tasks import READY, TaskStates
+from cenote.engine.workers import PoolRoom, Pools
+from cenote.plan.plan import Plan
+
+_NUMBER_BITS = 40
+_NUMBER = (1 << _NUMBER_BITS) - 1
+
+
+class Route:
+    """The ready tasks that may go to the same pools, best first."""
+
+    def __init__(self, pools: tuple[PoolRoom, ...], *, shared: bool) -> None:
+        self.pools = pools
+        self.shared = shared
+        self._first: memoryview[int] = np.empty(0, dtype=np.int64).data
+        self._next = 0
+        self._later: list[int] = []
+
+    def start_with(self, ranks: NDArray[np.int64]) -> None:
+        """Queue the tasks that are ready from the start: a flat array, for they may be a million."""
+        self._first = np.sort(ranks).data
+
+    def push(self, rank: int) -> None:
+        """Queue a task."""
+        heappush(self._later, rank)
+
+    def best(self, codes: bytearray) -> int | None:
+        """The rank of the next task; those that are not ready any more are thrown away."""
+        while self._later and codes[self._later[0] & _NUMBER] != READY:
+            heappop(self._later)
+        while self._next < len(self._first) and codes[self._first[self._next] & _NUMBER] != READY:
+            self._next += 1
+        if self._next == len(self._first):
+            return self._later[0] if self._later else None
+        first = self._first[self._next]
+        return min(first, self._later[0]) if self._later else first
+
+
+class ReadyTasks:
+    """All ready tasks of the run."""
+
+    def __init__(self, plan: Plan, states: TaskStates, pools: Pools) -> None:
+        self._states = states
+        self._routes: dict[tuple[tuple[str, ...], bool], Route] = {}
+        self._route_of_row: list[Route] = []
+        self._rank_of_row: list[int] = []
+        for segment in plan.segments:
+            for names, shared in ((segment.pools, segment.shared), ((plan.placement.merge_pool,), False)):
+                rooms = tuple(pools.room(name) for name in names)
+                self._route_of_row.append(self._routes.setdefault((names, shared), Route(rooms, shared=shared)))
+            self._rank_of_row += [(len(plan.segments) - segment.index) << _NUMBER_BITS, 0]
+        self._start(plan)
+
+    def _start(self, plan: Plan) -> None:
+        tasks = self._states.ready_at_first()
+        rows = 2 * plan.tasks.segment[tasks].astype(np.int64) + plan.tasks.kind[tasks]
+        ranks = np.array(self._rank_of_row, dtype=np.int64)[rows] | tasks
+        for route in self._routes.values():
+            mine = [row for row, its_route in enumerate(self._route_of_row) if its_route is route]
+            route.start_with(ranks[np.isin(rows, mine)])
+
+    def add(self, tasks: Iterable[int]) -> None:
+        """These have become ready."""
+        for task in tasks:
+            row = self._states.row(task)
+            self._route_of_row[row].push(self._rank_of_row[row] | task)
+
+    def next(self) -> tuple[int, PoolRoom] | None:
+        """The best task that a pool has room for, and the pool; the caller sends it."""
+        best, target = None, None
+        for route in self._routes.values():
+            pool = choose_pool(route)
+            if pool is None:
+                continue
+            rank = route.best(self._states.codes)
+            if rank is not None and (best is None or rank < best):
+                best, target = rank, pool
+        return None if best is None or target is None else (best & _NUMBER, target)
+
+    def pools_of(self, task: int) -> tuple[PoolRoom, ...]:
+        """Where it may run, in order."""
+        return self._route_of_row[self._states.row(task)].pools
+
+
+def choose_pool(route: Route) -> PoolRoom | None:
+    """Where the next task of a route goes now; None while it has to wait.
+
+    Pools that share work take it in the order written: whichever has an idle slot, then whichever has room.
+    Otherwise the first pool has it all; moving on to the next candidates is decided here and nowhere else.
+    """
+    if not route.shared:
+        return route.pools[0] if route.pools and route.pools[0].has_room else None
+    for pool in route.pools:
+        if pool.has_idle_slot:
+            return pool
+    return next((pool for pool in route.pools if pool.has_room), None)

@@ -1,0 +1,75 @@
+"""This file decides what becomes of a task that did not succeed: once more, or failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import msgspec
+
+from cenote.engine.messages import FailureInfo
+from cenote.engine.options import EngineOptions
+from cenote.errors import WORKER_LOST
+from cenote.plan.plan import Segment
+
+
+class Rule(Enum):
+    """What a cause does to a task."""
+
+    AS_RETRIES_SAY = "counted, and tried again as long as the stage's `retries` allow"
+    MOVES = "moved to another worker, not counted, until it has happened too often"
+    FINAL = "never tried again"
+
+
+RULES = {
+    "error": Rule.AS_RETRIES_SAY,
+    "bad_input": Rule.AS_RETRIES_SAY,
+    "timeout": Rule.AS_RETRIES_SAY,
+    "oom": Rule.AS_RETRIES_SAY,
+    "lost": Rule.MOVES,
+    "internal": Rule.FINAL,
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """What a task went through so far."""
+
+    failures: int = 0
+    losses: int = 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of the task, and what it went through by now."""
+
+    again: bool
+    history: History
+    failure: FailureInfo
+    """As reported, or in better words."""
+
+
+def decide(failure: FailureInfo, history: History, segment: Segment, options: EngineOptions) -> Decision:
+    """Whether a task of this segment is tried once more."""
+    match RULES[failure.cause]:
+        case Rule.MOVES:
+            return _after_loss(failure, replace(history, losses=history.losses + 1), options)
+        case Rule.AS_RETRIES_SAY:
+            again = history.failures < retries_allowed(segment, failure.stage)
+            return Decision(again, replace(history, failures=history.failures + 1), failure)
+        case Rule.FINAL:
+            return Decision(again=False, history=history, failure=failure)
+
+
+def retries_allowed(segment: Segment, stage: str | None) -> int:
+    """The `retries` of the stage that failed; where it is not known, of the most patient stage of the segment."""
+    named = [step.retries for step in segment.steps if step.stage == stage]
+    return named[0] if named else max((step.retries for step in segment.steps), default=0)
+
+
+def _after_loss(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
+    if history.losses <= options.lost_limit:
+        return Decision(again=True, history=history, failure=failure)
+    message = f"kills its worker: {history.losses} workers were lost while they ran it; the last one: {failure.message}"
+    told = msgspec.structs.replace(failure, message=message, error_kind=failure.error_kind or WORKER_LOST.name)
+    return Decision(again=False, history=history, failure=told)

@@ -1,0 +1,226 @@
+"""This file keeps how far every task is, and finds what each change makes ready, needless or unreadable.
+
+Everything is one byte or a few per task, so that a million tasks fit and each change costs a microsecond.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.plan.plan import MERGE, RUN, Plan
+
+WAITING: Final = 0  # for tasks that it needs
+READY: Final = 1  # to be sent to a pool
+SENT: Final = 2  # to a pool: it runs, or waits for a slot there
+DONE: Final = 3
+PARTIAL: Final = 4  # a merge that is done with the parts that there are
+FAILED: Final = 5
+ABANDONED: Final = 6  # something that it needs has failed
+NEEDLESS: Final = 7  # nobody reads it: what would have is done already, or abandoned
+STATES: Final = 8
+
+_RESULT: Final = 1  # the run is for this task's sake
+_KEPT: Final = 2  # a later run may still read it: a task that would have read it did not succeed
+
+
+class TaskStates:
+    """The state of every task of a plan.
+
+    What follows from a change is left in two lists, for the caller to take: `ready` and `unread`.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        table = plan.tasks
+        self._kind = np.ascontiguousarray(table.kind, dtype=np.uint8).data
+        self._row = np.ascontiguousarray(2 * table.segment + table.kind, dtype=np.int32).data
+        self._needs_start = np.ascontiguousarray(table.needs_start, dtype=np.int64).data
+        self._needs = np.ascontiguousarray(table.needs, dtype=np.int32).data
+        self._users_start = np.ascontiguousarray(table.users_start, dtype=np.int64).data
+        self._users = np.ascontiguousarray(table.users, dtype=np.int32).data
+        unmet = np.diff(table.needs_start).astype(np.int32)
+        states = np.where(unmet == 0, READY, WAITING).astype(np.uint8)
+        results = _result_tasks(plan)
+        self._state = bytearray(states.tobytes())
+        self._marks = bytearray((results * _RESULT).astype(np.uint8).tobytes())
+        self._unmet = array("i", unmet.tobytes())
+        self._readers = array("i", np.diff(table.users_start).astype(np.int32).tobytes())
+        self._tally: list[int] = np.bincount(
+            np.asarray(self._row, dtype=np.int64) * STATES + states, minlength=2 * STATES * len(plan.segments)
+        ).tolist()
+        self._something_missing = False
+        self.blame: dict[int, int] = {}
+        """Abandoned task → the failed task that is the reason."""
+        self.ready: list[int] = []
+        """Tasks that became ready since somebody last took them from here."""
+        self.unread: list[int] = []
+        """Done tasks that nobody will read any more."""
+        self.open_results = int(results.sum())
+        """Results that are still to come."""
+        self.results_there = 0
+        """Results that are done, partial ones included."""
+
+    def __len__(self) -> int:
+        return len(self._state)
+
+    @property
+    def codes(self) -> bytearray:
+        """The state of every task; to look at, not to change."""
+        return self._state
+
+    def ready_at_first(self) -> NDArray[np.int64]:
+        """The tasks that are ready now, by number: all of those that need nothing, on a fresh table."""
+        return np.flatnonzero(np.frombuffer(bytes(self._state), dtype=np.uint8) == READY)
+
+    def row(self, task: int) -> int:
+        """Where tasks of its segment and kind are counted: 2 × segment + kind."""
+        return self._row[task]
+
+    def count(self, row: int, state: int) -> int:
+        """How many tasks of a segment and kind are in this state."""
+        return self._tally[row * STATES + state]
+
+    def is_wanted(self, task: int) -> bool:
+        """Whether somebody still reads it, or the run is for its sake."""
+        return self._readers[task] > 0 or bool(self._marks[task] & _RESULT)
+
+    def usable_needs(self, task: int) -> list[int]:
+        """The tasks that it can read, in order: all it needs, except those that failed or were abandoned."""
+        return [need for need in self._needs_of(task) if self._state[need] in (DONE, PARTIAL)]
+
+    def unmet_needs(self, task: int) -> list[int]:
+        """The tasks that it still waits for."""
+        return [need for need in self._needs_of(task) if self._state[need] in (WAITING, READY, SENT)]
+
+    def send(self, task: int) -> None:
+        """A ready task goes to a pool."""
+        self._move(task, SENT)
+
+    def take_back(self, task: int) -> None:
+        """A task that was sent is to be sent again."""
+        self._move(task, READY)
+
+    def drop(self, task: int) -> None:
+        """A task that was sent did not succeed, and nobody would read it."""
+        self._move(task, NEEDLESS)
+        self._close_needs(task)
+
+    def reuse(self, task: int) -> None:
+        """An earlier run has done a task, and its data is there."""
+        if self._state[task] in (WAITING, READY, SENT):
+            self._finish_whole(task)
+        elif self._state[task] == NEEDLESS and not self._marks[task] & _KEPT:
+            self.unread.append(task)
+
+    def finish(self, task: int) -> None:
+        """A task is done: its users may become ready, its needs unread."""
+        if self._something_missing and not self._is_whole(task):
+            self._finish_partial(task)
+        else:
+            self._finish_whole(task)
+
+    def _finish_whole(self, task: int) -> None:
+        self._move(task, DONE)
+        state, unmet = self._state, self._unmet
+        for user in self._users[self._users_start[task] : self._users_start[task + 1]]:
+            if state[user] == WAITING:
+                unmet[user] -= 1
+                if unmet[user] == 0:
+                    self._move(user, READY)
+                    self.ready.append(user)
+        self._close_needs(task)
+        if not self.is_wanted(task) and not self._marks[task] & _KEPT:
+            self.unread.append(task)
+
+    def fail(self, task: int) -> None:
+        """A task failed for good. What depends on it is abandoned, except merges: they take the parts there are."""
+        self._move(task, FAILED)
+        self._something_missing = True
+        self._spread(task, [task])
+
+    def stop_at(self, task: int) -> None:
+        """A task failed for good, and the run ends with it: nothing else changes."""
+        self._move(task, FAILED)
+
+    def _finish_partial(self, task: int) -> None:
+        """A merge is done without some of its parts: merges go on with it, anything else would be misled."""
+        self._move(task, PARTIAL)
+        blamed = self._blame_of_parts(task)
+        abandoned = [user for user in self._users_of(task) if self._blocks(user, blame=blamed)]
+        self._close_needs(task, keep=True)
+        self._spread(blamed, abandoned)
+
+    def _spread(self, blamed: int, gone: list[int]) -> None:
+        while gone:
+            task = gone.pop()
+            gone += [user for user in self._users_of(task) if self._blocks(user, blame=blamed)]
+            self._close_needs(task, keep=True)
+
+    def _blocks(self, user: int, *, blame: int) -> bool:
+        """Abandon a user of a task that is missing or partial, unless it is a merge with other parts."""
+        if self._state[user] != WAITING:
+            return False
+        if self._kind[user] == MERGE:
+            self._unmet[user] -= 1
+            if self._unmet[user] > 0:
+                return False
+            if self.usable_needs(user):
+                self._move(user, READY)
+                self.ready.append(user)
+                return False
+        self._move(user, ABANDONED)
+        self.blame[user] = blame
+        return True
+
+    def _is_whole(self, task: int) -> bool:
+        return self._kind[task] == RUN or all(self._state[need] == DONE for need in self._needs_of(task))
+
+    def _blame_of_parts(self, task: int) -> int:
+        """A failed task that explains why this merge is partial."""
+        while self._state[task] == PARTIAL:
+            task = next(need for need in self._needs_of(task) if self._state[need] != DONE)
+        return self.blame.get(task, task)
+
+    def _close_needs(self, task: int, *, keep: bool = False) -> None:
+        """A task reads its needs no more: those that nobody else reads are unread, or need not run at all."""
+        closing = [task]
+        while closing:
+            closed = closing.pop()
+            mark = _KEPT if keep or (self._state[closed] == NEEDLESS and self._marks[closed] & _KEPT) else 0
+            for need in self._needs[self._needs_start[closed] : self._needs_start[closed + 1]]:
+                self._readers[need] -= 1
+                self._marks[need] |= mark
+                if self._readers[need] or self._marks[need] & _RESULT:
+                    continue
+                code = self._state[need]
+                if code in (WAITING, READY):
+                    self._move(need, NEEDLESS)
+                    closing.append(need)
+                elif code == PARTIAL or (code == DONE and not self._marks[need] & _KEPT):
+                    self.unread.append(need)
+
+    def _move(self, task: int, state: int) -> None:
+        row = self._row[task] * STATES
+        self._tally[row + self._state[task]] -= 1
+        self._tally[row + state] += 1
+        self._state[task] = state
+        if state >= DONE and self._marks[task] & _RESULT:
+            self.open_results -= 1
+            self.results_there += state <= PARTIAL
+
+    def _needs_of(self, task: int) -> Iterable[int]:
+        return self._needs[self._needs_start[task] : self._needs_start[task + 1]]
+
+    def _users_of(self, task: int) -> Iterable[int]:
+        return self._users[self._users_start[task] : self._users_start[task + 1]]
+
+
+def _result_tasks(plan: Plan) -> NDArray[np.bool_]:
+    """The tasks for whose sake the run is: those that hold a whole product, and those that nobody uses."""
+    results: NDArray[np.bool_] = np.diff(plan.tasks.users_start) == 0
+    results[[product.task for product in plan.products]] = True
+    return results

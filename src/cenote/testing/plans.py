@@ -1,0 +1,195 @@
+"""This file builds small plans without files, for tests that are about running and not about reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from cenote.language.workflow import Amounts, Workflow
+from cenote.operations.events import DatasetInfo
+from cenote.placement.pools import PlacedPool, Placement
+from cenote.plan.plan import MERGE, RUN, Partition, Plan, ProductPlan, ScopeName, Segment, Step, TaskTable, WriteStep
+
+
+@dataclass(frozen=True)
+class SegmentSketch:
+    """What a test wants to say of a segment: one stage of the same name, unless it says otherwise."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ("default",)
+    shared: bool = False
+    scope: ScopeName = "partition"
+    product: bool = False
+    skim: bool = False
+    retries: int = 0
+
+
+def a_segment(
+    name: str,
+    *,
+    needs: Sequence[str] = (),
+    pools: Sequence[str] = ("default",),
+    shared: bool = False,
+    scope: ScopeName = "partition",
+    product: bool = False,
+    skim: bool = False,
+    retries: int = 0,
+) -> SegmentSketch:
+    """One segment for `a_plan`; `product` gives it something to merge, `skim` files that it writes."""
+    return SegmentSketch(name, tuple(needs), tuple(pools), shared, scope, product, skim, retries)
+
+
+def a_plan(
+    *,
+    partitions: int = 4,
+    datasets: int = 1,
+    segments: Sequence[SegmentSketch] = (SegmentSketch("Hist", product=True),),
+    pools: Mapping[str, int] | None = None,
+    merge_pool: str | None = None,
+    fan_in: int = 8,
+) -> Plan:
+    """A plan whose tasks stand in the order of the segments, each followed by its merges.
+
+    `pools` maps names to slots per worker; by default every pool that a segment names has one slot. Datasets share
+    the partitions evenly, in order.
+    """
+    slots = pools if pools is not None else {name: 1 for sketch in segments for name in sketch.pools}
+    of_dataset = [partition * datasets // max(partitions, 1) for partition in range(partitions)]
+    rows = _Rows(of_dataset, datasets)
+    for index, sketch in enumerate(segments):
+        rows.add_segment(index, sketch, fan_in)
+    return Plan(
+        workflow=Workflow(file=Path("flow.yaml"), folder=Path()),
+        placement=_placement(slots, merge_pool or next(iter(slots), "default")),
+        datasets=tuple(DatasetInfo(f"dataset{number}") for number in range(datasets)),
+        partitions=tuple(Partition(f"dataset{number}", "events", "a.root", 0, 1) for number in of_dataset),
+        segments=tuple(_segment(index, sketch) for index, sketch in enumerate(segments)),
+        tasks=a_table(rows.kinds, rows.segments, rows.positions, rows.needs),
+        products=tuple(rows.products),
+        stages=(),
+    )
+
+
+def a_table(
+    kinds: Sequence[int], segments: Sequence[int], positions: Sequence[int], needs: Sequence[Sequence[int]]
+) -> TaskTable:
+    """A table from its rows; keys are the task numbers."""
+    size = len(kinds)
+    lengths = np.fromiter((len(some) for some in needs), dtype=np.int64, count=size)
+    read = np.fromiter(chain.from_iterable(needs), dtype=np.int32, count=int(lengths.sum()))
+    readers = np.repeat(np.arange(size, dtype=np.int32), lengths)
+    return TaskTable(
+        kind=np.array(kinds, dtype=np.uint8),
+        segment=np.array(segments, dtype=np.int32),
+        partition=np.array(positions, dtype=np.int32),
+        needs_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        needs=read,
+        users_start=np.concatenate([[0], np.cumsum(np.bincount(read, minlength=size))]).astype(np.int64),
+        users=readers[np.argsort(read, kind="stable")],
+        keys=b"".join(number.to_bytes(16, "big") for number in range(size)),
+    )
+
+
+@dataclass
+class _Rows:
+    """The task table while it grows."""
+
+    of_dataset: list[int]
+    datasets: int
+    kinds: list[int] = field(default_factory=list)
+    segments: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    needs: list[Sequence[int]] = field(default_factory=list)
+    products: list[ProductPlan] = field(default_factory=list)
+    tasks_of: dict[str, tuple[ScopeName, list[int]]] = field(default_factory=dict)
+
+    def add_segment(self, index: int, sketch: SegmentSketch, fan_in: int) -> None:
+        """Its tasks, then its merges."""
+        size = {"partition": len(self.of_dataset), "dataset": self.datasets, "run": 1}[sketch.scope]
+        tasks = [self._add(RUN, index, at, self._needs(sketch, at)) for at in range(size)]
+        self.tasks_of[sketch.name] = (sketch.scope, tasks)
+        if tasks and (sketch.product or sketch.skim):
+            root = self._merged(index, tasks, fan_in)
+            if sketch.product:
+                self.products.append(ProductPlan(sketch.name, sketch.name, "histogram", root))
+            if sketch.skim:
+                self.products.append(ProductPlan(f"{sketch.name}:files", sketch.name, "files", root))
+
+    def _merged(self, index: int, parts: list[int], fan_in: int) -> int:
+        position = 0
+        while len(parts) > 1:
+            groups = [parts[start : start + fan_in] for start in range(0, len(parts), fan_in)]
+            parts = []
+            for group in groups:
+                parts.append(self._add(MERGE, index, position, group) if len(group) > 1 else group[0])
+                position += 1
+        return parts[0]
+
+    def _needs(self, sketch: SegmentSketch, at: int) -> list[int]:
+        return list(chain.from_iterable(self._read_from(name, sketch.scope, at) for name in sketch.needs))
+
+    def _read_from(self, name: str, scope: ScopeName, at: int) -> Iterable[int]:
+        its_scope, tasks = self.tasks_of[name]
+        if its_scope == scope:
+            return [tasks[at]]
+        if its_scope == "run" or scope == "run":
+            return tasks
+        if its_scope == "dataset":
+            return [tasks[self.of_dataset[at]]]
+        return [task for task, dataset in zip(tasks, self.of_dataset, strict=True) if dataset == at]
+
+    def _add(self, kind: int, segment: int, position: int, needs: Sequence[int]) -> int:
+        self.kinds.append(kind)
+        self.segments.append(segment)
+        self.positions.append(position)
+        self.needs.append(needs)
+        return len(self.kinds) - 1
+
+
+def _segment(index: int, sketch: SegmentSketch) -> Segment:
+    skims = (WriteStep("parquet", {}, "skim/{dataset}.parquet", ()),) if sketch.skim else ()
+    step = Step(
+        stage=sketch.name,
+        op="test.op",
+        params={},
+        inputs=sketch.needs,
+        live=(),
+        product="histogram" if sketch.product else None,
+        writes=skims,
+        retries=sketch.retries,
+    )
+    return Segment(
+        index=index,
+        name=sketch.name,
+        steps=(step,),
+        scope=sketch.scope,
+        pools=sketch.pools,
+        shared=sketch.shared,
+        source=None,
+        root="events",
+        imports=sketch.needs,
+        exports={},
+        digest=sketch.name,
+    )
+
+
+def _placement(slots: Mapping[str, int], merge_pool: str) -> Placement:
+    pools = tuple(
+        PlacedPool(
+            name=name,
+            strategy="local",
+            labels=frozenset({name}),
+            workers=1,
+            elastic=None,
+            slots=count,
+            resources=Amounts(),
+            granted=Amounts(),
+        )
+        for name, count in slots.items()
+    )
+    return Placement(pools=pools, stages=(), merge_pool=merge_pool)
