@@ -8,7 +8,6 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import uproot
-from numpy.typing import NDArray
 
 from cenote.errors import ErrorKind
 from cenote.operations.events import Column
@@ -59,19 +58,17 @@ def describe(found: Mapping[str, Any]) -> dict[str, ColumnInfo]:
 
 
 def boundaries(found: Mapping[str, Any], entries: int) -> tuple[int, ...]:
-    """Entries at which (nearly) all baskets start: single branches with few baskets do not spoil it."""
-    sizes = {name: int(branch.member("fTotBytes")) for name, branch in found.items()}
-    starts: list[NDArray[np.int64]] = []
-    weights: list[NDArray[np.float64]] = []
-    for name, branch in found.items():
-        offsets = np.unique(np.asarray(branch.entry_offsets, dtype=np.int64))
-        starts.append(offsets)
-        weights.append(np.full(len(offsets), sizes[name], dtype=np.float64))
-    if not starts or entries == 0:
+    """Entries at which (nearly) all baskets start, or else those of the largest branch."""
+    if not found or not entries:
         return (0, entries) if entries else (0,)
-    places, inverse = np.unique(np.concatenate(starts), return_inverse=True)
-    shared = np.bincount(inverse, weights=np.concatenate(weights)) >= _SHARE_OF_BYTES * sum(sizes.values())
-    inner = (int(place) for place in places[shared] if 0 < place < entries)
+    starts = {name: np.unique(np.asarray(branch.entry_offsets, dtype=np.int64)) for name, branch in found.items()}
+    sizes = {name: float(branch.member("fTotBytes")) for name, branch in found.items()}
+    places, which = np.unique(np.concatenate(list(starts.values())), return_inverse=True)
+    weights = np.concatenate([np.full(len(start), sizes[name]) for name, start in starts.items()])
+    shared = places[np.bincount(which, weights=weights) >= _SHARE_OF_BYTES * sum(sizes.values())]
+    if len(shared) <= 2:
+        shared = starts[max(sizes, key=sizes.__getitem__)]
+    inner = (int(place) for place in shared if 0 < place < entries)
     return (0, *inner, entries)
 
 

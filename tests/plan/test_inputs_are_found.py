@@ -1,0 +1,121 @@
+"""This file checks how `files` of a dataset become names of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cenote import errors
+from cenote.errors import Problem
+from cenote.language.workflow import Dataset
+from cenote.plan.inputs import expand_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.root", "a.root", "sub/c.root", "sub/deep/d.root", "notes.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+def names(folder: Path, *written: str) -> list[str]:
+    files, problems = expand_files(Dataset("mc", written), folder)
+    assert problems == []
+    return [str(Path(file).relative_to(folder)) if not file.startswith("root:") else file for file in files]
+
+
+def problem(folder: Path, *written: str) -> Problem:
+    files, (only,) = expand_files(Dataset("mc", written), folder)
+    assert files == []
+    return only
+
+
+def test_a_pattern_gives_its_files_in_sorted_order(folder: Path) -> None:
+    assert names(folder, "*.root") == ["a.root", "b.root"]
+
+
+def test_two_stars_reach_into_folders(folder: Path) -> None:
+    assert names(folder, "**/*.root") == ["a.root", "b.root", "sub/c.root", "sub/deep/d.root"]
+
+
+def test_a_list_keeps_the_order_written(folder: Path) -> None:
+    assert names(folder, "sub/c.root", "b.root", "a.root") == ["sub/c.root", "b.root", "a.root"]
+
+
+def test_a_file_that_two_patterns_match_is_read_once(folder: Path) -> None:
+    assert names(folder, "b.root", "*.root", "./a.root") == ["b.root", "a.root"]
+
+
+def test_a_text_file_holds_names_relative_to_itself_and_comments(folder: Path) -> None:
+    (folder / "sub" / "files.txt").write_text("# ours\nc.root  # the third\n\n../a.root\nroot://host//store/x.root\n")
+    assert names(folder, "sub/files.txt") == ["sub/c.root", "a.root", "root://host//store/x.root"]
+
+
+def test_a_list_that_names_itself_is_reported(folder: Path) -> None:
+    (folder / "all.list").write_text("all.list\n")
+    assert "names itself" in problem(folder, "all.list").message
+
+
+def test_addresses_pass_unchanged(folder: Path) -> None:
+    assert names(folder, "root://host:1094//store/a.root") == ["root://host:1094//store/a.root"]
+
+
+def test_a_file_address_is_a_path(folder: Path) -> None:
+    assert names(folder, f"file://{folder}/a.root") == ["a.root"]
+
+
+def test_variables_and_the_home_folder_are_filled_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("WHERE", "sub")
+    assert names(folder, "~/a.root", "$WHERE/c.root", "${WHERE}/deep/*.root") == [
+        "a.root",
+        "sub/c.root",
+        "sub/deep/d.root",
+    ]
+
+
+def test_a_variable_that_is_not_set_is_named(folder: Path) -> None:
+    assert "$CENOTE_NOT_THERE is not set" in problem(folder, "$CENOTE_NOT_THERE/*.root").message
+
+
+def test_a_pattern_without_files_says_what_is_there(folder: Path) -> None:
+    found = problem(folder, "*.rot")
+    assert found.kind is errors.NO_DATA
+    assert found.message == "no file matches '*.rot'"
+    assert "a.root" in found.details[0]
+
+
+def test_a_folder_that_does_not_exist_gets_the_nearest_name(folder: Path) -> None:
+    assert problem(folder, "sup/*.root").hint == "did you mean 'sub'?"
+
+
+def test_a_missing_file_gets_the_nearest_name(folder: Path) -> None:
+    found = problem(folder, "sub/cc.root")
+    assert found.kind is errors.MISSING_FILE
+    assert found.hint == "did you mean 'c.root'?"
+
+
+def test_a_folder_is_not_a_file(folder: Path) -> None:
+    assert problem(folder, "sub").hint == "did you mean 'sub/*.root'?"
+
+
+def test_a_pattern_of_addresses_says_what_to_do(folder: Path) -> None:
+    assert "text file" in (problem(folder, "root://host//store/*.root").hint or "")
+
+
+def test_a_dataset_without_files_is_reported(folder: Path) -> None:
+    assert problem(folder).message == "dataset 'mc' names no files"
+
+
+def test_a_list_that_is_not_text_is_reported(folder: Path) -> None:
+    (folder / "files.txt").write_bytes(b"\xff\xfe\x00root")
+    assert "not a text file" in problem(folder, "files.txt").message
+
+
+def test_the_good_files_come_with_the_problems_of_the_others(folder: Path) -> None:
+    files, problems = expand_files(Dataset("mc", ("a.root", "x.root", "y.root")), folder)
+    assert len(files) == 1
+    assert len(problems) == 2
