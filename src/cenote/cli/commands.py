@@ -1,0 +1,26 @@
+"""This file lists the commands, so that `cenote --help` need not import any of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class CommandEntry(NamedTuple):
+    """Where a command lives (a module with an attribute `command`) and its line in the help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, CommandEntry] = {
+    "init": CommandEntry("cenote.cli.init", "Start a new analysis that runs at once."),
+    "check": CommandEntry("cenote.cli.check", "Say everything that is wrong with a workflow."),
+    "plan": CommandEntry("cenote.cli.plan", "Show what would run, where, and why there."),
+    "run": CommandEntry("cenote.cli.run", "Run a workflow."),
+    "status": CommandEntry("cenote.cli.status", "Show how far a run is, or how it ended."),
+    "report": CommandEntry("cenote.cli.report", "Write the report page of a run again."),
+    "ops": CommandEntry("cenote.cli.ops", "List operations and other plugins, or the settings of one."),
+    "schema": CommandEntry("cenote.cli.schema", "Print the JSON Schema of workflow files, for editors."),
+    "demo": CommandEntry("cenote.cli.demo", "Run a small workflow over three pools, from data to pictures."),
+    "completion": CommandEntry("cenote.cli.completion", "Print the completion script for a shell."),
+}

@@ -1,0 +1,28 @@
+"""This file makes the consoles: colours on terminals only, and never without NO_COLOR's leave."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from rich.console import Console
+
+PIPED_WIDTH = 160
+"""Columns when nobody's terminal decides: tables stay whole for grep."""
+
+
+def output() -> Console:
+    """Where answers go."""
+    return _console(sys.stdout)
+
+
+def messages() -> Console:
+    """Where progress, warnings and errors go."""
+    return _console(sys.stderr)
+
+
+def _console(file: TextIO) -> Console:
+    terminal = file.isatty()
+    width = None if terminal or "COLUMNS" in os.environ else PIPED_WIDTH
+    return Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)

@@ -1,0 +1,22 @@
+"""This file says what the exit codes mean; errors.py gives each kind of error its own."""
+
+from __future__ import annotations
+
+DONE = 0
+PARTIAL = 1
+FAULT = 70
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+EXIT_CODES: tuple[tuple[str, str], ...] = (
+    (f"{DONE}", "done"),
+    (f"{PARTIAL}", "partial: --keep-going, and some data could not be processed"),
+    ("2", "the command was not understood, or the output folder is taken"),
+    ("10-19", "the file is wrong (10 YAML and keys, 11 plan, 12 plugins, 14 no pool can ever run a stage)"),
+    ("20-29", "the run failed (20 a stage, 21 workers)"),
+    ("30-39", "software or credentials are missing"),
+    ("40-49", "the batch system refused"),
+    (f"{FAULT}", "a fault of cenote itself"),
+    (f"{INTERRUPTED}", "interrupted"),
+    (f"{PIPE_CLOSED}", "whatever read the output went away"),
+)

@@ -1,0 +1,43 @@
+"""This file says who decided a pool's settings: the workflow, a profile, the command line, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from cenote.language.workflow import Origin, Path_, Workflow
+
+
+def origins_of_pool(workflow: Workflow, pool: str) -> list[str]:
+    """A line per layer: `workers, slots: command line`, `resources.memory: site.yaml:4`."""
+    start: Path_ = ("execution", "pools", pool)
+    settings = {path[len(start) :]: origin for path, origin in workflow.origins.items() if path[: len(start)] == start}
+    by_layer: dict[str, list[str]] = {}
+    for path, origin in settings.items():
+        if path and not _has_parts(path, settings):
+            by_layer.setdefault(_layer(origin), []).append(".".join(str(step) for step in path))
+    if not by_layer:
+        return ["built-in"]
+    return [f"{', '.join(names)}: {_where(layer, names, settings)}" for layer, names in by_layer.items()]
+
+
+def _has_parts(path: Path_, paths: Iterable[Path_]) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in paths)
+
+
+def _layer(origin: Origin) -> str:
+    return origin.layer
+
+
+def _where(layer: str, names: list[str], settings: Mapping[Path_, Origin]) -> str:
+    """The layer with the first line of its settings, where a file and a line are known."""
+    lines = [
+        origin.place
+        for path, origin in settings.items()
+        if origin.layer == layer and origin.place is not None and ".".join(str(step) for step in path) in names
+    ]
+    if not lines:
+        return layer
+    first = min(lines)
+    file = Path(first.file).name
+    return f"{layer}:{first.line}" if layer.endswith(file) else f"{layer} ({file}:{first.line})"

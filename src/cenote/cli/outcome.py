@@ -1,0 +1,111 @@
+"""This file words how a run ended: what it left, what failed and where, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from cenote.cli.amounts import plural
+from cenote.units import format_bytes, format_count, format_seconds
+
+Summary = Mapping[str, Any]
+"""The content of `summary.json`."""
+
+MOST_FAILURES = 10
+MOST_PICTURES = 12
+_STYLES = {"succeeded": "bold green", "partial": "bold yellow", "failed": "bold red", "cancelled": "bold yellow"}
+_CAUSES = {
+    "error": "raised",
+    "bad_input": "could not read its input",
+    "timeout": "took too long",
+    "lost": "lost its worker",
+    "oom": "ran out of memory",
+    "internal": "met a fault of cenote",
+}
+
+
+def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -> Iterator[Text]:
+    """How it ended, and what it left."""
+    yield status_line(summary)
+    if products := summary.get("products"):
+        yield _row("products", ", ".join(f"{p['name']} ({p['kind']})" for p in products))
+        yield _row("", f"in {folder / 'products'}")
+    for position, picture in enumerate(pictures[:MOST_PICTURES]):
+        yield _row("" if position else "pictures", str(picture))
+    if len(pictures) > MOST_PICTURES:
+        yield _row("", f"… and {len(pictures) - MOST_PICTURES} more in {folder / 'plots'}")
+    if (folder / "report.html").is_file():
+        yield _row("report", str(folder / "report.html"))
+    if fallbacks := summary.get("fallbacks"):
+        moves = Counter(f"{move['stage']}: {move['from']} → {move['to']}" for move in fallbacks)
+        yield _row("fallbacks", ", ".join(f"{move} ({plural(count, 'task')})" for move, count in moves.items()))
+
+
+def _row(title: str, words: str) -> Text:
+    return Text.assemble((f"  {title:<10}", "bold"), words)
+
+
+def status_line(summary: Summary) -> Text:
+    """`succeeded in 3.2 s: 120 tasks, 1.2 M events, at most 300 MB per task`."""
+    tasks = summary["tasks"]
+    words = [f"{tasks['done']:,} of {plural(tasks['total'], 'task')}"]
+    if tasks["done"] == tasks["total"]:
+        words = [plural(tasks["total"], "task")]
+    if tasks["reused"]:
+        words.append(f"{tasks['reused']:,} of them from before")
+    if summary["retries"]:
+        words.append(f"{summary['retries']:,} tried again")
+    if summary["events"]:
+        words.append(f"{format_count(summary['events'])} events")
+    if summary["peak_memory"]:
+        words.append(f"at most {format_bytes(summary['peak_memory'])} a task")
+    joint = "in" if summary["status"] in {"succeeded", "partial"} else "after"
+    status = summary["status"]
+    return Text.assemble(
+        (status, _STYLES.get(status, "bold")), f" {joint} {format_seconds(summary['seconds'])}: {', '.join(words)}"
+    )
+
+
+def failure_lines(summary: Summary, *, folder: Path, again: str) -> Iterator[Text]:
+    """What failed with its place, and what to do next; nothing after a success."""
+    failures = summary["failures"]
+    for failure in failures[:MOST_FAILURES]:
+        yield from _failure(failure)
+    if len(failures) > MOST_FAILURES:
+        yield Text(f"… and {len(failures) - MOST_FAILURES} more failures, all in {folder / 'summary.json'}")
+    if summary["status"] == "succeeded":
+        return
+    yield Text.assemble(("next: ", "cyan"), _next_step(summary, again=again))
+
+
+def _failure(failure: Mapping[str, Any]) -> Iterator[Text]:
+    """`RunInference raised on data/muons.root, events 0 to 5000 (dataset data): ValueError: …`."""
+    text = Text.assemble((failure["stage"], "bold red"), f" {_CAUSES.get(failure['cause'], failure['cause'])}")
+    if failure["file"]:
+        text.append(f" on {failure['file']}")
+    if failure["entries"]:
+        text.append(", events {:,} to {:,}".format(*failure["entries"]))
+    if failure["dataset"]:
+        text.append(f" (dataset {failure['dataset']})")
+    text.append(f": {failure['message']}")
+    if failure["attempts"] > 1:
+        text.append(f" [{failure['attempts']} attempts]", "dim")
+    yield text
+    if failure["traceback"]:
+        yield Text("\n".join(f"    {line}" for line in failure["traceback"].rstrip().splitlines()), style="dim")
+
+
+def _next_step(summary: Summary, *, again: str) -> str:
+    kept = summary["tasks"]["done"]
+    keeps = f", which keeps {plural(kept, 'finished task')}" if kept else ""
+    if summary["status"] == "cancelled":
+        return f"continue with `{again} --resume`{keeps}"
+    if summary["status"] == "partial":
+        return f"mend the input or the code, then `{again} --resume`{keeps}; products are marked partial until then"
+    return (
+        f"mend it, then `{again} --resume`{keeps}; with `--keep-going` the rest of the data is processed all the same"
+    )

@@ -1,0 +1,85 @@
+"""This file is `cenote plan`: what would run, where, and why there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.errors import USAGE, error
+
+if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
+    from cenote.plan.plan import Plan
+
+
+@click.command("plan")
+@workflow_choices
+@JSON_OPTION
+@click.option("--graph", type=click.Choice(["mermaid", "svg", "png"]), help="Draw the stages and their pools instead.")
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Local workers in all, instead of one per core.")
+@click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
+def command(
+    choices: Choices,
+    *,
+    as_json: bool,
+    graph: str | None,
+    output: Path | None,
+    workers: int | None,
+    strict: bool,
+) -> None:
+    """Show what would run, where, and why there; nothing is run.
+
+    Stages, their pools with the reason, segments and tasks; the pools and who set what; data, products, warnings.
+    """
+    if graph in {"svg", "png"} and output is None:
+        raise error(USAGE, f"a picture in {graph} needs a file", hint=f"add --output plan.{graph}")
+    if graph and as_json:
+        raise error(USAGE, "--json and --graph are two answers: choose one")
+    plan = choices.load().plan(strict=strict, workers=workers)
+    if graph:
+        _graph(plan, graph, output)
+    elif as_json:
+        from cenote.plan.as_json import plan_as_json
+
+        _deliver(json.dumps(plan_as_json(plan), indent=2, ensure_ascii=False) + "\n", output)
+    else:
+        _table(plan, output)
+
+
+def _table(plan: Plan, output: Path | None) -> None:
+    from rich.console import Console
+
+    from cenote.cli.console import PIPED_WIDTH
+    from cenote.cli.console import output as answers
+    from cenote.cli.plan_table import show_plan
+    from cenote.cli.problems import show_warnings
+
+    if output is None:
+        show_plan(plan, answers())
+    else:
+        with output.open("w", encoding="utf-8") as file:
+            show_plan(plan, Console(file=file, highlight=False, markup=False, width=PIPED_WIDTH))
+    show_warnings(plan.warnings)
+
+
+def _graph(plan: Plan, form: str, output: Path | None) -> None:
+    from cenote.plan.picture import as_mermaid, draw
+
+    if form == "mermaid":
+        _deliver(as_mermaid(plan), output)
+    elif output is not None:
+        draw(plan, output, form=form)
+        click.echo(f"{output}", err=True)
+
+
+def _deliver(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")

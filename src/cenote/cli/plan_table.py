@@ -1,0 +1,126 @@
+"""This file lays out a plan for people: stages and why they run where, pools and who decided that, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cenote.cli.amounts import amounts_in_words, plural
+from cenote.cli.origins import origins_of_pool
+from cenote.placement.pools import PlacedPool, Verdict
+from cenote.plan.plan import MERGE, Plan
+from cenote.units import format_count
+
+_VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
+MOST_STAGES = 200
+"""Rows of the table; a workflow of thousands of stages is for `--json`."""
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """Everything `cenote plan` prints, warnings apart."""
+    console.print(stage_table(plan))
+    if len(plan.stages) > MOST_STAGES:
+        console.print(f"… and {len(plan.stages) - MOST_STAGES} more stages: cenote plan --json lists them all")
+    console.print()
+    console.print(pool_table(plan))
+    console.print()
+    console.print(Group(*totals(plan)))
+
+
+def stage_table(plan: Plan) -> Table:
+    """One row per stage."""
+    table = _table("stage", "operation", "pool", "why", "segment", "tasks")
+    table.columns[0].overflow = table.columns[1].overflow = "fold"
+    table.columns[4].justify = table.columns[5].justify = "right"
+    placed = {placement.stage: placement for placement in plan.placement.stages}
+    for stage in plan.stages[:MOST_STAGES]:
+        placement = placed.get(stage.stage)
+        table.add_row(
+            Text(stage.stage, style="bold"),
+            stage.op,
+            Text(pools_in_words(placement.pools, shared=placement.shared), style=_VERDICT_STYLES[placement.verdict])
+            if placement
+            else "",
+            _why(placement.verdict, placement.reason) if placement else "",
+            "" if stage.segment is None else f"{stage.segment}",
+            f"{stage.tasks:,}",
+        )
+    return table
+
+
+def pools_in_words(pools: tuple[str, ...], *, shared: bool) -> str:
+    """`gpu`, `gpu, then default`, or `gpu_a + gpu_b` where they share the work."""
+    if not pools:
+        return "none"
+    if shared:
+        return " + ".join(pools)
+    first, *others = pools
+    return ", ".join([first, f"then {', '.join(others)}"]) if others else first
+
+
+def _why(verdict: Verdict, reason: str) -> str:
+    return reason if verdict is Verdict.YES else f"{verdict.value}: {reason}"
+
+
+def pool_table(plan: Plan) -> Table:
+    """One row per pool, with who set what."""
+    table = _table("pool", "strategy", "workers", "slots", "each worker", "set by")
+    table.columns[3].justify = "right"
+    for pool in plan.placement.pools:
+        table.add_row(
+            Text(pool.name, style="bold"),
+            pool.strategy,
+            workers_in_words(pool),
+            f"{pool.slots}",
+            worker_in_words(pool),
+            "\n".join(origins_of_pool(plan.workflow, pool.name)),
+        )
+    return table
+
+
+def workers_in_words(pool: PlacedPool) -> str:
+    """`4`, or `0 to 20` for an elastic pool."""
+    return f"{pool.elastic.min} to {pool.elastic.max}" if pool.elastic else f"{pool.workers or 0}"
+
+
+def worker_in_words(pool: PlacedPool) -> str:
+    """What one worker has, and what was asked for where that is more."""
+    granted = amounts_in_words(pool.granted)
+    asked = amounts_in_words(pool.resources)
+    return granted if asked in {granted, "anything"} else f"{granted} (asked: {asked})"
+
+
+def totals(plan: Plan) -> Iterator[RenderableType]:
+    """How much there is to do, and what it leaves."""
+    merges = int((plan.tasks.kind == MERGE).sum())
+    files = len({partition.url for partition in plan.partitions})
+    yield _line(
+        "data",
+        f"{format_count(plan.events)} events in {plural(files, 'file')} of {plural(len(plan.datasets), 'dataset')}, "
+        f"cut into {plural(len(plan.partitions), 'partition')}",
+    )
+    yield _line(
+        "work",
+        f"{plural(len(plan.tasks), 'task')} in {plural(len(plan.segments), 'segment')}"
+        + (f", {merges:,} of them merges" if merges else ""),
+    )
+    for position, product in enumerate(plan.products):
+        pictures = ", ".join(render.out or render.name for render in product.renders)
+        yield _line(
+            "products" if position == 0 else "",
+            f"{product.name} ({product.kind})" + (f", drawn as {pictures}" if pictures else ""),
+        )
+
+
+def _line(title: str, words: str) -> Text:
+    return Text.assemble((f"{title:<10}", "bold"), words)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
+    for column in columns:
+        table.add_column(column)
+    return table

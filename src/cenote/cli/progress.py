@@ -1,0 +1,124 @@
+"""This file follows a run for people: a live table on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from cenote.cli.amounts import plural, rate_in_words, time_left_in_words
+from cenote.cli.progress_table import pool_rows, stage_rows, warning_lines
+from cenote.runtime.run_view import RunView
+from cenote.units import format_seconds
+
+LINE_EVERY = 5.0
+"""Seconds between plain lines, unless a tenth of the work went by sooner."""
+
+
+class Progress(Protocol):
+    """A context that is told of every change of the view."""
+
+    def __call__(self, view: RunView) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def progress_on(console: Console, *, quiet: bool = False, title: str = "") -> Progress:
+    """The kind of progress that suits this console."""
+    if quiet:
+        return Silence()
+    return LiveTable(console, title) if console.is_terminal and not console.is_dumb_terminal else PlainLines(console)
+
+
+class Silence:
+    """No progress at all."""
+
+    def __call__(self, view: RunView) -> None:
+        """Nothing to say."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
+
+
+class PlainLines(Silence):
+    """A line at the start, every few seconds or tenth of the work, and none when nothing moved."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._last = -1.0
+        self._tenth = 0
+        self._warned = 0
+
+    def __call__(self, view: RunView) -> None:
+        for warning in view.warnings[self._warned :]:
+            self._console.print(f"warning: {warning}", soft_wrap=True)
+        self._warned = len(view.warnings)
+        tasks = view.tasks
+        tenth = 10 * (tasks.done + tasks.reused) // max(1, tasks.tasks)
+        due = self._last < 0 or tenth > self._tenth or self._clock() - self._last >= LINE_EVERY
+        if due and view.started is not None and not view.finished:
+            self._console.print(progress_line(view), soft_wrap=True)
+            self._last, self._tenth = self._clock(), tenth
+
+
+def progress_line(view: RunView) -> str:
+    """`  12.0 s  40 of 128 tasks (31 %), 2 running, 1.2 M events/s, about 30s left`."""
+    tasks = view.tasks
+    done = tasks.done + tasks.reused
+    parts = [f"{done:,} of {plural(tasks.tasks, 'task')} ({100 * done // max(1, tasks.tasks)} %)"]
+    parts.append(f"{tasks.running:,} running")
+    if tasks.failed:
+        parts.append(f"{tasks.failed:,} failed")
+    if view.events_read and view.seconds:
+        parts.append(f"{rate_in_words(view.events_read / view.seconds).replace('/s', ' events/s')}")
+    if left := time_left_in_words(view.time_left):
+        parts.append(f"about {left} left")
+    return f"{format_seconds(view.seconds):>8}  {', '.join(parts)}"
+
+
+class LiveTable:
+    """A table of stages and pools that is drawn anew as the run goes on."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console = console
+        self._title = title
+        self._live = Live(console=console, auto_refresh=True, refresh_per_second=5, transient=True)
+
+    def __call__(self, view: RunView) -> None:
+        """Draws from values taken now: the thread that repaints never touches the view."""
+        height = max(6, self._console.size.height - 6)
+        parts: list[RenderableType] = [stage_rows(view, most=height - len(view.facts.pools)), pool_rows(view)]
+        if lines := warning_lines(view):
+            parts.append(lines)
+        head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
+        self._live.update(Group(head, *parts))
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+
+class Head:
+    """The first line; its clock goes on between two updates."""
+
+    def __init__(self, title: str, status: str, words: str, seconds: float) -> None:
+        self._title, self._status, self._words = title, status, words
+        self._began = time.monotonic() - seconds
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        elapsed = format_seconds(max(1.0, time.monotonic() - self._began) // 1)
+        yield Text.assemble((f"{self._title} ", "bold"), (self._status, "cyan"), f"  {elapsed}  {self._words}")

@@ -1,0 +1,86 @@
+"""This file is `cenote run`: it runs a workflow, shows how it goes, and says what came out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.errors import USAGE, error
+
+if TYPE_CHECKING:  # what `cenote run --help` must not pay for
+    from cenote.api import Run
+
+
+@click.command("run")
+@workflow_choices
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for everything the run leaves.  [default: out/<name of the file>]",
+)
+@click.option("--resume", is_flag=True, help="Continue the run in that folder; finished tasks are not repeated.")
+@click.option("--replace", is_flag=True, help="Forget the run in that folder and start again.")
+@click.option("--keep-going", is_flag=True, help="Finish what can be finished when a part of the data fails.")
+@click.option("--workers", type=click.IntRange(min=1), help="Local workers in all, instead of one per core.")
+@click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
+@click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
+@JSON_OPTION
+def command(
+    choices: Choices,
+    *,
+    out: Path | None,
+    resume: bool,
+    replace: bool,
+    keep_going: bool,
+    workers: int | None,
+    strict: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run a workflow.
+
+    Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; --resume continues it.
+    """
+    from cenote.cli.console import messages
+    from cenote.cli.progress import progress_on
+
+    if resume and replace:
+        raise error(USAGE, "--resume continues a run and --replace forgets it: choose one")
+    folder = out or Path("out") / choices.file.stem
+    analysis = choices.load()
+    with progress_on(messages(), quiet=quiet or as_json, title=choices.file.name) as progress:
+        run = analysis.run(
+            folder,
+            resume=resume,
+            replace=replace,
+            keep_going=keep_going,
+            workers=workers,
+            strict=strict,
+            listen=progress,
+            command=shlex.join(["cenote", *sys.argv[1:]]),
+        )
+    if as_json:
+        click.echo(json.dumps(run.summary, indent=2, ensure_ascii=False))
+    else:
+        again = shlex.join(["cenote", "run", *choices.as_arguments(), "--out", str(folder)])
+        tell_outcome(run, again=again, quiet=quiet)
+    return run.exit_code
+
+
+def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
+    """What came out on stdout, what went wrong on stderr."""
+    from cenote.cli.console import messages, output
+    from cenote.cli.outcome import failure_lines, outcome_lines
+
+    if not quiet:
+        for line in outcome_lines(run.summary, folder=run.folder, pictures=run.plots):
+            output().print(line, soft_wrap=True)
+    if not quiet or run.status != "succeeded":
+        for line in failure_lines(run.summary, folder=run.folder, again=again):
+            messages().print(line, soft_wrap=True)
