@@ -186,6 +186,29 @@ class TaskTable:
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """Where the events of an imported stage really come from."""
+
+    segment: int
+    """-1: straight from the source."""
+    stage: str
+
+
+@dataclass(frozen=True)
+class TaskLayout:
+    """How to find one's way in the table."""
+
+    runs: tuple[Mapping[int, int], ...]
+    """Per segment: partition (dataset number, or -1 for the run) → its task."""
+    flavour_of: Mapping[str, int]
+    """Dataset → flavour."""
+    crossings: Mapping[tuple[int, str], tuple[Crossing, ...]]
+    """(flavour, imported stage) → where its events really come from."""
+    product_tasks: Mapping[str, Mapping[int, int]]
+    """Stage of scope dataset or run → dataset number (-1: run) → its task."""
+
+
+@dataclass(frozen=True)
 class ProductPlan:
     """A product that the run will leave."""
 
@@ -221,6 +244,7 @@ class Plan:
     partitions: tuple[Partition, ...]
     segments: tuple[Segment, ...]
     tasks: TaskTable
+    layout: TaskLayout
     products: tuple[ProductPlan, ...]
     stages: tuple[StageSummary, ...]
     warnings: tuple[str, ...] = ()

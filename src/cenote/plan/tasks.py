@@ -15,33 +15,11 @@ from numpy.typing import NDArray
 from cenote.operations.events import DatasetInfo
 from cenote.plan.columns import ColumnFlow
 from cenote.plan.fingerprint import dataset_digest, partition_digest, task_key
-from cenote.plan.plan import MERGE, RUN, Partition, Segment, TaskTable
+from cenote.plan.plan import MERGE, RUN, Crossing, Partition, Segment, TaskLayout, TaskTable
 from cenote.plan.resolve import SOURCE, Resolved
 
 FAN_IN = 32
 """Parts per merge: few enough for memory, many enough for a flat tree (a million parts: four levels)."""
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """Where the events of an imported stage really come from, for one flavour."""
-
-    segment: int
-    """-1: straight from the source."""
-    stage: str
-
-
-@dataclass(frozen=True)
-class TaskLayout:
-    """The table, and how to find one's way in it."""
-
-    table: TaskTable
-    results: Mapping[str, int]
-    """Stage with a product → the task whose result holds it, whole."""
-    runs: Sequence[Mapping[int, int]]
-    """Per segment: partition (or dataset) → its task."""
-    crossings: Mapping[tuple[int, str], tuple[Crossing, ...]]
-    """(flavour, imported stage) → where its events really come from."""
 
 
 @dataclass
@@ -78,8 +56,8 @@ def lay_out(
     datasets: Sequence[DatasetInfo],
     resolved: Resolved,
     flow: ColumnFlow,
-) -> TaskLayout:
-    """All tasks in an order in which needs come first."""
+) -> tuple[TaskTable, TaskLayout, dict[str, int]]:
+    """All tasks in an order in which needs come first; the layout; product → the task that holds it, whole."""
     flavour_of = {name: number for number, flavour in enumerate(resolved.flavours) for name in flavour.datasets}
     home = {stage: segment.index for segment in segments for stage in segment.stages}
     layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, home))
@@ -93,7 +71,8 @@ def lay_out(
         root = _merged(layout, segment, parts)
         if root is not None:
             layout.results.update(dict.fromkeys(segment.products, root))
-    return TaskLayout(_table(layout), layout.results, layout.runs, layout.crossings)
+    ways = TaskLayout(tuple(layout.runs), flavour_of, layout.crossings, layout.product_tasks)
+    return _table(layout), ways, layout.results
 
 
 def _crossings(

@@ -1,0 +1,102 @@
+"""This file is the driver's loop: events are written down, the engine decides, its commands are carried out."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Literal, assert_never
+
+from cenote.backends.interface import Session
+from cenote.engine.machine import Engine
+from cenote.engine.messages import (
+    AnyCommand,
+    AnyEvent,
+    CancelAsked,
+    CancelTask,
+    FinishRun,
+    ForgetTask,
+    RunTask,
+    Tick,
+)
+from cenote.runtime.envelopes import Envelopes
+from cenote.runtime.journal import Journal
+from cenote.worker.store import Store
+
+Status = Literal["succeeded", "partial", "failed", "cancelled"]
+_WAIT = 0.25
+"""Seconds without news after which the engine is told that time passed."""
+
+
+@dataclass
+class Loop:
+    """Drives one run to its end. Everything that happens comes through `_take`, in one order."""
+
+    engine: Engine
+    session: Session
+    journal: Journal
+    envelopes: Envelopes
+    store: Store
+    listen: Callable[[Iterable[AnyEvent]], None]
+    """Told of every event after it is written down."""
+    clock: Callable[[], float] = time.time
+    status: Status | None = None
+    _interrupts: int = 0
+
+    def run(self, first: Iterable[AnyEvent]) -> Status:
+        """Until the engine says that the run is over."""
+        self._take(list(first))
+        with self._interruptible():
+            heard = 0
+            while self.status is None:
+                events: list[AnyEvent] = self.session.events(_WAIT)
+                if self._interrupts > heard:
+                    heard = self._interrupts
+                    events.append(CancelAsked(at=self.clock()))
+                self._take(events or [Tick(at=self.clock())])
+        return self.status
+
+    def _take(self, events: list[AnyEvent]) -> None:
+        self.journal.write(event for event in events if not isinstance(event, Tick))
+        for event in events:
+            for command in self.engine.handle(event):
+                self._carry_out(command)
+        self.listen(events)
+
+    def _carry_out(self, command: AnyCommand) -> None:
+        match command:
+            case RunTask(task, pool, attempt):
+                usable = self.engine.usable_needs(task)
+                self.session.run(self.envelopes.write(task, attempt=attempt, usable=usable), pool)
+            case CancelTask(task):
+                self.session.cancel(task)
+            case ForgetTask(task):
+                for name in self.envelopes.stored_names(task):
+                    self.store.remove(name)
+            case FinishRun(status):
+                self.status = status
+            case _:
+                assert_never(command)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Ctrl-C asks for a clean end; pressed again and again, it ends at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupted(number: int, frame: FrameType | None) -> None:
+            self._interrupts += 1
+            if self._interrupts > 2:
+                signal.default_int_handler(number, frame)
+
+        before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

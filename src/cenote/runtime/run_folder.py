@@ -1,0 +1,115 @@
+"""This file lays out the folder that a run leaves, and guards it against a second run at the same time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from cenote import errors
+from cenote.runtime import journal
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where everything of a run is."""
+
+    path: Path
+
+    @property
+    def store(self) -> Path:
+        """Intermediate results under their content hash: what `--resume` finds again."""
+        return self.path / "work"
+
+    @property
+    def products(self) -> Path:
+        """Histograms, tables and skims in open formats."""
+        return self.path / "products"
+
+    @property
+    def plots(self) -> Path:
+        """Pictures."""
+        return self.path / "plots"
+
+    @property
+    def debug(self) -> Path:
+        """The workers' output: `logs`, `out` and `err`."""
+        return self.path / "debug" / "distributed"
+
+    @property
+    def summary(self) -> Path:
+        """What programs read to know how the run went."""
+        return self.path / "summary.json"
+
+    @property
+    def plan(self) -> Path:
+        """The plan that was run."""
+        return self.path / "plan.json"
+
+    @property
+    def provenance(self) -> Path:
+        """Inputs, software, options."""
+        return self.path / "provenance.json"
+
+    def prepare(self, *, resume: bool, replace: bool) -> None:
+        """Make it ready for a run. Refuses to touch an earlier run unless told what to do with it."""
+        there = (self.path / journal.NAME).exists()
+        if there and not resume and not replace:
+            raise errors.error(
+                errors.RUN_EXISTS,
+                f"{self.path} already holds a run",
+                hint="--resume continues it, --replace starts it anew, --out chooses another folder",
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise errors.error(errors.USAGE, f"{self.path} is a file, the output must be a folder")
+        if not there and not resume and self.path.exists() and any(self.path.iterdir()):
+            self._refuse_foreign()
+        if there and replace and not resume:
+            for name in (journal.NAME, "summary.json", "plan.json", "provenance.json", "report.html"):
+                (self.path / name).unlink(missing_ok=True)
+            for folder in (self.store, self.products, self.plots, self.path / "debug"):
+                shutil.rmtree(folder, ignore_errors=True)
+        for folder in (self.store, self.products, self.plots, self.debug):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def _refuse_foreign(self) -> None:
+        ours = {"work", "products", "plots", "debug", ".lock", "error.txt"}
+        foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
+        if foreign:
+            raise errors.error(
+                errors.RUN_EXISTS,
+                f"{self.path} is not empty and holds no run",
+                details=[f"there: {', '.join(foreign[:5])}"],
+                hint="choose an empty or new folder with --out",
+            )
+
+    def lock(self) -> IO[str]:
+        """Held while a run goes on; released when the returned file is closed or the process ends."""
+        file = (self.path / ".lock").open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            owner = file.read().strip()
+            file.close()
+            raise errors.error(
+                errors.RUN_EXISTS,
+                f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
+                hint="wait for it, or choose another folder with --out",
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        return file
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a file that is whole whenever it is there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    temporary.replace(path)
