@@ -1,0 +1,239 @@
+"""This file prepares the paper and puts pictures on disk: experiment styles, labels, marks, files.
+
+Matplotlib is imported inside the functions, so that naming a renderer costs nothing; pyplot is never used, so that
+a notebook's own figures and settings stay as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cenote import errors
+from cenote.renderers._style import ExperimentStyle, FigureStyle, Format
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What mplhep has for an experiment, and where its label stands by custom."""
+
+    style: str
+    drawn_for: tuple[float, float]
+    """The size in inches that the style's fonts are made for."""
+    font: float
+    """The size of text in points, for that size of figure."""
+    place: int
+    """mplhep's number: 0 above the frame, 1 inside at the top left, 4 the same with the luminosity below."""
+    slanted: tuple[str, str, str, str] = ("normal", "italic", "normal", "normal")
+    bold: tuple[str, str, str, str] = ("bold", "normal", "normal", "normal")
+
+
+_LOOKS = {
+    "CMS": _Look("CMS", (10, 10), 26, place=0),
+    "ATLAS": _Look("ATLAS", (8, 6), 16, place=4, slanted=("italic", "normal", "normal", "normal")),
+    "LHCb": _Look("LHCb2", (12, 9), 28, place=1, slanted=("normal",) * 4, bold=("normal",) * 4),
+    "ALICE": _Look("ALICE", (12, 9), 26, place=1, slanted=("normal",) * 4),
+    "ROOT": _Look("ROOT", (10, 10), 26, place=0),
+    "none": _Look("ROOT", (10, 10), 26, place=0),
+}
+_MORE_COLOURS = (
+    *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
+    *("#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"),
+)
+"""Ten that people with any colour vision tell apart (Petroff, arXiv:2107.02270)."""
+_WITHOUT_DATES = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+}
+_SCALED_ENDINGS = ("size", "pad", "width")
+
+
+@contextmanager
+def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
+    """Within it, figures look like the experiment's, with fonts and lines in proportion to the size."""
+    import matplotlib.style
+    import mplhep
+
+    look = _LOOKS[style.experiment]
+    parameters = dict(getattr(mplhep.style, look.style))
+    scale = min(size[0] / look.drawn_for[0], size[1] / look.drawn_for[1])
+    for key, value in parameters.items():
+        if isinstance(value, int | float) and key.endswith(_SCALED_ENDINGS) and not _relative(key):
+            parameters[key] = value * scale
+    parameters.update(_fonts(parameters))
+    parameters.update(
+        {
+            "figure.autolayout": False,
+            "savefig.bbox": "tight",
+            "savefig.pad_inches": 0.15,
+            "savefig.format": "png",
+            "hatch.linewidth": 0.6,
+            "svg.hashsalt": "cenote",
+            "axes.autolimit_mode": "data",
+        }
+    )
+    # Matplotlib 3.11 reports each root sign of a font that has no large one, and then draws the ordinary one.
+    log = logging.getLogger("matplotlib.mathtext")
+    level = log.level
+    try:
+        log.setLevel(logging.ERROR)
+        with matplotlib.style.context(["default", parameters]):
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _relative(key: str) -> bool:
+    """Paddings of the legend count in font sizes already."""
+    return key.startswith("legend.") and not key.endswith("fontsize")
+
+
+def _fonts(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The first font of the style that is installed, then one that has nearly every letter."""
+    from matplotlib import font_manager
+
+    installed = {name.lower(): name for name in font_manager.get_font_names()}
+    family = "serif" if parameters.get("font.family") == "serif" else "sans-serif"
+    wished = [str(name).lower() for name in parameters.get(f"font.{family}", [])]
+    font = next((installed[name] for name in wished if name in installed), None)
+    spare = "DejaVu Serif" if family == "serif" else "DejaVu Sans"
+    chosen: dict[str, Any] = {"font.family": [font, spare] if font else [spare]}
+    if font is None:
+        return chosen | {"mathtext.fontset": "dejavuserif" if family == "serif" else "dejavusans"}
+    if parameters.get("mathtext.fontset") == "custom":
+        chosen |= {f"mathtext.{kind}": font for kind in ("rm", "sf", "tt", "cal")}
+        chosen |= {"mathtext.bf": f"{font}:bold", "mathtext.it": f"{font}:italic"}
+    return chosen
+
+
+def new_figure(size: tuple[float, float], *, columns: int = 1, heights: Sequence[float] = (1,)) -> tuple[Figure, Any]:
+    """A figure that pyplot does not know of, and its panels as an array of rows and columns."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size)
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(
+        len(heights),
+        columns,
+        squeeze=False,
+        sharex="col" if columns == 1 else False,
+        gridspec_kw={"height_ratios": list(heights), "hspace": 0.09} if columns == 1 else {},
+    )
+    figure.subplots_adjust(left=0.14, right=0.96, bottom=0.13, top=0.92)
+    return figure, panels
+
+
+def figure_size(figure: FigureStyle, otherwise: tuple[float, float]) -> tuple[float, float]:
+    """As written, or the renderer's own."""
+    return figure.size or otherwise
+
+
+def colours(style: ExperimentStyle, many: int) -> list[str]:
+    """A colour for each of this many datasets."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    cycle = list(style.color_cycle)
+    if not cycle:
+        cycle = [to_hex(entry["color"]) for entry in matplotlib.rcParams["axes.prop_cycle"]]
+        cycle = list(_MORE_COLOURS) if many > len(cycle) else cycle
+    return [cycle[index % len(cycle)] for index in range(many)]
+
+
+def experiment_label(axes: Axes, style: ExperimentStyle, *, has_data: bool) -> list[Text]:
+    """The experiment's name and what belongs to it. Returns the texts that stand inside the frame."""
+    import matplotlib
+    from mplhep.label import exp_label
+
+    look = _LOOKS[style.experiment]
+    named = style.experiment not in ("none", "ROOT")
+    if not named and not style.label and style.lumi is None and style.com is None and style.year is None:
+        return []
+    width, height = axes.figure.get_size_inches()  # type: ignore[union-attr]  # we make no subfigures
+    points = look.font * min(width / look.drawn_for[0], height / look.drawn_for[1])
+    texts = exp_label(
+        exp=style.experiment if named else style.label,
+        text=style.label if named else "",
+        loc=look.place,
+        data=has_data or not named,
+        year=style.year,
+        lumi=_short(style.lumi),
+        com=_short(style.com),
+        fontsize=(points * 1.25 if named else points, points, points * 0.85, points * 0.8),
+        fontstyle=look.slanted,
+        fontweight=look.bold if named else ("normal",) * 4,
+        scilocator_adjust=False,  # it would ask pyplot for the current axes
+        ax=axes,
+        fontfamily=matplotlib.rcParams["font.family"],
+    )
+    shown = [text for text in texts if text is not None]
+    return shown if look.place else []
+
+
+def _short(number: float | str | None) -> str | None:
+    return f"{number:g}" if isinstance(number, int | float) else number
+
+
+def mark_partial(axes: Axes) -> None:
+    """Say across the picture that some of the data is missing."""
+    axes.text(
+        *(0.5, 0.45, "PARTIAL"),
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        rotation=25,
+        fontsize=min(axes.figure.get_size_inches()) * 9,  # type: ignore[union-attr]  # we make no subfigures
+        fontweight="bold",
+        color="#c1121f",
+        alpha=0.28,
+        zorder=20,
+        gid="partial",
+    )
+
+
+def note(axes: Axes, text: str, *, at: tuple[float, float] = (0.5, 0.5), size: str = "large") -> None:
+    """Words within the frame, such as `no entries`."""
+    axes.text(*at, text, transform=axes.transAxes, ha="center", va="center", color="#666666", fontsize=size, zorder=15)
+
+
+def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -> list[Path]:
+    """Write the figure once per format; a file is there whole or not at all. Equal figures give equal bytes."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in formats:
+        path = target.with_name(f"{target.name}.{kind}")
+        unfinished = target.with_name(f".{target.name}.{kind}.part")
+        try:
+            with warnings.catch_warnings():
+                # A letter that no font has is drawn as a box: nothing that the reader of the log could change.
+                warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+                figure.savefig(unfinished, format=kind, dpi=dpi, metadata=_WITHOUT_DATES[kind])
+            unfinished.replace(path)
+        except ValueError as problem:
+            raise _not_drawn(problem, path) from None
+        finally:
+            unfinished.unlink(missing_ok=True)
+        written.append(path)
+    return written
+
+
+def _not_drawn(problem: ValueError, path: Path) -> errors.CenoteError:
+    lines = [line for line in str(problem).splitlines() if line.strip()]
+    return errors.error(
+        errors.RENDER_FAILED,
+        f"{path.name} could not be drawn: {lines[-1] if lines else 'unknown reason'}",
+        details=lines[:-1],
+        hint="check the labels: text between two $ must be mathematics that matplotlib understands",
+    )

@@ -1,0 +1,171 @@
+"""This file draws data over a stack of simulated backgrounds, with signals, uncertainties and their ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from cenote.plugins.settings import Settings
+from cenote.renderers import _bins, _canvas, _frame
+from cenote.renderers._bins import BinAxis
+from cenote.renderers._cast import Cast, cast_of
+from cenote.renderers._picture import Picture, broken_note, histogram_of, shows_data
+from cenote.renderers._samples import samples_of, transformed
+from cenote.renderers._stack import Entry, StackStyle, draw_points, draw_ratio, draw_stack
+from cenote.renderers.interface import DrawContext
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WITH_RATIO, WITHOUT_RATIO = (10.0, 10.0), (10.0, 8.0)
+
+
+class DataMCBlock(Settings):
+    """Settings of `data_mc`."""
+
+    data: str | tuple[str, ...] | None = None
+    """The dataset (or datasets, or group) drawn as points; without it, those with `eventtype: data`."""
+    backgrounds: tuple[str, ...] = ()
+    """Datasets or groups of the stack; without it, all others, added up by their `group`."""
+    signals: tuple[str, ...] = ()
+    """Datasets or groups drawn as lines."""
+    include_signals_in_stack: bool = True
+    """Signals on top of the stack, and part of the ratio; false overlays them."""
+    show_mc_uncertainty: bool = True
+    """The hatched band of the statistical uncertainty of the simulation."""
+    stack: bool = True
+    """Backgrounds on top of each other; false overlays them."""
+    stack_order: Literal["yield", "legend", "reverse_legend"] | None = None
+    """From the bottom: smallest first, as in the legend, or the legend's last first.
+
+    Null is `yield`, or `reverse_legend` where `backgrounds` gives an order."""
+    ratio: bool = True
+    """The lower panel, where there is data and simulation."""
+    histtype_mc: Literal["fill", "step"] = "fill"
+    """Areas or lines for backgrounds."""
+    histtype_signal: Literal["fill", "step"] = "step"
+    """Areas or lines for signals."""
+    legend_auto_ncol_threshold: int = Field(default=5, ge=1)
+    """With more entries than this the legend gets more columns."""
+    legend_max_ncol: int = Field(default=4, ge=1)
+    """The most columns it gets."""
+    ratio_ylim: tuple[float, float] = (0.5, 1.5)
+    """The range of the lower panel; points outside are shown as arrows."""
+    ratio_ylabel: str = "Data/MC"
+    """The label of the lower panel."""
+    yields: bool = False
+    """The number of events behind each name in the legend."""
+    normalise_to_data: bool = False
+    """Scale all simulation together to the number of events in data."""
+    flow: _bins.Flow = "none"
+    """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
+
+
+class DataMC(Picture):
+    """Compares data with simulation: a stack of backgrounds, signals, data points and their ratio.
+
+    Without data, or without simulation, what is there is drawn, without the ratio.
+    """
+
+    data_mc: DataMCBlock = DataMCBlock()
+    """What is special to this renderer."""
+
+    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """Write the pictures; see `Renderer.draw`."""
+        histogram = histogram_of(product, context)
+        wanted = self.axes.x.name
+        roles = _bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
+        chosen = list(roles.free)
+        if wanted is not None and len(chosen) > 1:
+            chosen = [_bins.axis_called(histogram, wanted, roles.free, stage=context.stage)]
+        files: list[Path] = []
+        for index in chosen:
+            named = target if len(chosen) == 1 else target.with_name(f"{target.name}_{histogram.axes[index].name}")
+            files += self._draw_one(histogram, roles, index, named, context)
+        return files
+
+    def _draw_one(
+        self, histogram: Any, roles: _bins.Roles, index: int, target: Path, context: DrawContext
+    ) -> list[Path]:
+        block = self.data_mc
+        axis = _bins.bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=block.flow)
+        styles = self.style.datasets
+        found = samples_of(
+            *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=block.flow
+        )
+        cast = self._cast(transformed(found, self.transforms, styles), context)
+        ratio = block.ratio and cast.data is not None and cast.expected is not None
+        size = _canvas.figure_size(self.figure, WITH_RATIO if ratio else WITHOUT_RATIO)
+        with _canvas.styled(self.style, size):
+            figure = self._picture(axis, cast, context, size=size, ratio=ratio)
+            return self.save(figure, target)
+
+    def _cast(self, samples: list[Any], context: DrawContext) -> Cast:
+        block = self.data_mc
+        data = (block.data,) if isinstance(block.data, str) else block.data
+        return cast_of(
+            samples,
+            data=data,
+            backgrounds=block.backgrounds,
+            signals=block.signals,
+            signals_in_stack=block.include_signals_in_stack and block.stack,
+            normalise_to_data=block.normalise_to_data,
+            styles=self.style.datasets,
+            context=context,
+        )
+
+    def _picture(
+        self, axis: BinAxis, cast: Cast, context: DrawContext, *, size: tuple[float, float], ratio: bool
+    ) -> Figure:
+        figure, panels = _canvas.new_figure(size, heights=(3, 1) if ratio else (1,))
+        main = panels[0, 0]
+        bottom = panels[-1, 0]
+        entries = draw_stack(main, axis, cast, self._stack_style(cast))
+        if cast.data is not None:
+            entries.insert(0, draw_points(main, axis, cast.data, yields=self.data_mc.yields))
+        if ratio:
+            draw_ratio(bottom, axis, cast, ylim=self.axes.ratio.limits or self.data_mc.ratio_ylim)
+            bottom.set_ylabel(self.axes.ratio.label or self.data_mc.ratio_ylabel, loc="center")
+        _frame.set_x(bottom, axis, self.axes.x)
+        bottom.set_xlabel(axis.label)
+        main.set_ylabel(self.axes.y.label or f"Events{axis.per_bin}")
+        self._finish(main, axis, cast, entries, context)
+        figure.align_ylabels()
+        return figure
+
+    def _stack_style(self, cast: Cast) -> StackStyle:
+        block = self.data_mc
+        order = block.stack_order or ("reverse_legend" if block.backgrounds else "yield")
+        return StackStyle(
+            stacked=block.stack,
+            order=order,
+            filled=block.histtype_mc == "fill",
+            signals_filled=block.histtype_signal == "fill",
+            band=block.show_mc_uncertainty,
+            yields=block.yields,
+            colours=tuple(_canvas.colours(self.style, len(cast.backgrounds) + len(cast.signals))),
+        )
+
+    def _finish(self, axes: Axes, axis: BinAxis, cast: Cast, entries: Sequence[Entry], context: DrawContext) -> None:
+        samples = cast.everything
+        obstacles: list[Any] = list(_canvas.experiment_label(axes, self.style, has_data=shows_data(samples, context)))
+        shown = [(entry.handle, entry.label) for entry in entries]
+        legend = _frame.draw_legend(axes, shown, self.legend, columns=self._columns(len(shown)), beside=obstacles)
+        if legend is not None and self.legend.loc != "outside":
+            obstacles.append(legend)
+        outline = _frame.Outline.around(axis.edges, [(entry.bottoms, entry.tops) for entry in entries])
+        _frame.set_y(axes, outline, self.axes.y, obstacles)
+        if all(sample.counts.empty for sample in samples):
+            _canvas.note(axes, "no entries")
+        elif broken := broken_note(samples):
+            _canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
+        if context.partial:
+            _canvas.mark_partial(axes)
+
+    def _columns(self, entries: int) -> int:
+        block = self.data_mc
+        return min(1 + (entries - 1) // block.legend_auto_ncol_threshold, block.legend_max_ncol) if entries else 1
