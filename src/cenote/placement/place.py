@@ -9,7 +9,7 @@ from cenote.errors import Problem, unique
 from cenote.language.workflow import Amounts, Pool, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.pools import Candidate, Placement, StagePlacement, Verdict
-from cenote.placement.refusals import no_default, refusal, unknown_names, unreachable_fallback
+from cenote.placement.refusals import Refusals
 from cenote.placement.resources import amount, in_words, lacking, unstated
 from cenote.placement.routes import Labels, Route, route
 from cenote.placement.sizing import Sized, missing_here, placed, sized
@@ -46,7 +46,7 @@ def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool, strict
         for name, size in sizes.items()
         if name in here and name in used and (problem := missing_here(size, machine, workflow))
     ]
-    problems = [*unknown_names(workflow, labels), *_stage_problems(workflow, answers, sizes, labels)]
+    problems = _problems(Refusals(workflow, labels, sizes), answers)
     return Placement(
         pools=tuple(placed(size, execution, labels, machine if name in here else None) for name, size in sizes.items()),
         stages=stages,
@@ -106,12 +106,13 @@ def _candidate(size: Sized, found: Route, asked: Amounts) -> Candidate:
     if size.empty and not size.says_how_to_wait:
         key = "elastic.max" if size.pool.elastic else "workers"
         return Candidate(name, False, f"will never have a worker: its `{key}` is 0")
-    short = lacking(size.share, asked)
-    if short:
+    if short := lacking(size.share, asked):
         return Candidate(name, False, "; ".join(_shortage(size, asked, kind) for kind in short))
-    trusted = " and ".join(in_words(amount(asked, kind) or 0, kind) for kind in unstated(size.worker, asked))
-    note = f"; it does not state its own, so {trusted} is taken on trust" if trusted else ""
-    return Candidate(name, True, found.inside + note)
+    trusted = unstated(size.worker, asked)
+    if not trusted:
+        return Candidate(name, True, found.inside)
+    words = " and ".join(in_words(amount(asked, kind) or 0, kind) for kind in trusted)
+    return Candidate(name, True, f"{found.inside}; it does not state its own, so {words} is taken on trust")
 
 
 def _shortage(size: Sized, asked: Amounts, kind: str) -> str:
@@ -165,20 +166,18 @@ def _passed_over(
             )
 
 
-def _stage_problems(
-    workflow: Workflow, answers: Mapping[_Wish, _Answer], sizes: Mapping[str, Sized], labels: Labels
-) -> Iterator[Problem]:
+def _problems(refusals: Refusals, answers: Mapping[_Wish, _Answer]) -> Iterator[Problem]:
+    """Everything that is wrong, of all stages at once."""
+    yield from refusals.of_names()
     undecided: dict[bool, list[Stage]] = {}
-    for stage in workflow.stages:
+    for stage in refusals.workflow.stages:
         answer = answers[_wish(stage.requirement)]
-        if problem := unreachable_fallback(stage, answer.route, labels, workflow):
-            yield problem
+        yield from refusals.of_fallback(stage, answer.route)
         if answer.placement.verdict is not Verdict.NEVER:
             continue
         if answer.route.default and not answer.route.allowed:
             undecided.setdefault(bool(stage.requirement.amounts.gpus), []).append(stage)
         else:
-            yield from refusal(stage, answer.route, answer.placement.considered, sizes, workflow)
+            yield from refusals.of_stage(stage, answer.route, answer.placement)
     for gpu, stages in undecided.items():
-        if problem := no_default(stages, gpu=gpu, workflow=workflow, labels=labels):
-            yield problem
+        yield from refusals.of_stages_without_default(stages, gpu=gpu)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 from cenote.language.workflow import Amounts
 from cenote.units import format_bytes
@@ -33,24 +34,25 @@ def share(worker: Amounts, slots: int) -> tuple[float, float, float, float]:
     )
 
 
-def lacking(held: tuple[float, float, float, float], asked: Amounts) -> tuple[str, ...]:
-    """The kinds of which a share is smaller than asked."""
+def lacking(held: tuple[float, float, float, float], asked: Amounts) -> list[str]:
+    """The kinds of which a share is smaller than asked. Written out: it runs once per requirement and pool."""
     cpus, memory, gpus, disk = held
-    if (
-        (asked.cpus or 0) <= cpus + _ROUNDING
-        and (asked.memory or 0) <= memory + _ROUNDING
-        and (asked.gpus or 0) <= gpus + _ROUNDING
-        and (asked.disk or 0) <= disk + _ROUNDING
-    ):
-        return ()
-    return tuple(
-        kind for kind, limit in zip(KINDS, held, strict=True) if (amount(asked, kind) or 0) > limit + _ROUNDING
-    )
+    kinds = []
+    if asked.cpus is not None and asked.cpus > cpus + _ROUNDING:
+        kinds.append("cpus")
+    if asked.memory is not None and asked.memory > memory:
+        kinds.append("memory")
+    if asked.gpus is not None and asked.gpus > gpus + _ROUNDING:
+        kinds.append("gpus")
+    if asked.disk is not None and asked.disk > disk:
+        kinds.append("disk")
+    return kinds
 
 
 def unstated(worker: Amounts, asked: Amounts) -> tuple[str, ...]:
     """The kinds that are asked for and that nobody can compare, because the worker does not state them."""
-    return tuple(kind for kind in ("memory", "disk") if amount(asked, kind) and amount(worker, kind) is None)
+    kinds = ("memory",) if asked.memory and worker.memory is None else ()
+    return (*kinds, "disk") if asked.disk and worker.disk is None else kinds
 
 
 def slots_for(worker: Amounts, asked: Iterable[Amounts]) -> int:
@@ -86,6 +88,7 @@ def largest(amounts: Iterable[Amounts]) -> Amounts:
     )
 
 
+@lru_cache(maxsize=10_000)
 def in_words(number: float, kind: str) -> str:
     """`8 cpus`, `128 GB of memory`, `0.25 GPUs`."""
     if kind in ("memory", "disk"):
