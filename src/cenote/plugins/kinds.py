@@ -18,14 +18,19 @@ class PluginKind(Enum):
     PRODUCT = "product"
 
     @property
+    def plural(self) -> str:
+        """The word for several of them: the name of the folder that the built-in ones live in."""
+        return "strategies" if self is PluginKind.STRATEGY else f"{self.value}s"
+
+    @property
     def package(self) -> str:
         """The package whose files are the built-in plugins of this kind."""
-        return f"cenote.{self.value}s"
+        return f"cenote.{self.plural}"
 
     @property
     def entry_points(self) -> str:
         """The entry-point group by which installed packages add plugins of this kind."""
-        return f"cenote.{self.value}s"
+        return f"cenote.{self.plural}"
 
 
 INTERFACE_FILES = frozenset({"interface", "events", "custom", "__init__"})

@@ -61,7 +61,7 @@ def unknown(kind: PluginKind, name: str) -> errors.Problem:
     if hint is None and kind is PluginKind.OPERATION:
         hint = "name the Python file that defines it under `plugins:`"
     return errors.Problem(
-        family, f"there is no {kind.value} '{name}'", details=(f"{kind.value}s: {listed(known)}",), hint=hint
+        family, f"there is no {kind.value} '{name}'", details=(f"{kind.plural}: {listed(known)}",), hint=hint
     )
 
 
@@ -142,7 +142,7 @@ def _add_declared(module: ModuleType) -> None:
 @cache
 def _built_in(kind: PluginKind) -> dict[str, str]:
     """Name → module, from the files of the kind's package."""
-    root = Path(__file__).parent.parent / f"{kind.value}s"
+    root = Path(__file__).parent.parent / kind.plural
     found: dict[str, str] = {}
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).with_suffix("").parts
