@@ -1,3 +1,29 @@
 """Cenote runs one scientific workflow over several pools of workers."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+__all__ = ["Analysis", "CenoteError", "Run", "__version__", "load", "open_run", "operation"]
+
+if TYPE_CHECKING:  # what a type checker sees; at run time names are imported when first used, so that starting is quick
+    from cenote.api import Analysis, Run, load, open_run
+    from cenote.errors import CenoteError
+    from cenote.operations.custom import operation
+
+_HOMES = {
+    "Analysis": "cenote.api",
+    "Run": "cenote.api",
+    "load": "cenote.api",
+    "open_run": "cenote.api",
+    "CenoteError": "cenote.errors",
+    "operation": "cenote.operations.custom",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'cenote' has no attribute {name!r}")

@@ -79,7 +79,7 @@ class _Walk:
         names: set[str] = set()
         for source in self.inputs[stage.id]:
             after = self.resolved.available.get((self.number, source))
-            columns = self.flavour.columns if source == SOURCE else after
+            columns = self.flavour.columns.get(stage.root) if source == SOURCE else after
             if columns is None:
                 return set(stage.reads)
             names.update(name for name in stage.reads if name in columns)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.expressions.functions import CONSTANTS
-from cenote.language.workflow import Dataset, Stage, Workflow
+from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow
 from cenote.names import did_you_mean, listed
 from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
@@ -29,8 +29,8 @@ class Flavour:
     """Datasets that are alike to the plan."""
 
     datasets: tuple[str, ...]
-    columns: tuple[str, ...] | None
-    """In the files, aliases included; None when no file could be looked at."""
+    columns: Mapping[str, tuple[str, ...] | None]
+    """Source → columns in the files, aliases included; None when no file could be looked at."""
     applies: frozenset[str]
     """Ids of the stages that run on them."""
 
@@ -89,17 +89,24 @@ def in_order(stages: Sequence[Stage]) -> list[Stage]:
     return list(placed.values())
 
 
-def flavours_of(workflow: Workflow, columns: Mapping[str, Collection[str] | None]) -> tuple[Flavour, ...]:
-    """Group the datasets; `columns` has what each dataset's files hold (None: not known)."""
-    groups: dict[tuple[frozenset[str], tuple[str, ...] | None], list[str]] = {}
+def flavours_of(workflow: Workflow, columns: Mapping[tuple[str, str], Collection[str]]) -> tuple[Flavour, ...]:
+    """Group the datasets; `columns` has what the files of each (dataset, source) hold, where that is known."""
+    groups: dict[tuple[frozenset[str], tuple[tuple[str, ...] | None, ...]], list[str]] = {}
     everywhere = frozenset(stage.id for stage in workflow.stages)
-    limited = [stage for stage in workflow.stages if stage.applies_to != type(stage.applies_to)()]
+    limited = [stage for stage in workflow.stages if stage.applies_to != AppliesTo()]
+    sources = [source.id for source in workflow.sources]
     for dataset in workflow.datasets or (Dataset(name="", files=()),):
         applies = everywhere - {stage.id for stage in limited if not stage.applies_to.includes(dataset)}
-        found = columns.get(dataset.name)
-        names = None if found is None else tuple(dict.fromkeys([*found, *(f.alias for f in workflow.fields)]))
-        groups.setdefault((applies, names), []).append(dataset.name)
-    return tuple(Flavour(tuple(names), cols, applies) for (applies, cols), names in groups.items())
+        found = tuple(_with_aliases(columns.get((dataset.name, source)), workflow) for source in sources)
+        groups.setdefault((applies, found), []).append(dataset.name)
+    return tuple(
+        Flavour(tuple(names), dict(zip(sources, found, strict=True)), applies)
+        for (applies, found), names in groups.items()
+    )
+
+
+def _with_aliases(columns: Collection[str] | None, workflow: Workflow) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(dict.fromkeys([*columns, *(f.alias for f in workflow.fields)]))
 
 
 def resolve_stages(workflow: Workflow, flavours: Sequence[Flavour]) -> Resolved:
@@ -181,7 +188,7 @@ class _Resolving:
 
     def _input(self, number: int, stage: Stage) -> Available | None:
         if not stage.needs:
-            there = self.flavours[number].columns
+            there = self.flavours[number].columns.get(self._root(stage))
             return None if there is None else Available.of(there, SOURCE)
         joined: Available | None = None
         for need in stage.needs:

@@ -197,7 +197,7 @@ def _source_step(
         ]
         if not readers:
             continue
-        there = flavour.columns
+        there = flavour.columns.get(group[0].root)
         wanted = set().union(*(flow.needed.get((number, reader), frozenset()) for reader in readers))
         names = tuple(sorted(name for name in wanted if there is None or name in there))
         columns.update(dict.fromkeys(flavour.datasets, names))

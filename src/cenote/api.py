@@ -1,0 +1,192 @@
+"""This file holds the verbs for scripts and notebooks: load a file, check it, plan it, run it, look at a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cenote import errors
+from cenote.errors import CenoteError, Problem
+from cenote.language.check import Checked, read_workflow
+from cenote.language.workflow import Workflow
+from cenote.machine import this_machine
+from cenote.plan.build import analyse, build_plan
+from cenote.plan.look import Progress
+from cenote.plan.plan import Plan
+from cenote.runtime.execute import Listener, RunOptions, execute
+from cenote.runtime.journal import NAME as JOURNAL
+from cenote.runtime.publish import product_kind
+from cenote.runtime.run_folder import RunFolder
+
+_EXIT_CODES = {"succeeded": 0, "partial": 1, "failed": 20, "cancelled": 130}
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What is wrong with a workflow, and what is only odd."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+class Analysis:
+    """A workflow file, with what the command line or the caller adds to it."""
+
+    def __init__(self, file: Path, checked: Callable[[], Checked]) -> None:
+        self.file = file
+        self._read = checked
+
+    def __repr__(self) -> str:
+        return f"Analysis({str(self.file)!r})"
+
+    @cached_property
+    def _checked(self) -> Checked:
+        return self._read()
+
+    @property
+    def workflow(self) -> Workflow:
+        """What the file says. Raises when something is wrong with it."""
+        checked = self._checked
+        if checked.problems or checked.workflow is None:
+            raise CenoteError(checked.problems)
+        return checked.workflow
+
+    def check(self, *, read_files: bool = True) -> CheckResult:
+        """Everything that is wrong, at once; looks into the first file of each dataset unless told not to."""
+        checked = self._checked
+        problems, warnings = list(checked.problems), list(checked.warnings)
+        if checked.workflow is not None:
+            workflow = checked.workflow if read_files else replace(checked.workflow, datasets=())
+            analysed = analyse(workflow, this_machine(), every_file=False)
+            problems += [*analysed.problems, *(file.problem for file in analysed.inputs.bad)]
+            warnings += analysed.warnings
+        return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
+
+    def plan(self, *, strict: bool = False, keep_going: bool = False, progress: Progress | None = None) -> Plan:
+        """What will be done, where and why. Raises with every reason why it cannot be."""
+        if self._checked.problems:
+            raise CenoteError(self.check().problems)
+        plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
+        return replace(plan, warnings=tuple(dict.fromkeys([*self._checked.warnings, *plan.warnings])))
+
+    def run(
+        self,
+        out: str | Path | None = None,
+        *,
+        resume: bool = False,
+        replace: bool = False,
+        keep_going: bool = False,
+        workers: int | None = None,
+        strict: bool = False,
+        listen: Listener | None = None,
+        progress: Progress | None = None,
+        command: Sequence[str] | None = None,
+    ) -> Run:
+        """Run it and come back when it is over; `listen` is shown the state of the run a few times a second."""
+        if workers is not None and workers < 1:
+            raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
+        plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
+        folder = Path(out) if out is not None else Path("out") / self.file.stem
+        options = RunOptions(
+            resume=resume,
+            replace=replace,
+            keep_going=keep_going,
+            workers=workers,
+            cpus=this_machine().cpus,
+            command=command,
+        )
+        execute(plan, folder, options, listen)
+        return open_run(folder)
+
+
+class Run:
+    """A run that has ended, or goes on: what it left so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {self.status})"
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The content of `summary.json`; empty while the run goes on."""
+        path = RunFolder(self.folder).summary
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
+
+    @property
+    def status(self) -> str:
+        """`succeeded`, `partial`, `failed`, `cancelled`, or `running`."""
+        return str(self.summary.get("status", "running"))
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line ends with."""
+        code = _EXIT_CODES.get(self.status, 20)
+        kinds = {kind.name: kind.exit_code for kind in errors.KINDS}
+        if self.status == "failed":
+            codes = [kinds[f["kind"]] for f in self.failures if f.get("kind") in kinds]
+            return min(codes, default=code)
+        return code
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The names that `product` takes."""
+        return tuple(product["name"] for product in self.summary.get("products", ()))
+
+    @property
+    def plots(self) -> tuple[Path, ...]:
+        """The pictures that were drawn."""
+        found = [plot for product in self.summary.get("products", ()) for plot in product["plots"]]
+        return tuple(self.folder / plot for plot in found)
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """What failed, with stage, file, entries and message."""
+        return list(self.summary.get("failures", ()))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the run wants known."""
+        return tuple(self.summary.get("warnings", ()))
+
+    def product(self, name: str) -> Any:
+        """The product of a stage: a `hist.Hist`, a cutflow table, a list of files, or what an operation made."""
+        for product in self.summary.get("products", ()):
+            if product["name"] == name:
+                file_name = name.replace(":", ".").replace("/", "_")
+                return product_kind(product["kind"]).load(RunFolder(self.folder).products, file_name)
+        raise KeyError(f"no product '{name}' here; there are: {', '.join(self.products) or 'none'}")
+
+
+def load(
+    file: str | Path,
+    *,
+    profiles: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    backend: str | None = None,
+    strategy: str | None = None,
+) -> Analysis:
+    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those."""
+    path = Path(file)
+    return Analysis(
+        path, lambda: read_workflow(path, profiles=profiles, sets=sets, backend=backend, strategy=strategy)
+    )
+
+
+def open_run(folder: str | Path) -> Run:
+    """A run by its folder."""
+    path = Path(folder)
+    if not (path / JOURNAL).is_file():
+        raise errors.error(errors.NO_RUN, f"{path} holds no run: there is no {JOURNAL}")
+    return Run(path)

@@ -1,0 +1,206 @@
+"""This file builds the plan: it asks every other part of planning in turn and puts their answers together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cenote.errors import CenoteError, Problem
+from cenote.language.check import unavailable
+from cenote.language.workflow import Render, Workflow
+from cenote.machine import Machine
+from cenote.operations.events import DatasetInfo
+from cenote.placement.place import place
+from cenote.placement.pools import Placement
+from cenote.plan.columns import ColumnFlow, column_flow
+from cenote.plan.fingerprint import digest_of
+from cenote.plan.look import Inputs, Progress, look_at_inputs, nothing_to_read
+from cenote.plan.partitions import make_partitions, missing_columns
+from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary
+from cenote.plan.resolve import Resolved, ResolvedStage, flavours_of, resolve_stages
+from cenote.plan.segments import make_segments
+from cenote.plan.tasks import lay_out
+from cenote.sources.interface import FileInfo
+
+DEFAULT_RENDERERS = {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}
+"""Number of axes → how a histogram is drawn when its stage does not say."""
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A workflow whose stages are resolved against its data."""
+
+    placement: Placement
+    inputs: Inputs
+    resolved: Resolved
+    flow: ColumnFlow
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+
+
+def analyse(
+    workflow: Workflow,
+    machine: Machine,
+    *,
+    every_file: bool,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Analysed:
+    """Everything that can be found wrong with a workflow, at once."""
+    here = workflow.execution.backend == "local" or workflow.execution.strategy == "local"
+    placement = place(workflow, machine, on_this_machine=here, strict=strict)
+    inputs = look_at_inputs(workflow, every_file=every_file, progress=progress)
+    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    flow = column_flow(workflow, resolved)
+    return Analysed(
+        placement=placement,
+        inputs=inputs,
+        resolved=resolved,
+        flow=flow,
+        problems=(*placement.problems, *inputs.problems, *resolved.problems, *flow.problems),
+        warnings=(*placement.warnings, *resolved.warnings),
+    )
+
+
+def build_plan(
+    workflow: Workflow,
+    machine: Machine,
+    *,
+    strict: bool = False,
+    keep_going: bool = False,
+    progress: Progress | None = None,
+) -> Plan:
+    """The plan, or every reason why there is none. With `keep_going`, files that are bad fail later, on their own."""
+    later, left_out = unavailable(workflow)
+    analysed = analyse(workflow, machine, every_file=True, strict=strict, progress=progress)
+    problems = [*later, *analysed.problems]
+    if not workflow.datasets:
+        problems.append(nothing_to_read(workflow))
+    bad = [file.problem for file in analysed.inputs.bad]
+    if problems or (bad and not keep_going):
+        raise CenoteError([*problems, *bad])
+    segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement)
+    missing = _missing_columns(workflow, segments, analysed.inputs)
+    if missing and not keep_going:
+        raise CenoteError(missing)
+    partitions = _partitions(workflow, segments, analysed.inputs)
+    notes = [problem.message for problem in (*bad, *missing)]
+    return _assembled(workflow, analysed, segments, partitions, warnings=(*analysed.warnings, *left_out, *notes))
+
+
+def _assembled(
+    workflow: Workflow,
+    analysed: Analysed,
+    segments: Sequence[Segment],
+    partitions: Sequence[Partition],
+    *,
+    warnings: Sequence[str],
+) -> Plan:
+    datasets = tuple(
+        DatasetInfo(d.name, eventtype=d.eventtype, group=d.group, nevents=d.nevents, metadata=d.metadata)
+        for d in workflow.datasets
+    )
+    table, layout, results = lay_out(segments, partitions, datasets, analysed.resolved, analysed.flow)
+    return Plan(
+        workflow=workflow,
+        placement=analysed.placement,
+        datasets=datasets,
+        partitions=tuple(partitions),
+        segments=tuple(segments),
+        tasks=table,
+        layout=layout,
+        products=_products(segments, analysed.resolved, results),
+        stages=_summaries(workflow, segments, analysed.resolved, [len(runs) for runs in layout.runs]),
+        warnings=tuple(dict.fromkeys(warnings)),
+        digest=digest_of([segment.digest for segment in segments] + [table.keys.hex()]),
+    )
+
+
+def _source_columns(segments: Sequence[Segment]) -> dict[tuple[str, str], list[str]]:
+    """(dataset, source) → the names in the files that any segment reads."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for segment in segments:
+        if segment.source is not None:
+            for dataset, names in segment.source.columns.items():
+                renames = segment.source.renames
+                in_file = dict.fromkeys(renames.get(name, name) for name in names)
+                found.setdefault((dataset, segment.source.id), {}).update(in_file)
+    return {key: list(names) for key, names in found.items()}
+
+
+def _missing_columns(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Problem]:
+    paths = {dataset.name: dataset.path for dataset in workflow.datasets}
+    return [
+        problem.at(workflow.place(*paths[dataset], "files"))
+        for (dataset, source), names in _source_columns(segments).items()
+        for problem in missing_columns(inputs.infos.get((dataset, source), ()), names)
+    ]
+
+
+def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Partition]:
+    columns = _source_columns(segments)
+    used = {segment.root for segment in segments}
+    bad = {(file.dataset, file.source, file.url) for file in inputs.bad}
+    partitions: list[Partition] = []
+    for use in workflow.sources:
+        for dataset in workflow.datasets if use.id in used else ():
+            infos: Sequence[FileInfo] = inputs.infos.get((dataset.name, use.id), ())
+            partitions += make_partitions(
+                infos,
+                columns.get((dataset.name, use.id), []),
+                dataset=dataset.name,
+                source=use.id,
+                chunk_size=use.chunk_size,
+                start=use.start,
+                stop=use.stop,
+                nevents=dataset.nevents,
+            )
+            partitions += [Partition(d, s, url, 0, 0, "unreadable") for d, s, url in bad if (d, s) == (dataset.name, use.id)]
+    return partitions
+
+
+def _products(
+    segments: Sequence[Segment], resolved: Resolved, results: Mapping[str, int]
+) -> tuple[ProductPlan, ...]:
+    stages = {stage.id: stage for stage in resolved.stages}
+    found = [
+        ProductPlan(
+            name=name,
+            stage=name.removesuffix(":files"),
+            kind=kind,
+            task=results[name],
+            renders=() if name.endswith(":files") else _renders(stages[name], kind),
+        )
+        for segment in segments
+        for name, kind in segment.products.items()
+        if name in results
+    ]
+    order = {stage.id: number for number, stage in enumerate(resolved.stages)}
+    return tuple(sorted(found, key=lambda product: order[product.stage]))
+
+
+def _renders(stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
+    """As written; a histogram that says nothing is drawn in the usual way."""
+    if stage.stage.render or kind != "histogram":
+        return stage.stage.render
+    axes = getattr(stage.operation, "axes", None) or ()
+    renderer = DEFAULT_RENDERERS.get(len(axes))
+    return () if renderer is None else (Render(name=renderer),)
+
+
+def _summaries(
+    workflow: Workflow, segments: Sequence[Segment], resolved: Resolved, tasks: Sequence[int]
+) -> tuple[StageSummary, ...]:
+    home = {stage: segment.index for segment in segments for stage in segment.stages}
+    by_id = {stage.id: stage for stage in resolved.stages}
+    return tuple(
+        StageSummary(
+            stage=stage.id,
+            op=stage.op,
+            segment=home[stage.id],
+            tasks=tasks[home[stage.id]],
+            reads=by_id[stage.id].reads,
+            adds=by_id[stage.id].adds,
+        )
+        for stage in workflow.stages
+    )

@@ -1,0 +1,171 @@
+"""This file executes a plan in a folder: opens the session, finds finished work again, and leaves everything behind."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cenote.backends.interface import Backend, Session, SessionRequest
+from cenote.engine.machine import Engine
+from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Warned
+from cenote.engine.options import EngineOptions
+from cenote.plan.as_json import plan_as_json
+from cenote.plan.plan import Plan
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.runtime.envelopes import Envelopes, make_program
+from cenote.runtime.journal import Journal
+from cenote.runtime.loop import Loop, Status
+from cenote.runtime.provenance import provenance
+from cenote.runtime.publish import Publication, publish
+from cenote.runtime.run_facts import RunFacts
+from cenote.runtime.run_folder import RunFolder, write_json
+from cenote.runtime.run_view import RunView
+from cenote.worker.store import Store
+
+Listener = Callable[[RunView], None]
+_SMALL_VALUES = 4_000_000
+"""Values to read (events × columns) below which starting processes costs more than it brings."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run, apart from what the workflow says."""
+
+    resume: bool = False
+    replace: bool = False
+    keep_going: bool = False
+    workers: int | None = None
+    """Processes at the most; None for one per core."""
+    cpus: int = 1
+    """Cores of this machine."""
+    command: Sequence[str] | None = None
+
+
+class _Watched:
+    """Keeps the view of the run up to date and shows it, not more often than a person can read."""
+
+    def __init__(self, view: RunView, listen: Listener | None, clock: Callable[[], float]) -> None:
+        self.view, self._listen, self._clock, self._shown = view, listen, clock, 0.0
+
+    def __call__(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self.view.apply(event)
+        now = self._clock()
+        if self._listen is not None and now - self._shown > 0.1:
+            self._shown = now
+            self._listen(self.view)
+
+    def show(self) -> None:
+        if self._listen is not None:
+            self._listen(self.view)
+
+
+def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
+    """Run a plan to its end. Whatever happens, the folder tells of it afterwards."""
+    folder = RunFolder(out)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with folder.lock():
+        folder.prepare(resume=options.resume, replace=options.replace)
+        write_json(folder.plan, plan_as_json(plan))
+        write_json(folder.provenance, provenance(plan, command=options.command))
+        watched = _Watched(RunView(RunFacts.from_plan(plan)), listen, time.time)
+        journal = Journal(folder.path)
+        try:
+            _drive(plan, folder, options, journal, watched)
+        finally:
+            journal.close()
+    return folder
+
+
+def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal, watched: _Watched) -> None:
+    store = Store(folder.store)
+    envelopes = Envelopes(plan)
+    session = _open(plan, folder, options)
+    engine = Engine(plan, EngineOptions(keep_going=options.keep_going))
+    loop = Loop(engine, session, journal, envelopes, store, watched)
+    started = time.time()
+    status: Status = "failed"
+    publication = Publication()
+    try:
+        status = loop.run(_first_events(plan, store, envelopes, options, started))
+        if status != "cancelled":
+            publication = _publish(plan, engine, envelopes, store, folder)
+    finally:
+        session.close()
+        _finish(plan, folder, journal, watched, publication, status=status, started=started)
+
+
+def _open(plan: Plan, folder: RunFolder, options: RunOptions) -> Session:
+    backend: Backend = registry.load(PluginKind.BACKEND, plan.workflow.execution.backend)()
+    values = sum(
+        partition.events * len(segment.source.columns.get(partition.dataset, ()))
+        for segment in plan.segments
+        if segment.source is not None
+        for partition in plan.partitions
+        if partition.source == segment.source.id
+    )
+    return backend.open(
+        SessionRequest(
+            program=make_program(plan, store=folder.store, files=folder.products),
+            pools=plan.placement.pools,
+            logs=folder.debug,
+            cpus=options.workers or options.cpus,
+            small=values < _SMALL_VALUES,
+            clock=time.time,
+        )
+    )
+
+
+def _first_events(
+    plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, at: float
+) -> list[AnyEvent]:
+    """The start, what is known beforehand, and (when resuming) the tasks whose results are still there."""
+    run = uuid.uuid4().hex[:12]
+    events: list[AnyEvent] = [
+        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=options.resume)
+    ]
+    events += [Warned(at=at, message=message) for message in plan.warnings]
+    if options.resume:
+        there = store.names()
+        events += [
+            TaskReused(at=at, task=task)
+            for task in range(len(plan.tasks))
+            if plan.tasks.key(task) in there and all(name in there for name in envelopes.stored_names(task))
+        ]
+    return events
+
+
+def _publish(plan: Plan, engine: Engine, envelopes: Envelopes, store: Store, folder: RunFolder) -> Publication:
+    names = {product.name: envelopes.name_of(product.task) for product in plan.products}
+    partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
+    return publish(plan, store, folder, names=names, partial=partial)
+
+
+def _finish(
+    plan: Plan,
+    folder: RunFolder,
+    journal: Journal,
+    watched: _Watched,
+    publication: Publication,
+    *,
+    status: Status,
+    started: float,
+) -> None:
+    if publication.failures and status == "succeeded":
+        status = "partial"
+    at = time.time()
+    finished = RunFinished(at=at, status=status, seconds=at - started)
+    journal.write([finished])
+    watched([finished])
+    summary: dict[str, Any] = watched.view.summary()
+    summary["products"] = [asdict(product) for product in publication.products]
+    summary["failures"] += [
+        {"stage": f.stage, "cause": f.cause, "message": f.message, "kind": f.error_kind} for f in publication.failures
+    ]
+    write_json(folder.summary, summary)
+    watched.show()
