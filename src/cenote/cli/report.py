@@ -1,0 +1,16 @@
+"""This file is `cenote report`: the report page of a run, written again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("folder", type=click.Path(path_type=Path))
+def command(folder: Path) -> None:
+    """Write report.html of a run again. FOLDER is what was given to `cenote run --out`."""
+    from cenote.report import write_report
+
+    click.echo(f"{write_report(folder)}")

@@ -1,0 +1,79 @@
+"""This file is `cenote status`: how far a run is, or how it ended, read from its folder."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cenote.cli.options import JSON_OPTION
+
+if TYPE_CHECKING:  # what `cenote status --help` must not pay for
+    from cenote.runtime.followed_run import FollowedRun
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the journal."""
+
+
+@click.command("status")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--follow", "-f", is_flag=True, help="Go on showing until the run ends.")
+@JSON_OPTION
+def command(folder: Path, *, follow: bool, as_json: bool) -> None:
+    """Show how far a run is, or how it ended. FOLDER is what was given to `cenote run --out`."""
+    from cenote.runtime.followed_run import FollowedRun
+
+    run = FollowedRun(folder)
+    run.catch_up()
+    if follow:
+        _follow(run, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(_told(run), indent=2, ensure_ascii=False))
+    else:
+        _show(run)
+
+
+def _follow(run: FollowedRun, *, quiet: bool) -> None:
+    from cenote.cli.console import messages
+    from cenote.cli.progress import progress_on
+
+    with progress_on(messages(), quiet=quiet, title=str(run.folder.path)) as progress:
+        while run.driven and not run.view.finished:
+            progress(run.catch_up())
+            time.sleep(LOOK_EVERY)
+        run.catch_up()
+
+
+def _told(run: FollowedRun) -> dict[str, object]:
+    """The summary so far; a run that was cut off says so."""
+    return {**run.view.summary(), "status": status_word(run), "time_left": run.view.time_left}
+
+
+def status_word(run: FollowedRun) -> str:
+    """The view's own word, or `interrupted` for a run that has neither an end nor a driver."""
+    return run.view.status if run.view.finished or run.driven else "interrupted"
+
+
+def _show(run: FollowedRun) -> None:
+    from cenote.cli.console import output
+    from cenote.cli.outcome import failure_lines, outcome_lines
+    from cenote.cli.problems import show_warnings
+    from cenote.cli.progress_table import pool_rows, stage_rows
+
+    console = output()
+    summary = _told(run)
+    folder = run.folder.path
+    pictures = sorted(path for path in run.folder.plots.rglob("*.png")) if run.folder.plots.is_dir() else []
+    for line in outcome_lines(summary, folder=folder, pictures=pictures):
+        console.print(line, soft_wrap=True)
+    console.print()
+    console.print(stage_rows(run.view, most=200))
+    console.print()
+    console.print(pool_rows(run.view))
+    show_warnings(run.view.warnings)
+    if run.view.finished or not run.driven:
+        for line in failure_lines(summary, folder=folder, again=f"cenote run … --out {folder}"):
+            console.print(line, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Analyses to start from: every folder here is one, complete with a script that makes its data."""
