@@ -36,7 +36,7 @@ class PlacedPool:
     granted: Amounts
     """Of one worker, as it will be: smaller on a machine that has less."""
     fallback: tuple[str, ...] = ()
-    fallback_when: FallbackWhen = FallbackWhen()
+    fallback_when: FallbackWhen = field(default_factory=FallbackWhen)
     queue_timeout: int | None = None
     cost: float | None = None
 

@@ -10,7 +10,7 @@ from cenote.errors import BAD_VALUE, NEVER_FITS, UNKNOWN_POOL, Place, Problem
 from cenote.language.workflow import Stage, Workflow
 from cenote.names import did_you_mean, listed
 from cenote.placement.pools import StagePlacement
-from cenote.placement.resources import amount, in_words, lacking, share, unstated
+from cenote.placement.resources import KINDS, amount, in_words, lacking, share, unstated
 from cenote.placement.routes import Labels, Route
 from cenote.placement.sizing import Sized
 
@@ -174,18 +174,19 @@ class Refusals:
                 slots = max(n for n in range(1, size.slots) if not lacking(share(size.worker, n), asked))
                 return f"write `slots: {slots}` for pool '{size.pool.name}', whose worker is large enough undivided"
         for name, size in self.sizes.items():
-            if not size.empty and not lacking(size.share, asked) and not unstated(size.worker, asked):
+            if not size.empty and not lacking(size.largest_share, asked) and not unstated(size.worker, asked):
                 return (
                     f"write `{'pool' if stage.requirement.pool is not None else 'require'}: {name}`, which has enough"
                 )
         return f"give pool '{route.allowed[0]}' at least {wanted} per slot, or let the stage ask for less"
 
     def _largest(self, kind: str) -> str:
-        held = {name: (amount(size.worker, kind) or 0) / size.slots for name, size in self.sizes.items()}
+        held = {
+            name: size.largest_share[KINDS.index(kind)] if amount(size.worker, kind) else 0.0
+            for name, size in self.sizes.items()
+        }
         name = max(held, key=lambda name: held[name])
-        return (
-            f"the largest is '{name}' with {in_words(held[name], kind)} per slot" if held[name] else "no pool has any"
-        )
+        return f"the largest is '{name}' with {in_words(held[name], kind)}" if held[name] else "no pool has any"
 
 
 @lru_cache(maxsize=100)

@@ -29,6 +29,11 @@ class Sized:
     """The largest amounts of the stages that may come here and fit."""
 
     @property
+    def largest_share(self) -> tuple[float, float, float, float]:
+        """What one slot could hold: the whole worker, where the number of slots is ours to choose."""
+        return share(self.worker, self.pool.slots or 1)
+
+    @property
     def empty(self) -> bool:
         """Whether it will never have a worker."""
         most = self.pool.elastic.max if self.pool.elastic else self.pool.workers
