@@ -1,0 +1,42 @@
+# Two commands set up everything: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test check live docs schema clean
+
+demo: $(VENV)/.installed
+	$(BIN)/cenote demo --out demo-out
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 --dist loadfile
+
+# The quick half of `make test`, for while you work.
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
+docs: $(VENV)/.installed-dev
+	$(BIN)/cenote schema > schema/cenote.schema.json
+	$(BIN)/python -m docs.reference
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Cenote needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,all]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) demo-out out .mypy_cache .ruff_cache .pytest_cache .hypothesis
