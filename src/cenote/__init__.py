@@ -6,12 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Analysis", "CenoteError", "Run", "__version__", "load", "open_run", "operation"]
+__all__ = ["Analysis", "CenoteError", "Events", "Run", "__version__", "load", "open_run", "operation"]
 
 if TYPE_CHECKING:  # what a type checker sees; at run time names are imported when first used, so that starting is quick
     from cenote.api import Analysis, Run, load, open_run
     from cenote.errors import CenoteError
     from cenote.operations.custom import operation
+    from cenote.operations.events import Events
 
 _HOMES = {
     "Analysis": "cenote.api",
@@ -19,6 +20,7 @@ _HOMES = {
     "load": "cenote.api",
     "open_run": "cenote.api",
     "CenoteError": "cenote.errors",
+    "Events": "cenote.operations.events",
     "operation": "cenote.operations.custom",
 }
 
