@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -38,7 +39,9 @@ def command(out: Path, *, quiet: bool) -> int:
     flow = out / template.workflow
     folder = out / "out"
     with progress_on(messages(), quiet=quiet, title=flow.name) as progress:
-        run = load(flow).run(folder, replace=True, listen=progress, command="cenote demo")
+        run = load(flow).run(
+            folder, replace=True, listen=progress, progress=progress.planning, command=["cenote", *sys.argv[1:]]
+        )
     again = f"cenote run {flow} --out {folder}"
     tell_outcome(run, again=again, quiet=quiet)
     if not quiet:

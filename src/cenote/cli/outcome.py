@@ -17,6 +17,7 @@ Summary = Mapping[str, Any]
 
 MOST_FAILURES = 10
 MOST_PICTURES = 12
+MOST_PRODUCTS = 12
 _STYLES = {"succeeded": "bold green", "partial": "bold yellow", "failed": "bold red", "cancelled": "bold yellow"}
 _CAUSES = {
     "error": "raised",
@@ -31,18 +32,38 @@ _CAUSES = {
 def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -> Iterator[Text]:
     """How it ended, and what it left."""
     yield status_line(summary)
-    if products := summary.get("products"):
-        yield _row("products", ", ".join(f"{p['name']} ({p['kind']})" for p in products))
-        yield _row("", f"in {folder / 'products'}")
-    for position, picture in enumerate(pictures[:MOST_PICTURES]):
+    yield from _product_rows(summary.get("products", ()), folder)
+    shown = one_of_each(pictures)
+    for position, picture in enumerate(shown[:MOST_PICTURES]):
         yield _row("" if position else "pictures", str(picture))
-    if len(pictures) > MOST_PICTURES:
-        yield _row("", f"… and {len(pictures) - MOST_PICTURES} more in {folder / 'plots'}")
+    if len(shown) > MOST_PICTURES:
+        yield _row("", f"… and {len(shown) - MOST_PICTURES} more in {folder / 'plots'}")
     if (folder / "report.html").is_file():
         yield _row("report", str(folder / "report.html"))
     if fallbacks := summary.get("fallbacks"):
         moves = Counter(f"{move['stage']}: {move['from']} → {move['to']}" for move in fallbacks)
         yield _row("fallbacks", ", ".join(f"{move} ({plural(count, 'task')})" for move, count in moves.items()))
+
+
+def _product_rows(products: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[Text]:
+    for position, product in enumerate(products[:MOST_PRODUCTS]):
+        about = ", ".join(filter(None, (product["kind"], product.get("description"))))
+        row = _row("" if position else "products", f"{product['name']} ({about})")
+        if product.get("partial"):
+            row.append(" partial", "yellow")
+        yield row
+    if products:
+        more = f"… and {len(products) - MOST_PRODUCTS} more, " if len(products) > MOST_PRODUCTS else ""
+        yield _row("", f"{more}all in {folder / 'products'}")
+
+
+def one_of_each(pictures: Sequence[Path]) -> list[Path]:
+    """A picture is written in several formats: the one that opens everywhere stands for all."""
+    by_name: dict[Path, Path] = {}
+    for picture in pictures:
+        if picture.with_suffix("") not in by_name or picture.suffix == ".png":
+            by_name[picture.with_suffix("")] = picture
+    return list(by_name.values())
 
 
 def _row(title: str, words: str) -> Text:
@@ -83,19 +104,20 @@ def failure_lines(summary: Summary, *, folder: Path, again: str) -> Iterator[Tex
 
 
 def _failure(failure: Mapping[str, Any]) -> Iterator[Text]:
-    """`RunInference raised on data/muons.root, events 0 to 5000 (dataset data): ValueError: …`."""
-    text = Text.assemble((failure["stage"], "bold red"), f" {_CAUSES.get(failure['cause'], failure['cause'])}")
-    if failure["file"]:
+    """`RunInference raised on data/muons.root, events 0 to 5,000 (dataset data): ValueError: …`."""
+    cause = "has no picture" if failure.get("kind") == "render-failed" else _CAUSES.get(failure["cause"], "failed")
+    text = Text.assemble((failure["stage"], "bold red"), f" {cause}")
+    if failure.get("file"):
         text.append(f" on {failure['file']}")
-    if failure["entries"]:
+    if failure.get("entries"):
         text.append(", events {:,} to {:,}".format(*failure["entries"]))
-    if failure["dataset"]:
+    if failure.get("dataset"):
         text.append(f" (dataset {failure['dataset']})")
     text.append(f": {failure['message']}")
-    if failure["attempts"] > 1:
+    if failure.get("attempts", 1) > 1:
         text.append(f" [{failure['attempts']} attempts]", "dim")
     yield text
-    if failure["traceback"]:
+    if failure.get("traceback"):
         yield Text("\n".join(f"    {line}" for line in failure["traceback"].rstrip().splitlines()), style="dim")
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Local workers in all, instead of one per core.")
 @click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
 def command(
     choices: Choices,
@@ -30,18 +29,21 @@ def command(
     as_json: bool,
     graph: str | None,
     output: Path | None,
-    workers: int | None,
     strict: bool,
 ) -> None:
     """Show what would run, where, and why there; nothing is run.
 
     Stages, their pools with the reason, segments and tasks; the pools and who set what; data, products, warnings.
     """
+    from cenote.cli.console import messages
+    from cenote.cli.progress import progress_on
+
     if graph in {"svg", "png"} and output is None:
         raise error(USAGE, f"a picture in {graph} needs a file", hint=f"add --output plan.{graph}")
     if graph and as_json:
         raise error(USAGE, "--json and --graph are two answers: choose one")
-    plan = choices.load().plan(strict=strict, workers=workers)
+    with progress_on(messages(), title=choices.file.name) as progress:
+        plan = choices.load().plan(strict=strict, progress=progress.planning)
     if graph:
         _graph(plan, graph, output)
     elif as_json:

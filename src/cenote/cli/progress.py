@@ -24,6 +24,7 @@ class Progress(Protocol):
     """A context that is told of every change of the view."""
 
     def __call__(self, view: RunView) -> None: ...
+    def planning(self, done: int, files: int) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
@@ -43,6 +44,9 @@ class Silence:
     def __call__(self, view: RunView) -> None:
         """Nothing to say."""
 
+    def planning(self, done: int, files: int) -> None:
+        """Nothing to say."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -51,13 +55,13 @@ class Silence:
 
 
 class PlainLines(Silence):
-    """A line at the start, every few seconds or tenth of the work, and none when nothing moved."""
+    """A line at the start, and every few seconds or tenth of the work."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._last = -1.0
-        self._tenth = 0
+        self._last = clock()
+        self._tenth = -1
         self._warned = 0
 
     def __call__(self, view: RunView) -> None:
@@ -66,10 +70,21 @@ class PlainLines(Silence):
         self._warned = len(view.warnings)
         tasks = view.tasks
         tenth = 10 * (tasks.done + tasks.reused) // max(1, tasks.tasks)
-        due = self._last < 0 or tenth > self._tenth or self._clock() - self._last >= LINE_EVERY
+        due = tenth > self._tenth or self._clock() - self._last >= LINE_EVERY
         if due and view.started is not None and not view.finished:
             self._console.print(progress_line(view), soft_wrap=True)
             self._last, self._tenth = self._clock(), tenth
+
+    def planning(self, done: int, files: int) -> None:
+        """Only when it takes long: most workflows have few files."""
+        if self._clock() - self._last >= LINE_EVERY:
+            self._console.print(planning_line(done, files))
+            self._last = self._clock()
+
+
+def planning_line(done: int, files: int) -> str:
+    """What is going on before the first task."""
+    return f"looking at the inputs: {done:,} of {plural(files, 'file')}"
 
 
 def progress_line(view: RunView) -> str:
@@ -103,6 +118,10 @@ class LiveTable:
             parts.append(lines)
         head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
         self._live.update(Group(head, *parts))
+
+    def planning(self, done: int, files: int) -> None:
+        """Shown until the first task."""
+        self._live.update(Text.assemble((f"{self._title} ", "bold"), planning_line(done, files)))
 
     def __enter__(self) -> Self:
         self._live.start()

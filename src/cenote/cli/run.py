@@ -63,7 +63,8 @@ def command(
             workers=workers,
             strict=strict,
             listen=progress,
-            command=shlex.join(["cenote", *sys.argv[1:]]),
+            progress=progress.planning,
+            command=["cenote", *sys.argv[1:]],
         )
     if as_json:
         click.echo(json.dumps(run.summary, indent=2, ensure_ascii=False))

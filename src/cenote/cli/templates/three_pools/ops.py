@@ -3,11 +3,11 @@
 import awkward as ak
 import numpy as np
 
-from cenote import operation
+from cenote import Events, operation
 
 
 @operation("custom.build_index", reads=["Muon_pt"], adds=["n_good", "leading_pt"])
-def build_index(events, *, threshold: float = 10.0):
+def build_index(events: Events, *, threshold: float = 10.0) -> dict[str, ak.Array]:
     """Count the muons above a threshold and find the hardest one."""
     pt = events["Muon_pt"]
     hardest = ak.fill_none(ak.max(pt, axis=1), 0.0)
@@ -21,13 +21,13 @@ class Inference:
     hidden: int = 16
     """Neurons of the hidden layer."""
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Make the weights; a real analysis would load a file."""
         random = np.random.default_rng(7)
         self.first = random.normal(size=(3, self.hidden))
         self.second = random.normal(size=self.hidden) / np.sqrt(self.hidden)
 
-    def run(self, events):
+    def run(self, events: Events) -> dict[str, np.ndarray]:
         """One score between 0 and 1 per event."""
         inputs = np.stack(
             [

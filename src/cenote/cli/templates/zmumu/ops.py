@@ -3,16 +3,16 @@
 import awkward as ak
 import numpy as np
 
-from cenote import operation
+from cenote import Events, operation
 
 
-def columns(*, collection: str = "Muon", **_):
+def columns(*, collection: str = "Muon") -> list[str]:
     """What `custom.pair` reads depends on its settings."""
     return [f"{collection}_{field}" for field in ("pt", "eta", "phi", "mass", "charge")]
 
 
 @operation("custom.pair", reads=columns, adds=["pair_mass", "pair_pt", "pair_charge"])
-def pair(events, *, collection: str = "Muon"):
+def pair(events: Events, *, collection: str = "Muon") -> dict[str, np.ndarray]:
     """Mass, transverse momentum and charge of the two hardest objects; NaN where there are fewer."""
     pt, eta, phi, mass, charge = (first_two(events[name]) for name in columns(collection=collection))
     px, py, pz = pt * np.cos(phi), pt * np.sin(phi), pt * np.sinh(eta)
@@ -26,7 +26,7 @@ def pair(events, *, collection: str = "Muon"):
     }
 
 
-def first_two(column):
+def first_two(column: ak.Array) -> np.ndarray:
     """The first two values of every event as two columns."""
     padded = ak.fill_none(ak.pad_none(column, 2, clip=True), np.nan)
     return ak.to_numpy(padded).astype(np.float64)
