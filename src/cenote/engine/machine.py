@@ -65,8 +65,6 @@ class Engine:
         """Tasks that were sent and have not come back → their pool."""
         self._taken: dict[int, str] = {}
         """Of those, the ones that a worker said it has → the worker."""
-        self._told: dict[int, str] = {}
-        """Tasks sent again because this worker was lost: their own TaskFailed may still come."""
         self._history: dict[int, History] = {}
         self._failures: dict[int, FailureInfo] = {}
         self._phase = Phase.NEW
@@ -82,14 +80,15 @@ class Engine:
                 self._task_done(event, commands)
             case TaskStarted():
                 self._task_started(event)
+                return commands
             case TaskFailed():
                 self._task_failed(event, commands)
             case TaskReused():
                 self._task_reused(event, commands)
             case WorkerJoined():
-                self._worker_joined(event)
+                self._pools.room(event.pool).join(event.worker, event.slots)
             case WorkerLost():
-                self._worker_lost(event, commands)
+                self._pools.room(event.pool).leave(event.worker)
             case RunStarted():
                 self._phase = Phase.GOING if self._phase is Phase.NEW else self._phase
             case CancelAsked():
@@ -135,7 +134,6 @@ class Engine:
     def _task_started(self, event: TaskStarted) -> None:
         if event.task in self._out and event.attempt in (0, self._attempts[event.task]):
             self._taken[event.task] = event.worker
-            self._told.pop(event.task, None)
 
     def _task_done(self, event: TaskDone, commands: list[AnyCommand]) -> None:
         task = event.task
@@ -149,9 +147,7 @@ class Engine:
 
     def _task_failed(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         task = event.task
-        if event.failure.cause == "lost" and event.attempt == 0 and self._told.get(task) == event.worker:
-            del self._told[task]
-        elif task in self._out and event.attempt in (0, self._attempts[task]):
+        if task in self._out and event.attempt in (0, self._attempts[task]):
             self._not_done(task, event.failure, commands)
 
     def _task_reused(self, event: TaskReused, commands: list[AnyCommand]) -> None:
@@ -161,17 +157,6 @@ class Engine:
             commands.append(CancelTask(event.task))
             self._came_back(event.task)
         self._states.reuse(event.task)
-
-    def _worker_joined(self, event: WorkerJoined) -> None:
-        self._pools.room(event.pool).join(event.worker, event.slots)
-        self._told = {task: worker for task, worker in self._told.items() if worker != event.worker}
-
-    def _worker_lost(self, event: WorkerLost, commands: list[AnyCommand]) -> None:
-        self._pools.room(event.pool).leave(event.worker)
-        failure = FailureInfo(cause="lost", message=event.reason)
-        for task in [task for task, worker in self._taken.items() if worker == event.worker]:
-            self._not_done(task, failure, commands)
-            self._told[task] = event.worker
 
     def _cancel_asked(self, commands: list[AnyCommand]) -> None:
         """The first time: stop and wait for what is out. Asked again, or while stopping anyway: end at once."""

@@ -107,7 +107,8 @@ class WorkerJoined(Event, frozen=True, tag=True):
 
 
 class WorkerLost(Event, frozen=True, tag=True):
-    """A worker is gone. Its running tasks are told of by their own TaskFailed (cause `lost`)."""
+    """A worker is gone. What becomes of its tasks is always told by their own events: TaskFailed (cause `lost`), or
+    TaskDone where the worker got that far."""
 
     worker: str
     pool: str

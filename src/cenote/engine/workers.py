@@ -26,7 +26,7 @@ class PoolRoom:
     @property
     def has_idle_slot(self) -> bool:
         """Whether a task sent now would start at once."""
-        return self.sent < self.slots
+        return self.sent < min(self.slots, self.window)
 
     @property
     def has_room(self) -> bool:

@@ -12,7 +12,19 @@ import numpy as np
 from cenote.language.workflow import Amounts, Workflow
 from cenote.operations.events import DatasetInfo
 from cenote.placement.pools import PlacedPool, Placement
-from cenote.plan.plan import MERGE, RUN, Partition, Plan, ProductPlan, ScopeName, Segment, Step, TaskTable, WriteStep
+from cenote.plan.plan import (
+    MERGE,
+    RUN,
+    Partition,
+    Plan,
+    ProductPlan,
+    ScopeName,
+    Segment,
+    Step,
+    TaskLayout,
+    TaskTable,
+    WriteStep,
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,7 @@ def a_plan(
         partitions=tuple(Partition(f"dataset{number}", "events", "a.root", 0, 1) for number in of_dataset),
         segments=tuple(_segment(index, sketch) for index, sketch in enumerate(segments)),
         tasks=a_table(rows.kinds, rows.segments, rows.positions, rows.needs),
+        layout=TaskLayout(rows.runs(), flavour_of={}, crossings={}, product_tasks={}),
         products=tuple(rows.products),
         stages=(),
     )
@@ -119,6 +132,12 @@ class _Rows:
                 self.products.append(ProductPlan(sketch.name, sketch.name, "histogram", root))
             if sketch.skim:
                 self.products.append(ProductPlan(f"{sketch.name}:files", sketch.name, "files", root))
+
+    def runs(self) -> tuple[dict[int, int], ...]:
+        """Per segment: partition or dataset (-1 for the whole run) → its task."""
+        return tuple(
+            {-1: tasks[0]} if scope == "run" else dict(enumerate(tasks)) for scope, tasks in self.tasks_of.values()
+        )
 
     def _merged(self, index: int, parts: list[int], fan_in: int) -> int:
         position = 0

@@ -1,0 +1,76 @@
+"""This file plays the scenario of a seed to its end, through crashes and resumes, and checks what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from cenote.simulate.expected import Expected, expected_of
+from cenote.simulate.invariants import BrokenError, Watch
+from cenote.simulate.runtime import Life, Store
+from cenote.simulate.scenario import Scenario, a_scenario
+
+
+@dataclass(frozen=True)
+class Played:
+    """How one seed went."""
+
+    seed: int
+    status: str
+    events: int
+    lives: int
+
+
+class SeedError(Exception):
+    """An invariant was broken; the message has the seed and every event of the last life."""
+
+
+def play(seed: int) -> Played:
+    """Run the scenario of this seed; raises SeedError when something is wrong."""
+    scenario = a_scenario(seed)
+    expected = expected_of(scenario)
+    random = Random(seed + 1)
+    store = Store()
+    cancel_after = scenario.cancel_after
+    crashes = [*scenario.crashes, None]
+    events = lives = 0
+    while True:
+        watch = Watch(scenario, expected)
+        life = Life(scenario, random, store, watch)
+        lives += 1
+        try:
+            status = life.run(cancel_after=cancel_after, crash_after=crashes[0])
+            _check_end(status, life, store, expected, scenario)
+        except Exception as error:
+            raise SeedError(_story(seed, life, error)) from error
+        events += len(life.events)
+        if status == "cancelled":
+            cancel_after = None
+        elif status is not None:
+            return Played(seed, status, events, lives)
+        else:
+            crashes.pop(0)
+
+
+def _check_end(status: str | None, life: Life, store: Store, expected: Expected, scenario: Scenario) -> None:
+    wrongly_failed = set(life.engine.failures) - scenario.spoiled
+    if wrongly_failed:
+        raise BrokenError(f"tasks {sorted(wrongly_failed)} were given up, though nothing is wrong with them")
+    if status is None or status == "cancelled":
+        return
+    if status != expected.status:
+        raise BrokenError(f"the run ended as '{status}' instead of '{expected.status}'")
+    if status == "failed" and not scenario.options.keep_going:
+        return
+    for task in expected.results:
+        there = store.whole.get(task, store.partial.get(task))
+        if there != expected.values.get(task):
+            raise BrokenError(f"result {task} is {there} instead of {expected.values.get(task)}")
+        if life.engine.is_partial(task) != (task in expected.partial):
+            raise BrokenError(f"result {task} is wrongly called {'whole' if task in expected.partial else 'partial'}")
+
+
+def _story(seed: int, life: Life, error: Exception) -> str:
+    lines = [f"seed {seed}: {error!r}" if not isinstance(error, BrokenError) else f"seed {seed}: {error}"]
+    lines += [f"  {event}\n      → {commands}" for event, commands in life.events]
+    return "\n".join(lines)

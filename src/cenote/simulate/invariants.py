@@ -1,0 +1,100 @@
+"""This file checks every command of an engine against what must always hold."""
+
+from __future__ import annotations
+
+import math
+
+from cenote.engine.messages import (
+    AnyCommand,
+    AnyEvent,
+    CancelTask,
+    FinishRun,
+    ForgetTask,
+    RunTask,
+    TaskDone,
+    TaskFailed,
+    TaskReused,
+    WorkerJoined,
+    WorkerLost,
+)
+from cenote.simulate.expected import Expected, is_merge
+from cenote.simulate.scenario import Scenario
+
+
+class BrokenError(Exception):
+    """An invariant does not hold."""
+
+
+class Watch:
+    """Looks at everything that goes through one engine's door; raises BrokenError at the first wrong command."""
+
+    def __init__(self, scenario: Scenario, expected: Expected) -> None:
+        self._scenario = scenario
+        self._expected = expected
+        self._slots: dict[str, dict[str, int]] = {}
+        self._attempts: dict[int, int] = {}
+        self._out: dict[int, str] = {}
+        self._forgotten: set[int] = set()
+        self.known: set[int] = set()
+        """Tasks that the engine was told are done."""
+        self.status: str | None = None
+
+    def saw(self, event: AnyEvent, attempt: int) -> None:
+        """An event goes in; it is about this attempt, even where it does not say so."""
+        match event:
+            case TaskDone() | TaskReused():
+                self.known.add(event.task)
+                self._out.pop(event.task, None)
+            case TaskFailed() if attempt == self._attempts.get(event.task):
+                self._out.pop(event.task, None)
+            case WorkerJoined():
+                self._slots.setdefault(event.pool, {})[event.worker] = event.slots
+            case WorkerLost():
+                self._slots.get(event.pool, {}).pop(event.worker, None)
+            case _:
+                pass
+
+    def check(self, commands: list[AnyCommand], usable: dict[int, list[int]]) -> None:
+        """Commands come out; `usable` holds what the engine lets each task that it runs read."""
+        for command in commands:
+            if self.status is not None:
+                raise BrokenError(f"{command} after FinishRun")
+            match command:
+                case RunTask():
+                    self._check_run(command, usable[command.task])
+                case ForgetTask(task):
+                    self._check_forget(task)
+                case CancelTask(task):
+                    self._require(task in self._attempts, f"cancels task {task}, which never ran")
+                case FinishRun(status):
+                    self.status = status
+
+    def _check_run(self, command: RunTask, usable: list[int]) -> None:
+        task, plan = command.task, self._scenario.plan
+        segment = plan.segments[int(plan.tasks.segment[task])]
+        needs = plan.tasks.needs_of(task)
+        allowed = (plan.placement.merge_pool,) if is_merge(plan, task) else segment.pools
+        self._require(task not in self.known, f"runs task {task} again, which is done")
+        self._require(task not in self._out, f"runs task {task} twice at once")
+        self._require(command.pool in allowed, f"runs task {task} outside its pools")
+        self._require(command.attempt == self._attempts.get(task, 0) + 1, f"miscounts the attempts of task {task}")
+        self._require(self.known.issuperset(usable), f"runs task {task} before what it reads is done")
+        expected = [need for need in needs if need in self._expected.values]
+        self._require(usable == expected, f"task {task} reads {usable} instead of {expected}")
+        self._attempts[task] = command.attempt
+        self._out[task] = command.pool
+        out = sum(pool == command.pool for pool in self._out.values())
+        slots = sum(self._slots.get(command.pool, {}).values())
+        window = math.ceil(slots * self._scenario.options.window_per_slot)
+        self._require(out <= window, f"sends {out} tasks to '{command.pool}', whose window is {window}")
+
+    def _check_forget(self, task: int) -> None:
+        self._require(task in self.known, f"forgets task {task}, which is not done")
+        self._require(task not in self._forgotten, f"forgets task {task} twice")
+        self._require(task not in self._expected.results, f"forgets task {task}, which is a result")
+        self._forgotten.add(task)
+
+    @staticmethod
+    def _require(holds: bool, otherwise: str) -> None:
+        if not holds:
+            raise BrokenError(otherwise)

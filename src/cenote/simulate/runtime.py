@@ -1,0 +1,273 @@
+"""This file is a runtime without processes: workers, faults and messages are entries of a heap, time is a number."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from cenote.engine.machine import Engine
+from cenote.engine.messages import (
+    AnyCommand,
+    AnyEvent,
+    CancelAsked,
+    CancelTask,
+    FailureInfo,
+    ForgetTask,
+    RunStarted,
+    RunTask,
+    TaskDone,
+    TaskFailed,
+    TaskReused,
+    TaskStarted,
+    Tick,
+    WorkerJoined,
+    WorkerLost,
+)
+from cenote.simulate.expected import Value, is_merge, merged
+from cenote.simulate.invariants import BrokenError, Watch
+from cenote.simulate.scenario import Scenario
+
+MOST_EVENTS = 20_000
+"""A run of these sizes that takes more will never end."""
+
+
+@dataclass
+class Store:
+    """What survives the driver: results under their task's number."""
+
+    whole: dict[int, Value] = field(default_factory=dict)
+    partial: dict[int, Value] = field(default_factory=dict)
+
+    def read(self, task: int) -> Value:
+        """A result, whole or not."""
+        found = self.whole.get(task, self.partial.get(task))
+        if found is None:
+            raise BrokenError(f"task {task} is read, but its result is not there")
+        return found
+
+    def remove(self, task: int) -> None:
+        """Free the space."""
+        self.whole.pop(task, None)
+        self.partial.pop(task, None)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt at a task, with what it reads."""
+
+    task: int
+    attempt: int
+    reads: tuple[int, ...]
+
+
+@dataclass
+class Worker:
+    """A simulated worker."""
+
+    name: str
+    pool: str
+    slots: int
+    running: set[Run] = field(default_factory=set)
+
+
+class Life:
+    """One driver from its start to FinishRun, or to its crash. The store outlives it."""
+
+    def __init__(self, scenario: Scenario, random: Random, store: Store, watch: Watch) -> None:
+        self.events: list[tuple[AnyEvent, list[AnyCommand]]] = []
+        """Everything that went through the door, for the report of a failure."""
+        self.engine = Engine(scenario.plan, scenario.options)
+        self._scenario = scenario
+        self._random = random
+        self._store = store
+        self._watch = watch
+        self._now = 0.0
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._entries = 0
+        self._workers: dict[str, Worker] = {}
+        self._names = 0
+        self._queues: dict[str, list[Run]] = defaultdict(list)
+        self._losses: dict[int, int] = defaultdict(int)
+        self._tries: dict[int, int] = defaultdict(int)
+
+    def run(self, *, cancel_after: float | None, crash_after: int | None) -> str | None:
+        """How it ended; None after a crash."""
+        self._begin(cancel_after)
+        while self._watch.status is None:
+            if not self._agenda:
+                raise BrokenError("nothing happens any more, and the run is not finished")
+            if len(self.events) > MOST_EVENTS:
+                raise BrokenError("the run does not end")
+            if crash_after is not None and len(self.events) >= crash_after:
+                return None
+            self._step()
+        for _ in range(min(len(self._agenda), 20)):
+            self._step()
+        return self._watch.status
+
+    def _begin(self, cancel_after: float | None) -> None:
+        plan = self._scenario.plan
+        self._deliver(RunStarted(at=0.0, run="simulated", plan_digest="", tasks=len(plan.tasks)), 0)
+        reused = sorted(self._store.whole)
+        self._random.shuffle(reused)
+        for task in reused:
+            self._deliver(TaskReused(at=0.0, task=task), 0)
+        for pool, sizes in self._scenario.workers.items():
+            for slots in sizes:
+                self._after(self._random.uniform(0, 5), partial(self._join, pool, slots))
+        if cancel_after is not None:
+            for delay in (0.0, 0.5) if self._scenario.impatient else (0.0,):
+                self._after(cancel_after + delay, lambda: self._deliver(CancelAsked(at=self._now), 0))
+
+    def _step(self) -> None:
+        self._now, _, act = heappop(self._agenda)
+        act()
+
+    def _after(self, delay: float, act: Callable[[], None]) -> None:
+        self._entries += 1
+        heappush(self._agenda, (self._now + delay, self._entries, act))
+
+    def _deliver(self, event: AnyEvent, attempt: int) -> None:
+        """Through the door, and do what comes out."""
+        self._watch.saw(event, attempt)
+        commands = self.engine.handle(event)
+        self.events.append((event, commands))
+        usable = {some.task: self.engine.usable_needs(some.task) for some in commands if isinstance(some, RunTask)}
+        self._watch.check(commands, usable)
+        for command in commands:
+            match command:
+                case RunTask(task, pool, number):
+                    self._queues[pool].append(Run(task, number, tuple(usable[task])))
+                case CancelTask(task):
+                    self._cancel(task)
+                case ForgetTask(task):
+                    self._store.remove(task)
+                case _:
+                    pass
+        for pool in {some.pool for some in commands if isinstance(some, RunTask)}:
+            self._assign(pool)
+
+    def _tell(self, event: AnyEvent, attempt: int, *, late: bool) -> None:
+        """Send an event to the engine: perhaps late, perhaps twice, perhaps with nonsense beside it."""
+        lateness = self._scenario.lateness if late else 0.0
+        repeats = self._scenario.numbered or isinstance(event, TaskDone | WorkerLost)
+        self._after(self._random.uniform(0, lateness), lambda: self._deliver(event, attempt))
+        if repeats and self._random.random() < self._scenario.echo_rate:
+            delay = lateness + self._random.uniform(0, 20)
+            self._after(delay, lambda: self._deliver(event, attempt))
+        if self._random.random() < self._scenario.echo_rate / 10:
+            self._after(0.0, lambda: self._deliver(self._nonsense(), 0))
+
+    def _nonsense(self) -> AnyEvent:
+        beyond = self._random.choice((-1, len(self._scenario.plan.tasks), 10**6))
+        failure = FailureInfo(cause="error", message="nobody asked")
+        choices: list[AnyEvent] = [
+            TaskDone(at=self._now, task=beyond, pool="gpu", worker="nobody", seconds=0.0),
+            TaskFailed(at=self._now, task=beyond, pool="gpu", worker="nobody", failure=failure),
+            TaskStarted(at=self._now, task=beyond, pool="gpu", worker="nobody"),
+            TaskReused(at=self._now, task=beyond),
+            WorkerLost(at=self._now, worker="nobody", pool="nowhere", reason="never existed"),
+            Tick(at=self._now),
+        ]
+        return self._random.choice(choices)
+
+    def _join(self, pool: str, slots: int) -> None:
+        self._names += 1
+        worker = Worker(f"{pool}-{self._names}", pool, slots)
+        self._workers[worker.name] = worker
+        self._deliver(WorkerJoined(at=self._now, worker=worker.name, pool=pool, slots=slots), 0)
+        self._assign(pool)
+
+    def _assign(self, pool: str) -> None:
+        while self._queues[pool]:
+            free = [one for one in self._workers.values() if one.pool == pool and len(one.running) < one.slots]
+            if not free:
+                return
+            self._start(self._queues[pool].pop(0), self._random.choice(free))
+
+    def _start(self, run: Run, worker: Worker) -> None:
+        worker.running.add(run)
+        said = run.attempt if self._scenario.numbered else 0
+        started = TaskStarted(at=self._now, task=run.task, pool=worker.pool, worker=worker.name, attempt=said)
+        self._tell(started, run.attempt, late=self._scenario.numbered)
+        self._after(self._random.uniform(0.1, 5), lambda: self._end(run, worker))
+
+    def _end(self, run: Run, worker: Worker) -> None:
+        """What a run comes to, unless its worker is gone or it was cancelled."""
+        if run not in worker.running:
+            return
+        self._tries[run.task] += 1
+        if run.task in self._scenario.killers:
+            self._lose([run], worker) if self._has_innocents(worker) else self._lose_worker(worker)
+        elif self._random.random() < self._scenario.loss_rate and not self._has_innocents(worker):
+            self._lose_worker(worker)
+        elif run.task in self._scenario.doomed or self._tries[run.task] <= self._scenario.flaky.get(run.task, 0):
+            self._report_failure(run, worker, self._random.choice(_CAUSES), late=self._scenario.numbered)
+        else:
+            self._complete(run, worker)
+        self._assign(worker.pool)
+
+    def _has_innocents(self, worker: Worker) -> bool:
+        """Whether a task runs there that would be given up if it lost its worker once more."""
+        limit = self._scenario.options.lost_limit
+        innocent = [run.task for run in worker.running if run.task not in self._scenario.killers]
+        return any(self._losses[task] >= limit for task in innocent)
+
+    def _complete(self, run: Run, worker: Worker) -> None:
+        worker.running.discard(run)
+        if run.task not in self._watch.known:
+            parts = [self._store.read(need) for need in run.reads]
+            needs = self._scenario.plan.tasks.needs_of(run.task)
+            whole = list(run.reads) == needs and all(need in self._store.whole for need in needs)
+            kept = self._store.whole if whole else self._store.partial
+            kept[run.task] = merged(parts) if is_merge(self._scenario.plan, run.task) else (run.task,)
+        done = TaskDone(at=self._now, task=run.task, pool=worker.pool, worker=worker.name, seconds=1.0)
+        said = msgspec.structs.replace(done, attempt=run.attempt) if self._scenario.numbered else done
+        self._tell(said, run.attempt, late=self._scenario.numbered)
+
+    def _lose_worker(self, worker: Worker) -> None:
+        """The worker dies with everything on it; another one comes."""
+        del self._workers[worker.name]
+        lost = WorkerLost(at=self._now, worker=worker.name, pool=worker.pool, reason="preempted")
+        self._tell(lost, 0, late=True)
+        self._after(self._random.uniform(0, 10), lambda: self._join(worker.pool, worker.slots))
+        self._lose(sorted(worker.running, key=lambda run: run.task), worker)
+
+    def _lose(self, runs: list[Run], worker: Worker) -> None:
+        for run in runs:
+            self._losses[run.task] += 1
+            self._report_failure(run, worker, "lost", late=True)
+
+    def _report_failure(self, run: Run, worker: Worker, cause: Cause, *, late: bool) -> None:
+        worker.running.discard(run)
+        failed = TaskFailed(
+            at=self._now,
+            task=run.task,
+            pool=worker.pool,
+            worker=worker.name,
+            failure=FailureInfo(cause=cause, message="simulated"),
+            attempt=run.attempt if self._scenario.numbered else 0,
+        )
+        self._tell(failed, run.attempt, late=late)
+
+    def _cancel(self, task: int) -> None:
+        """Out of the queue, or off its worker if it can be stopped in time; a task already over is left alone."""
+        for pool, queue in self._queues.items():
+            for run in [run for run in queue if run.task == task]:
+                queue.remove(run)
+                self._report_failure(run, Worker("", pool, 0), "internal", late=True)
+        for worker in self._workers.values():
+            for run in [run for run in worker.running if run.task == task]:
+                if self._random.random() < 0.5:
+                    self._report_failure(run, worker, "internal", late=True)
+
+
+Cause = Literal["error", "bad_input", "timeout", "oom", "lost", "internal"]
+_CAUSES: tuple[Cause, ...] = ("error", "bad_input", "timeout", "oom")
