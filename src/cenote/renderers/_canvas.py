@@ -37,6 +37,10 @@ class _Look:
     slanted: tuple[str, str, str, str] = ("normal", "italic", "normal", "normal")
     bold: tuple[str, str, str, str] = ("bold", "normal", "normal", "normal")
 
+    def scale(self, size: tuple[float, float]) -> float:
+        """By how much fonts and lines shrink for a figure of this size."""
+        return min(size[0] / self.drawn_for[0], size[1] / self.drawn_for[1])
+
 
 _LOOKS = {
     "CMS": _Look("CMS", (10, 10), 26, place=0),
@@ -67,7 +71,7 @@ def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
 
     look = _LOOKS[style.experiment]
     parameters = dict(getattr(mplhep.style, look.style))
-    scale = min(size[0] / look.drawn_for[0], size[1] / look.drawn_for[1])
+    scale = look.scale(size)
     for key, value in parameters.items():
         if isinstance(value, int | float) and key.endswith(_SCALED_ENDINGS) and not _relative(key):
             parameters[key] = value * scale
@@ -75,6 +79,7 @@ def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
     parameters.update(
         {
             "figure.autolayout": False,
+            "xtick.major.pad": max(float(parameters.get("xtick.major.pad", 3.5)), 9 * scale),
             "savefig.bbox": "tight",
             "savefig.pad_inches": 0.15,
             "savefig.format": "png",
@@ -117,22 +122,30 @@ def _fonts(parameters: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def new_figure(size: tuple[float, float], *, columns: int = 1, heights: Sequence[float] = (1,)) -> tuple[Figure, Any]:
-    """A figure that pyplot does not know of, and its panels as an array of rows and columns."""
+def new_figure(size: tuple[float, float], *, heights: Sequence[float] = (1,)) -> tuple[Figure, Any]:
+    """A figure that pyplot does not know of, and its panels from top to bottom, as an array with one column."""
+    figure = _blank(size)
+    spacing = {"height_ratios": list(heights), "hspace": 0.09}
+    panels = figure.subplots(len(heights), 1, squeeze=False, sharex="col", gridspec_kw=spacing)
+    figure.subplots_adjust(left=0.14, right=0.96, bottom=0.13, top=0.92)
+    return figure, panels
+
+
+def new_grid(size: tuple[float, float], *, rows: int, columns: int) -> tuple[Figure, Any]:
+    """A figure with panels side by side, as an array of rows and columns."""
+    figure = _blank(size)
+    panels = figure.subplots(rows, columns, squeeze=False, gridspec_kw={"hspace": 0.3, "wspace": 0.2})
+    figure.subplots_adjust(left=0.14 / columns, right=1 - 0.05 / columns, bottom=0.13 / rows, top=1 - 0.09 / rows)
+    return figure, panels
+
+
+def _blank(size: tuple[float, float]) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(
-        len(heights),
-        columns,
-        squeeze=False,
-        sharex="col" if columns == 1 else False,
-        gridspec_kw={"height_ratios": list(heights), "hspace": 0.09} if columns == 1 else {},
-    )
-    figure.subplots_adjust(left=0.14, right=0.96, bottom=0.13, top=0.92)
-    return figure, panels
+    return figure
 
 
 def figure_size(figure: FigureStyle, otherwise: tuple[float, float]) -> tuple[float, float]:
@@ -152,8 +165,13 @@ def colours(style: ExperimentStyle, many: int) -> list[str]:
     return [cycle[index % len(cycle)] for index in range(many)]
 
 
-def experiment_label(axes: Axes, style: ExperimentStyle, *, has_data: bool) -> list[Text]:
-    """The experiment's name and what belongs to it. Returns the texts that stand inside the frame."""
+def experiment_label(
+    axes: Axes, style: ExperimentStyle, size: tuple[float, float], *, has_data: bool, above: bool = False
+) -> list[Text]:
+    """The experiment's name and what belongs to it. Returns the texts that stand inside the frame.
+
+    `size` is the one the picture is styled for; `above` keeps the inside free.
+    """
     import matplotlib
     from mplhep.label import exp_label
 
@@ -161,12 +179,12 @@ def experiment_label(axes: Axes, style: ExperimentStyle, *, has_data: bool) -> l
     named = style.experiment not in ("none", "ROOT")
     if not named and not style.label and style.lumi is None and style.com is None and style.year is None:
         return []
-    width, height = axes.figure.get_size_inches()  # type: ignore[union-attr]  # we make no subfigures
-    points = look.font * min(width / look.drawn_for[0], height / look.drawn_for[1])
+    place = 0 if above else look.place
+    points = look.font * look.scale(size)
     texts = exp_label(
         exp=style.experiment if named else style.label,
         text=style.label if named else "",
-        loc=look.place,
+        loc=place,
         data=has_data or not named,
         year=style.year,
         lumi=_short(style.lumi),
@@ -179,22 +197,21 @@ def experiment_label(axes: Axes, style: ExperimentStyle, *, has_data: bool) -> l
         fontfamily=matplotlib.rcParams["font.family"],
     )
     shown = [text for text in texts if text is not None]
-    return shown if look.place else []
+    return shown if place else []
 
 
 def _short(number: float | str | None) -> str | None:
     return f"{number:g}" if isinstance(number, int | float) else number
 
 
-def mark_partial(axes: Axes) -> None:
+def mark_partial(figure: Figure) -> None:
     """Say across the picture that some of the data is missing."""
-    axes.text(
-        *(0.5, 0.45, "PARTIAL"),
-        transform=axes.transAxes,
+    figure.text(
+        *(0.55, 0.5, "PARTIAL"),
         ha="center",
         va="center",
         rotation=25,
-        fontsize=min(axes.figure.get_size_inches()) * 9,  # type: ignore[union-attr]  # we make no subfigures
+        fontsize=min(figure.get_size_inches()) * 9,
         fontweight="bold",
         color="#c1121f",
         alpha=0.28,

@@ -22,7 +22,17 @@ LOG_DECADES = 6
 """The most that a logarithmic axis shows below the highest point."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """Something drawn: its line in the legend, and how far it reaches in each bin."""
+
+    handle: Any
+    label: str
+    bottoms: Floats
+    tops: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Outline:
     """How far the drawn data reaches in each bin."""
 
@@ -33,14 +43,14 @@ class Outline:
     """The smallest positive height of anything drawn: a logarithmic axis begins below it."""
 
     @classmethod
-    def around(cls, edges: Floats, parts: Sequence[tuple[Floats, Floats]]) -> Outline:
-        """The outline of several (bottoms, tops)."""
-        if not parts:
+    def around(cls, edges: Floats, entries: Sequence[Entry]) -> Outline:
+        """The outline of everything drawn."""
+        if not entries:
             empty = np.zeros(len(edges) - 1)
             return cls(edges, empty, empty)
-        tops = np.array([top for _, top in parts])
+        tops = np.array([entry.tops for entry in entries])
         smallest = float(tops[tops > 0].min(initial=np.inf))
-        return cls(edges, tops.max(axis=0), np.min([low for low, _ in parts], axis=0), smallest)
+        return cls(edges, tops.max(axis=0), np.min([entry.bottoms for entry in entries], axis=0), smallest)
 
 
 def set_x(axes: Axes, axis: BinAxis, style: AxisStyle) -> None:
@@ -96,20 +106,27 @@ def _flow_ticks(axes: Axes, axis: BinAxis) -> None:
 
 
 def draw_legend(
-    axes: Axes, entries: Sequence[tuple[Any, str]], style: LegendStyle, *, columns: int, beside: Sequence[Any] = ()
+    axes: Axes,
+    entries: Sequence[Entry],
+    style: LegendStyle,
+    outline: Outline,
+    *,
+    columns: int,
+    beside: Sequence[Any] = (),
 ) -> Legend | None:
-    """The legend of these (handle, label) pairs, or None; moved down where it would cover the texts `beside` it."""
+    """The legend, or None; moved down where it would cover the texts `beside` it."""
     if not style.show or not entries:
         return None
-    handles, labels = zip(*entries, strict=True)
     place: dict[str, Any] = {"loc": style.loc}
     if style.loc == "outside":
         place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
     elif style.loc == "best":
-        place = {"loc": "upper right"}
+        half = len(outline.tops) // 2
+        empty_left = outline.tops[:half].max(initial=0.0) < outline.tops[half:].max(initial=0.0)
+        place = {"loc": "upper left" if empty_left and not beside else "upper right"}
     legend = axes.legend(
-        list(handles),
-        list(labels),
+        [entry.handle for entry in entries],
+        [entry.label for entry in entries],
         ncols=style.ncol or columns,
         frameon=style.frameon,
         fontsize=style.fontsize,
@@ -118,7 +135,7 @@ def draw_legend(
         **place,
     )
     boxes = [_within(axes, text) for text in beside]
-    if any(_overlap(_within(axes, legend), box) for box in boxes) and style.loc.startswith("upper"):
+    if any(_overlap(_within(axes, legend), box) for box in boxes) and style.loc != "outside":
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, min(box[1] for box in boxes)), transform=axes.transAxes)
     return legend
 
@@ -168,7 +185,7 @@ def _within(axes: Axes, obstacle: Any) -> tuple[float, float, float, float]:
 def _needed(axes: Axes, outline: Outline, box: tuple[float, float, float, float], *, low: float, log: bool) -> float:
     """The end of the range for which the data below this box stays below it."""
     left, bottom, right, top = box
-    if top < 0.6:
+    if top < 0.6 or left > 1:
         return low
     to_data = axes.transAxes + axes.transData.inverted()
     first, last = (float(to_data.transform((fraction, 0.5))[0]) for fraction in (left - 0.02, right + 0.02))

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from cenote import errors
-from cenote.renderers import _canvas
+from cenote.renderers import _bins, _canvas, _frame
+from cenote.renderers._bins import BinAxis, Roles
+from cenote.renderers._frame import Entry
 from cenote.renderers._samples import Sample
 from cenote.renderers._style import AxesStyle, ExperimentStyle, FigureStyle, Format, LegendStyle, Transform
 from cenote.renderers.interface import DrawContext, Renderer
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -38,8 +41,47 @@ class Picture(Renderer):
     variation: str | None = None
     """Which variation is drawn, of a histogram that has several; without it, `nominal`."""
 
-    def save(self, figure: Figure, target: Path) -> list[Path]:
-        """Write the picture in every format asked for."""
+    def one_per_axis(self, histogram: Any, target: Path, context: DrawContext) -> tuple[Roles, dict[int, Path]]:
+        """Which axes of the histogram get a picture, and where it goes; `axes.x.name` chooses one of several."""
+        wanted = self.axes.x.name
+        roles = _bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
+        if len(roles.free) == 1:
+            return roles, {roles.free[0]: target}
+        if wanted is not None:
+            return roles, {_bins.axis_called(histogram, wanted, roles.free, stage=context.stage): target}
+        if not roles.free:
+            raise errors.error(
+                errors.RENDER_FAILED, f"the histogram of stage '{context.stage}' has no axis besides the dataset"
+            )
+        return roles, {i: target.with_name(f"{target.name}_{histogram.axes[i].name}") for i in roles.free}
+
+    def finish(
+        self,
+        axes: Axes,
+        axis: BinAxis,
+        samples: Sequence[Sample],
+        entries: Sequence[Entry],
+        context: DrawContext,
+        *,
+        size: tuple[float, float],
+        columns: int,
+    ) -> None:
+        """Label, legend and vertical range of the panel with the data, and what must be said about it."""
+        has_data = shows_data(samples, context)
+        texts = _canvas.experiment_label(axes, self.style, size, has_data=has_data)
+        named = entries if len(entries) > 1 or self.style.datasets else []
+        outline = _frame.Outline.around(axis.edges, entries)
+        legend = _frame.draw_legend(axes, named, self.legend, outline, columns=columns, beside=texts)
+        _frame.set_y(axes, outline, self.axes.y, [*texts, *([legend] if legend else [])])
+        if all(sample.counts.empty for sample in samples):
+            _canvas.note(axes, "no entries")
+        elif broken := broken_note(samples):
+            _canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
+
+    def save(self, figure: Figure, target: Path, context: DrawContext) -> list[Path]:
+        """Write the picture in every format asked for, marked if some of the data is missing."""
+        if context.partial:
+            _canvas.mark_partial(figure)
         return _canvas.save(figure, target, self.formats, dpi=self.figure.dpi)
 
 

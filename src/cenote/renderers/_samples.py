@@ -14,7 +14,6 @@ from cenote.renderers._bins import NOMINAL, Counts, Flow, Roles, counts_along, d
 from cenote.renderers._style import DatasetStyle, Group, Scale, Transform
 from cenote.renderers.interface import DrawContext
 
-
 PLAIN = DatasetStyle()
 
 
@@ -26,6 +25,8 @@ class Sample:
     counts: Counts
     group: str
     is_data: bool = False
+    is_named: bool = False
+    """Whether it stands for a dataset, and not for the whole histogram."""
     style: DatasetStyle = PLAIN
 
     @property
@@ -61,7 +62,8 @@ def samples_of(
             style.kind is None and (info.eventtype == "data" if info else name.lower() == "data")
         )
         counts = counts_along(histogram, drawn, {**picked, roles.dataset: name}, flow=flow)
-        found.append(Sample(name, counts, (info.group if info else None) or name, is_data, style))
+        group = (info.group if info else None) or name
+        found.append(Sample(name, counts, group, is_data, is_named=True, style=style))
     return found
 
 

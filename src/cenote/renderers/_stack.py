@@ -9,6 +9,7 @@ import numpy as np
 
 from cenote.renderers._bins import BinAxis, Counts, Floats, nice_number
 from cenote.renderers._cast import Cast
+from cenote.renderers._frame import Entry
 from cenote.renderers._intervals import poisson_errors
 from cenote.renderers._samples import Sample
 
@@ -31,16 +32,6 @@ class StackStyle:
     yields: bool
     colours: tuple[str, ...]
     """For the backgrounds and then the signals, so that a group keeps its colour from picture to picture."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Something drawn: its line in the legend, and how far it reaches."""
-
-    handle: Any
-    label: str
-    bottoms: Floats
-    tops: Floats
 
 
 def draw_stack(axes: Axes, axis: BinAxis, cast: Cast, style: StackStyle) -> list[Entry]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from cenote.plugins.settings import Settings
-from cenote.renderers import _bins, _canvas, _frame
-from cenote.renderers._bins import BinAxis
+from cenote.renderers import _canvas, _frame
+from cenote.renderers._bins import BinAxis, Flow, Roles, bin_axis
 from cenote.renderers._cast import Cast, cast_of
-from cenote.renderers._picture import Picture, broken_note, histogram_of, shows_data
+from cenote.renderers._picture import Picture, histogram_of
 from cenote.renderers._samples import samples_of, transformed
-from cenote.renderers._stack import Entry, StackStyle, draw_points, draw_ratio, draw_stack
+from cenote.renderers._stack import StackStyle, draw_points, draw_ratio, draw_stack
 from cenote.renderers.interface import DrawContext
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WITH_RATIO, WITHOUT_RATIO = (10.0, 10.0), (10.0, 8.0)
@@ -61,7 +59,7 @@ class DataMCBlock(Settings):
     """The number of events behind each name in the legend."""
     normalise_to_data: bool = False
     """Scale all simulation together to the number of events in data."""
-    flow: _bins.Flow = "none"
+    flow: Flow = "none"
     """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
 
 
@@ -77,22 +75,14 @@ class DataMC(Picture):
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
         histogram = histogram_of(product, context)
-        wanted = self.axes.x.name
-        roles = _bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
-        chosen = list(roles.free)
-        if wanted is not None and len(chosen) > 1:
-            chosen = [_bins.axis_called(histogram, wanted, roles.free, stage=context.stage)]
-        files: list[Path] = []
-        for index in chosen:
-            named = target if len(chosen) == 1 else target.with_name(f"{target.name}_{histogram.axes[index].name}")
-            files += self._draw_one(histogram, roles, index, named, context)
-        return files
+        roles, targets = self.one_per_axis(histogram, target, context)
+        return [
+            path for index, named in targets.items() for path in self._draw_one(histogram, roles, index, named, context)
+        ]
 
-    def _draw_one(
-        self, histogram: Any, roles: _bins.Roles, index: int, target: Path, context: DrawContext
-    ) -> list[Path]:
+    def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         block = self.data_mc
-        axis = _bins.bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=block.flow)
+        axis = bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=block.flow)
         styles = self.style.datasets
         found = samples_of(
             *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=block.flow
@@ -102,7 +92,7 @@ class DataMC(Picture):
         size = _canvas.figure_size(self.figure, WITH_RATIO if ratio else WITHOUT_RATIO)
         with _canvas.styled(self.style, size):
             figure = self._picture(axis, cast, context, size=size, ratio=ratio)
-            return self.save(figure, target)
+            return self.save(figure, target, context)
 
     def _cast(self, samples: list[Any], context: DrawContext) -> Cast:
         block = self.data_mc
@@ -133,7 +123,8 @@ class DataMC(Picture):
         _frame.set_x(bottom, axis, self.axes.x)
         bottom.set_xlabel(axis.label)
         main.set_ylabel(self.axes.y.label or f"Events{axis.per_bin}")
-        self._finish(main, axis, cast, entries, context)
+        columns = self._columns(len(entries))
+        self.finish(main, axis, cast.everything, entries, context, size=size, columns=columns)
         figure.align_ylabels()
         return figure
 
@@ -149,22 +140,6 @@ class DataMC(Picture):
             yields=block.yields,
             colours=tuple(_canvas.colours(self.style, len(cast.backgrounds) + len(cast.signals))),
         )
-
-    def _finish(self, axes: Axes, axis: BinAxis, cast: Cast, entries: Sequence[Entry], context: DrawContext) -> None:
-        samples = cast.everything
-        obstacles: list[Any] = list(_canvas.experiment_label(axes, self.style, has_data=shows_data(samples, context)))
-        shown = [(entry.handle, entry.label) for entry in entries]
-        legend = _frame.draw_legend(axes, shown, self.legend, columns=self._columns(len(shown)), beside=obstacles)
-        if legend is not None and self.legend.loc != "outside":
-            obstacles.append(legend)
-        outline = _frame.Outline.around(axis.edges, [(entry.bottoms, entry.tops) for entry in entries])
-        _frame.set_y(axes, outline, self.axes.y, obstacles)
-        if all(sample.counts.empty for sample in samples):
-            _canvas.note(axes, "no entries")
-        elif broken := broken_note(samples):
-            _canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
-        if context.partial:
-            _canvas.mark_partial(axes)
 
     def _columns(self, entries: int) -> int:
         block = self.data_mc

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cenote.plugins.settings import Settings
-from cenote.renderers import _bins, _canvas, _frame
-from cenote.renderers._bins import BinAxis, Counts
-from cenote.renderers._picture import Picture, broken_note, histogram_of, shows_data
+from cenote.renderers import _canvas, _frame
+from cenote.renderers._bins import BinAxis, Counts, Flow, Roles, bin_axis
+from cenote.renderers._frame import Entry
+from cenote.renderers._picture import Picture, histogram_of
 from cenote.renderers._samples import Sample, samples_of, transformed
 from cenote.renderers.interface import DrawContext
 
@@ -31,20 +32,10 @@ class Hist1DBlock(Settings):
     """The order in the legend."""
     errors: bool | None = None
     """Error bars; null draws them for weighted histograms."""
-    flow: _bins.Flow = "none"
+    flow: Flow = "none"
     """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
     normalise: Literal["area", "sum"] | None = None
     """`area` makes each dataset's integral 1, `sum` makes its bins add up to 1."""
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """One sample as it was drawn."""
-
-    handle: Any
-    label: str
-    bottoms: _bins.Floats
-    tops: _bins.Floats
 
 
 class Hist1D(Picture):
@@ -59,38 +50,29 @@ class Hist1D(Picture):
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
         histogram = histogram_of(product, context)
-        wanted = self.axes.x.name
-        roles = _bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
-        if len(roles.free) == 1:
-            return self._draw_one(histogram, roles, roles.free[0], target, context)
-        if wanted is not None:
-            chosen = _bins.axis_called(histogram, wanted, roles.free, stage=context.stage)
-            return self._draw_one(histogram, roles, chosen, target, context)
-        files: list[Path] = []
-        for axis in roles.free:
-            named = target.with_name(f"{target.name}_{histogram.axes[axis].name}")
-            files += self._draw_one(histogram, roles, axis, named, context)
-        return files
-
-    def _draw_one(
-        self, histogram: Any, roles: _bins.Roles, index: int, target: Path, context: DrawContext
-    ) -> list[Path]:
-        flow = self.hist1d.flow
-        axis = _bins.bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=flow)
+        roles, targets = self.one_per_axis(histogram, target, context)
         if not self.hist1d.overlay:
             roles = replace(roles, dataset=None)
+        return [
+            path for index, named in targets.items() for path in self._draw_one(histogram, roles, index, named, context)
+        ]
+
+    def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
+        flow = self.hist1d.flow
+        axis = bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=flow)
         samples = self._samples(histogram, roles, index, axis, context)
         size = _canvas.figure_size(self.figure, SIZE)
         with _canvas.styled(self.style, size):
             figure, panels = _canvas.new_figure(size)
             axes = panels[0, 0]
-            drawn = self._draw_samples(axes, axis, samples)
-            self._finish(axes, axis, samples, drawn, context)
-            return self.save(figure, target)
+            entries = self._draw_samples(axes, axis, samples)
+            _frame.set_x(axes, axis, self.axes.x)
+            axes.set_xlabel(axis.label)
+            axes.set_ylabel(self.axes.y.label or self._y_label(axis))
+            self.finish(axes, axis, samples, entries, context, size=size, columns=2 if len(entries) > 5 else 1)
+            return self.save(figure, target, context)
 
-    def _samples(
-        self, histogram: Any, roles: _bins.Roles, index: int, axis: BinAxis, context: DrawContext
-    ) -> list[Sample]:
+    def _samples(self, histogram: Any, roles: Roles, index: int, axis: BinAxis, context: DrawContext) -> list[Sample]:
         styles = self.style.datasets
         found = samples_of(
             *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=self.hist1d.flow
@@ -103,10 +85,11 @@ class Hist1D(Picture):
     def _normalised(self, counts: Counts, axis: BinAxis) -> Counts:
         if self.hist1d.normalise is None or counts.total == 0:
             return counts
-        scaled = counts.times(1 / counts.total)
-        return scaled if self.hist1d.normalise == "sum" or axis.ticks else scaled.times(1 / axis.widths)
+        per_width = self.hist1d.normalise == "area" and axis.ticks is None
+        scaled = counts.times(1 / counts.total / (axis.widths if per_width else 1.0))
+        return replace(scaled, weighted=counts.weighted)
 
-    def _draw_samples(self, axes: Axes, axis: BinAxis, samples: Sequence[Sample]) -> list[_Drawn]:
+    def _draw_samples(self, axes: Axes, axis: BinAxis, samples: Sequence[Sample]) -> list[Entry]:
         others = [sample for sample in samples if not (sample.is_data and len(samples) > 1)]
         palette = dict(zip((s.name for s in others), _canvas.colours(self.style, len(others)), strict=True))
         return [
@@ -114,7 +97,7 @@ class Hist1D(Picture):
             for sample in samples
         ]
 
-    def _draw_sample(self, axes: Axes, axis: BinAxis, sample: Sample, colour: str) -> _Drawn:
+    def _draw_sample(self, axes: Axes, axis: BinAxis, sample: Sample, colour: str) -> Entry:
         counts = sample.counts
         bars = self.hist1d.errors if self.hist1d.errors is not None else counts.weighted
         points = self.hist1d.histtype == "errorbar"
@@ -137,32 +120,9 @@ class Hist1D(Picture):
             )
             if bars:
                 axes.errorbar(axis.centres, counts.values, yerr=spread, fmt="none", ecolor=colour, elinewidth=1.3)
-        return _Drawn(handle, sample.label, counts.values - spread, counts.values + spread)
-
-    def _finish(
-        self, axes: Axes, axis: BinAxis, samples: Sequence[Sample], drawn: Sequence[_Drawn], context: DrawContext
-    ) -> None:
-        _frame.set_x(axes, axis, self.axes.x)
-        axes.set_xlabel(axis.label)
-        axes.set_ylabel(self.axes.y.label or self._y_label(axis))
-        obstacles: list[Any] = list(_canvas.experiment_label(axes, self.style, has_data=shows_data(samples, context)))
-        entries = [(one.handle, one.label) for one in drawn] if len(drawn) > 1 or self.style.datasets else []
-        legend = _frame.draw_legend(axes, entries, self.legend, columns=2 if len(entries) > 5 else 1, beside=obstacles)
-        if legend is not None and self.legend.loc != "outside":
-            obstacles.append(legend)
-        outline = _frame.Outline.around(axis.edges, [(one.bottoms, one.tops) for one in drawn])
-        _frame.set_y(axes, outline, self.axes.y, obstacles)
-        self._marks(axes, samples, context)
+        return Entry(handle, sample.label, counts.values - spread, counts.values + spread)
 
     def _y_label(self, axis: BinAxis) -> str:
         if self.hist1d.normalise == "area":
             return f"Density [1/{axis.unit}]" if axis.unit and not axis.ticks else "Density"
         return ("Fraction of events" if self.hist1d.normalise == "sum" else "Events") + axis.per_bin
-
-    def _marks(self, axes: Axes, samples: Sequence[Sample], context: DrawContext) -> None:
-        if all(sample.counts.empty for sample in samples):
-            _canvas.note(axes, "no entries")
-        elif broken := broken_note(samples):
-            _canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
-        if context.partial:
-            _canvas.mark_partial(axes)

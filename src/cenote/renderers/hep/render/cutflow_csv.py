@@ -1,0 +1,108 @@
+"""This file writes cutflows as a table that spreadsheets and scripts read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cenote import errors
+from cenote.plugins.settings import Settings
+from cenote.renderers.interface import DrawContext, Renderer
+
+Row = dict[str, Any]
+"""One cut for one dataset; Any because names, counts and sums stand side by side."""
+
+SUMS = (
+    *("n_in", "n_out", "n_unweighted_in", "n_unweighted_out"),
+    *("sumw_in", "sumw_out", "sumw2_in", "sumw2_out"),
+)
+COLUMNS = ("selection", "cut", "dataset", *SUMS, "efficiency", "cumulative")
+"""As FAST-HEP writes them, and the efficiency since the first cut."""
+
+
+class CutflowCSVBlock(Settings):
+    """Settings of `cutflow_csv`."""
+
+    include_dataset: bool = True
+    """A row for each dataset; false adds the datasets up."""
+
+
+class CutflowCSV(Renderer):
+    """Writes a cutflow as CSV: a row for each cut and dataset, with counts, weighted sums and efficiencies."""
+
+    draws: ClassVar[tuple[str, ...]] = ("cutflow",)
+
+    cutflow_csv: CutflowCSVBlock = CutflowCSVBlock()
+    """What is special to this renderer."""
+
+    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """Write the table; see `Renderer.draw`."""
+        if not hasattr(product, "to_rows"):
+            raise errors.error(
+                errors.RENDER_FAILED,
+                f"stage '{context.stage}' makes no cutflow: there is no table to write",
+                details=(f"it makes: {type(product).__name__}",),
+            )
+        rows = [{**row, "cut": row.get("cut", row.get("label", ""))} for row in product.to_rows()]
+        if not self.cutflow_csv.include_dataset:
+            rows = _added_up(rows)
+        rows = _in_order(_with_efficiencies(rows))
+        columns = [name for name in COLUMNS if name != "dataset" or self.cutflow_csv.include_dataset]
+        if context.partial:
+            columns.append("partial")
+            rows = [{**row, "partial": "true"} for row in rows]
+        return [_write(target, columns, rows)]
+
+
+def _added_up(rows: Iterable[Row]) -> list[Row]:
+    """One row per cut, all datasets together."""
+    together: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        key = _cut_key(row)
+        before = together.get(key)
+        sums = {name: row[name] + (before[name] if before else 0) for name in SUMS if name in row}
+        together[key] = {**row, **sums, "dataset": ""}
+    return list(together.values())
+
+
+def _with_efficiencies(rows: Sequence[Row]) -> list[Row]:
+    """Each row with what its cut keeps of the events that reach it, and of those before the first cut."""
+    first: dict[tuple[Any, Any], float] = {}
+    result = []
+    for row in rows:
+        entering, leaving = row.get("n_unweighted_in"), row.get("n_unweighted_out")
+        if entering is None or leaving is None:
+            entering, leaving = row.get("n_in", 0), row.get("n_out", 0)
+        start = first.setdefault((row.get("dataset"), row.get("selection")), entering)
+        result.append({**row, "efficiency": _share(leaving, entering), "cumulative": _share(leaving, start)})
+    return result
+
+
+def _share(part: float, whole: float) -> float | str:
+    """Blank where there is nothing to take a share of."""
+    return part / whole if whole else ""
+
+
+def _cut_key(row: Row) -> tuple[Any, ...]:
+    return row.get("selection"), row.get("index"), row["cut"]
+
+
+def _in_order(rows: Sequence[Row]) -> list[Row]:
+    """Cut by cut in the order in which they first come, the datasets of a cut below each other."""
+    position = {key: place for place, key in enumerate(dict.fromkeys(_cut_key(row) for row in rows))}
+    return sorted(rows, key=lambda row: position[_cut_key(row)])
+
+
+def _write(target: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path = target.with_name(f"{target.name}.csv")
+    unfinished = target.with_name(f".{target.name}.csv.part")
+    unfinished.write_text(text.getvalue(), encoding="utf-8")
+    return unfinished.replace(path)

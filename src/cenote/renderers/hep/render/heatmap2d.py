@@ -1,0 +1,172 @@
+"""This file draws two-dimensional histograms as heat maps, one panel or one file per dataset."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field
+
+from cenote import errors
+from cenote.names import listed
+from cenote.plugins.settings import Settings
+from cenote.renderers import _bins, _canvas, _frame
+from cenote.renderers._bins import BinAxis, Roles
+from cenote.renderers._picture import Picture, broken_note, histogram_of, shows_data
+from cenote.renderers._samples import Sample, samples_of, transformed
+from cenote.renderers._style import AxisStyle
+from cenote.renderers.interface import DrawContext
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ONE, EACH = (10.0, 8.0), (7.0, 5.6)
+"""The size of a single picture, and of each panel of several."""
+
+
+class Heatmap2DBlock(Settings):
+    """Settings of `heatmap2d`."""
+
+    per_dataset: bool = False
+    """A file for each dataset, in a folder of the picture's name, instead of a panel for each."""
+    cbar: bool = True
+    """The scale of colours beside the map."""
+    max_cols: int | None = Field(default=None, ge=1)
+    """The most panels side by side; null makes the whole nearly square."""
+    cmap: str = "viridis"
+    """The colours: the name of one of matplotlib's colour maps."""
+
+
+class Heatmap2D(Picture):
+    """Draws histograms of two variables as colours; empty bins stay white.
+
+    Of a histogram with more variables, `axes.x.name` and `axes.y.name` choose two; the others are summed over.
+    """
+
+    heatmap2d: Heatmap2DBlock = Heatmap2DBlock()
+    """What is special to this renderer."""
+
+    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """Write the pictures; see `Renderer.draw`."""
+        histogram = histogram_of(product, context)
+        wanted = [name for name in (self.axes.x.name, self.axes.y.name) if name]
+        roles = _bins.roles(histogram, context.datasets, wanted=wanted)
+        chosen = self._two_axes(histogram, roles, context)
+        both = (
+            _bins.bin_axis(histogram.axes[chosen[0]], context.axis_labels, label=self.axes.x.label),
+            _bins.bin_axis(histogram.axes[chosen[1]], context.axis_labels, label=self.axes.y.label),
+        )
+        styles = self.style.datasets
+        found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)
+        samples = sorted(transformed(found, self.transforms, styles), key=lambda sample: not sample.is_data)
+        if not self.heatmap2d.per_dataset or len(samples) < 2:
+            return self._picture(both, samples, target, context)
+        return [
+            path
+            for sample in samples
+            for path in self._picture(both, [sample], target / file_name(sample.name), context)
+        ]
+
+    def _two_axes(self, histogram: Any, roles: Roles, context: DrawContext) -> tuple[int, int]:
+        names = (self.axes.x.name, self.axes.y.name)
+        if len(roles.free) == 2 and None in names:
+            return roles.free[0], roles.free[1]
+        if names[0] is None or names[1] is None:
+            there = [histogram.axes[index].name for index in roles.free]
+            raise errors.error(
+                errors.RENDER_FAILED,
+                f"a heat map needs two axes, the histogram of stage '{context.stage}' has {len(there)}",
+                details=(f"axes: {listed(there)}",),
+                hint="choose two with axes.x.name and axes.y.name" if len(there) > 2 else "draw it with hist1d",
+            )
+        x, y = (_bins.axis_called(histogram, name, roles.free, stage=context.stage) for name in names if name)
+        return x, y
+
+    def _picture(
+        self, both: tuple[BinAxis, BinAxis], samples: Sequence[Sample], target: Path, context: DrawContext
+    ) -> list[Path]:
+        columns = min(math.ceil(math.sqrt(len(samples))), self.heatmap2d.max_cols or len(samples))
+        rows = math.ceil(len(samples) / columns)
+        whole = _canvas.figure_size(self.figure, ONE if len(samples) == 1 else (EACH[0] * columns, EACH[1] * rows))
+        panel = (whole[0] / columns, whole[1] / rows)
+        with _canvas.styled(self.style, panel):
+            figure, panels = _canvas.new_grid(whole, rows=rows, columns=columns)
+            for index, axes in enumerate(panels.flat):
+                if index < len(samples):
+                    self._panel(figure, axes, both, samples[index], titled=len(samples) > 1 or samples[0].is_named)
+                else:
+                    axes.set_axis_off()
+            has_data = shows_data(samples, context)
+            _canvas.experiment_label(panels[0, 0], self.style, panel, has_data=has_data, above=True)
+            return self.save(figure, target, context)
+
+    def _panel(
+        self, figure: Figure, axes: Axes, both: tuple[BinAxis, BinAxis], sample: Sample, *, titled: bool
+    ) -> None:
+        x, y = both
+        counts = sample.counts
+        if counts.empty:
+            _canvas.note(axes, "no entries")
+        else:
+            shown = np.ma.masked_equal(counts.values, 0.0)
+            mesh = axes.pcolormesh(x.edges, y.edges, shown.T, cmap=self._colour_map(), norm=self._norm(counts.values))
+            mesh.set_rasterized(counts.values.size > 5000)
+            if self.heatmap2d.cbar:
+                bar = figure.colorbar(mesh, ax=axes, pad=0.02)
+                bar.set_label(self.axes.z.label or "Events", loc="top")
+        self._set_axis(axes, x, self.axes.x, which="x")
+        self._set_axis(axes, y, self.axes.y, which="y")
+        axes.set(xlabel=x.label, ylabel=y.label)
+        if titled:
+            paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "boxstyle": "round,pad=0.25"}
+            where = {"transform": axes.transAxes, "ha": "right", "va": "top", "fontsize": "small", "bbox": paper}
+            axes.text(0.97, 0.96, sample.label, **where)
+        if broken := broken_note([sample]):
+            _canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
+
+    def _set_axis(self, axes: Axes, axis: BinAxis, style: AxisStyle, *, which: str) -> None:
+        if which == "x":
+            _frame.set_x(axes, axis, style)
+            return
+        low, high = style.limits or (None, None)
+        if style.scale == "log" and axis.ticks is None:
+            axes.set_yscale("log")
+        first, last = float(axis.edges[0]), float(axis.edges[-1])
+        axes.set_ylim(*_frame.spread(first if low is None else low, last if high is None else high))
+        if axis.ticks is not None:
+            _frame.category_ticks(axes, axis.ticks, which="y")
+
+    def _colour_map(self) -> Any:
+        from matplotlib import colormaps
+
+        name = self.heatmap2d.cmap
+        if name not in colormaps:
+            raise errors.error(
+                errors.RENDER_FAILED,
+                f"matplotlib has no colour map '{name}'",
+                details=("some of them: viridis, cividis, magma, Blues, RdBu_r",),
+            )
+        return colormaps[name]
+
+    def _norm(self, values: _bins.Floats) -> Any:
+        from matplotlib.colors import LogNorm, Normalize
+
+        style = self.axes.z
+        low, high = style.limits or (None, None)
+        positive = values[values > 0]
+        if style.scale == "log" and len(positive):
+            first = low if low and low > 0 else float(positive.min())
+            return LogNorm(first, max(high or float(positive.max()), first * 10))
+        return Normalize(
+            min(float(values.min()), 0.0) if low is None else low, float(values.max()) if high is None else high
+        )
+
+
+def file_name(name: str) -> str:
+    """A dataset's name as part of a path."""
+    return re.sub(r"[^\w.+=-]+", "_", name).strip(".") or "dataset"
