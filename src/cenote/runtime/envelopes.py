@@ -11,7 +11,7 @@ from cenote.plan.tasks import applies
 from cenote.worker.envelope import Piece, Program, TaskEnvelope
 
 
-def make_program(plan: Plan, *, store: Path, files: Path) -> Program:
+def make_program(plan: Plan, *, store: Path, files: Path, debug: Path) -> Program:
     """What all tasks share."""
     return Program(
         segments=plan.segments,
@@ -20,6 +20,7 @@ def make_program(plan: Plan, *, store: Path, files: Path) -> Program:
         plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
         store=str(store.absolute()),
         files=str(files.absolute()),
+        debug=str(debug.absolute()),
     )
 
 

@@ -111,7 +111,7 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions) -> Session:
     )
     return backend.open(
         SessionRequest(
-            program=make_program(plan, store=folder.store, files=folder.products),
+            program=make_program(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
             pools=plan.placement.pools,
             logs=folder.debug,
             cpus=options.workers or options.cpus,

@@ -27,6 +27,8 @@ class Program:
     """The folder where results lie under their content hash."""
     files: str
     """The folder that skims are written to."""
+    debug: str
+    """The folder for diagnostics."""
     version: int = VERSION
 
 

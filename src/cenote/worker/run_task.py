@@ -184,7 +184,7 @@ class TaskRunner:
     def _run_operation(self, segment: Segment, step: Step, events: Events) -> Result:
         run: Callable[[Events], Result] = self._operation(segment, step).run
         for modifier in self._modifiers_of(segment, step):
-            run = _around(modifier, run, step.stage, self.program.files)
+            run = _around(modifier, run, step.stage, self.program.debug)
         return run(events)
 
     def _operation(self, segment: Segment, step: Step) -> Operation:
