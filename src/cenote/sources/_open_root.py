@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
-import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import uproot
 from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.names import did_you_mean, listed
+from cenote.sources._files import demand_client, explained, is_remote, local_path, local_stamp
 
 PREFERRED_TREES = ("Events", "events")
 """The tree to read when a file holds several and the workflow names none."""
@@ -43,53 +42,20 @@ class OpenTree:
     @property
     def is_rntuple(self) -> bool:
         """Whether it is of ROOT's new format."""
-        return hasattr(self.tree, "cluster_summaries")
+        return isinstance(self.tree, uproot.behaviors.RNTuple.RNTuple)
 
 
 def open_tree(url: str, tree: str | None, *, kind: ErrorKind) -> OpenTree:
     """The tree of this file, opened now or before. Problems are raised as this kind of error, naming the file."""
     with explained(url, kind):
-        return _opened(url, tree, _local_stamp(url))
-
-
-@contextmanager
-def explained(url: str, kind: ErrorKind, *, what: str = "") -> Iterator[None]:
-    """Turn whatever goes wrong with a file into an error that names it."""
-    try:
-        yield
-    except errors.CenoteError as problem:
-        raise errors.CenoteError(_as_kind(found, kind) for found in problem.problems) from problem.__cause__
-    except FileNotFoundError as problem:
-        raise errors.error(kind, f"{url} does not exist") from problem
-    except PermissionError as problem:
-        raise errors.error(kind, f"{url} may not be read: permission denied") from problem
-    except MemoryError:
-        raise
-    except Exception as problem:  # uproot raises many types on damaged files, IndexError and struct.error among them
-        reason = _first_line(problem)
-        raise errors.error(kind, f"{what or url} cannot be read: {reason}", details=_file_line(url, what)) from problem
-
-
-def _as_kind(problem: errors.Problem, kind: ErrorKind) -> errors.Problem:
-    """The same damage is a bad input while planning and an unreadable one while running."""
-    return replace(problem, kind=kind) if problem.kind is errors.BAD_INPUT else problem
-
-
-def is_remote(url: str) -> bool:
-    """Whether a name is an address rather than a path."""
-    return "://" in url and not url.startswith("file://")
-
-
-def local_path(url: str) -> Path:
-    """The path that a name or a `file://` address stands for."""
-    return Path(url.removeprefix("file://"))
+        return _opened(url, tree, local_stamp(url))
 
 
 @lru_cache(maxsize=OPEN_FILES)
 def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
     """The stamp is part of the key: a file that was rewritten is opened again."""
     if is_remote(url):
-        _demand_client(url)
+        demand_client(url)
         file = _open_quickly(url)
     else:
         _demand_whole(local_path(url))
@@ -152,17 +118,6 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _demand_client(url: str) -> None:
-    if not url.startswith(("root://", "roots://", "xroot://")):
-        return
-    if any(importlib.util.find_spec(module) is None for module in ("XRootD", "fsspec_xrootd")):
-        raise errors.error(
-            errors.ENVIRONMENT,
-            f"reading {url} needs the XRootD client, which is not installed",
-            hint="pip install 'cenote[xrootd]'",
-        )
-
-
 def _demand_whole(path: Path) -> None:
     """A ROOT file says in its first bytes how long it should be."""
     size = path.stat().st_size
@@ -180,19 +135,3 @@ def _demand_whole(path: Path) -> None:
             f"{path} is cut short: {size:,} bytes of {end:,}",
             hint="copy it again, or let whatever writes it finish and close it",
         )
-
-
-def _local_stamp(url: str) -> str:
-    if is_remote(url):
-        return ""
-    found = os.stat(local_path(url))  # noqa: PTH116  # a third of the time of Path.stat, and it runs for every chunk
-    return f"{found.st_mtime_ns}-{found.st_size}"
-
-
-def _first_line(problem: Exception) -> str:
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__
-
-
-def _file_line(url: str, what: str) -> tuple[str, ...]:
-    return (f"file: {url}",) if what and url not in what else ()

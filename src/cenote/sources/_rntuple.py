@@ -8,7 +8,8 @@ from typing import Any
 
 from cenote.errors import ErrorKind
 from cenote.operations.events import Column
-from cenote.sources._open_root import OpenTree, explained
+from cenote.sources._files import explained
+from cenote.sources._open_root import OpenTree
 from cenote.sources._ttree import as_column
 from cenote.sources.interface import ColumnInfo, flat_name
 

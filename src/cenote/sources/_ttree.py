@@ -11,7 +11,8 @@ import uproot
 
 from cenote.errors import ErrorKind
 from cenote.operations.events import Column
-from cenote.sources._open_root import OpenTree, explained, is_remote
+from cenote.sources._files import explained, is_remote
+from cenote.sources._open_root import OpenTree
 from cenote.sources.interface import ColumnInfo, flat_name
 
 _SHARE_OF_BYTES = 0.9
@@ -74,7 +75,8 @@ def boundaries(found: Mapping[str, Any], entries: int) -> tuple[int, ...]:
 
 def read(opened: OpenTree, chosen: Mapping[str, Any], start: int, stop: int, *, kind: ErrorKind) -> dict[str, Column]:
     """These branches for entries [start, stop)."""
-    if is_remote(opened.url):
+    short_names = {branch.name for branch in chosen.values()}
+    if is_remote(opened.url) and len(short_names) == len(chosen):
         return _read_together(opened, chosen, start, stop, kind=kind)
     columns: dict[str, Column] = {}
     for name, branch in chosen.items():
@@ -100,14 +102,12 @@ def _read_together(
     with explained(opened.url, kind):
         arrays = opened.tree.arrays(
             filter_branch=lambda branch: id(branch) in wanted,
-            full_paths=True,
             entry_start=start,
             entry_stop=stop,
             how=dict,
             array_cache=None,
         )
-    by_column = {_column_name(path): array for path, array in arrays.items()}
-    return {name: as_column(by_column[name]) for name in chosen}
+    return {name: as_column(arrays[branch.name]) for name, branch in chosen.items()}
 
 
 def as_column(array: Any) -> Column:
