@@ -72,6 +72,8 @@ class Join:
     id: str
     kind: str
     inputs: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    """Under which name the columns of each input appear, in the order of `inputs`."""
     on_mismatch: str = "error"
     path: Path_ = ()
 
@@ -188,7 +190,7 @@ class Pool:
 
     name: str
     workers: int | None = None
-    """Fixed size; None where `elastic` is given."""
+    """Fixed size; None where `elastic` is given. None for both: placement takes one worker per core."""
     elastic: Elastic | None = None
     slots: int | None = None
     """Tasks at once per worker; None: one per cpu that stages ask for, at least one."""
@@ -250,6 +252,17 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Unexecuted:
+    """A part of the file that is correct but that this version does not execute."""
+
+    what: str
+    """In the words of a message: `drawing per dataset`."""
+    path: Path_ = ()
+    matters: bool = True
+    """Whether results would differ without it; else it is left out with a warning."""
+
+
+@dataclass(frozen=True)
 class Workflow:
     """Everything a file says, after includes, profiles and the command line were merged and checked."""
 
@@ -266,6 +279,8 @@ class Workflow:
     systematics: Mapping[str, Any] | None = None
     execution: Execution = Execution()
     plugins: tuple[PluginSource, ...] = ()
+    unexecuted: tuple[Unexecuted, ...] = ()
+    """Parts without a place of their own in this value; see `availability.unavailable` for all of them."""
     origins: Mapping[Path_, Origin] = field(default_factory=dict)
     """For every value of the merged document (leaves and mappings)."""
 

@@ -1,0 +1,100 @@
+"""This file checks what hangs on a stage: skims to write, pictures to draw, columns to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cenote import errors
+from cenote.language.check_execution import one_or_many
+from cenote.language.check_plugins import check_name, check_settings, plain_mapping
+from cenote.language.findings import Findings
+from cenote.language.merge import merge
+from cenote.language.schema_stage import StageModel, WriteModel
+from cenote.language.styles import Styles
+from cenote.language.workflow import Path_, PluginUse, Render, Write
+from cenote.language.yaml_source import Located
+from cenote.plugins.kinds import PluginKind
+
+NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
+"""Keys of a resolved picture that are not settings of its renderer."""
+NOT_THE_SINKS = ("kind", "path", "keep", "use", "when", "from", "mode")
+AT_THE_END = ("final", "run_end")
+PER_PARTITION = ("partition", "partition_end")
+
+
+@dataclass
+class Attachments:
+    """Everything that hangs on stages, by the stage whose events or product it takes."""
+
+    styles: Styles
+    outputs: Located | None
+    findings: Findings
+    writes: dict[str, list[Write]] = field(default_factory=dict)
+    renders: dict[str, list[Render]] = field(default_factory=dict)
+    elsewhere: list[tuple[str, Located]] = field(default_factory=list)
+    """Stages that a `from` in here refers to."""
+
+    def take(self, stage: str, model: StageModel, node: Located, path: Path_) -> None:
+        """Check and keep what a stage writes and draws."""
+        for index, (write, entry) in enumerate(zip(model.write or (), one_or_many(node.get("write")), strict=False)):
+            self._write(self._target(stage, write.from_, entry), write, entry, (*path, "write", index))
+        for index, (render, entry) in enumerate(zip(model.render or (), one_or_many(node.get("render")), strict=False)):
+            if render.when not in AT_THE_END:
+                self.findings.accept(f"drawing when: {render.when}", (*path, "render", index), matters=False)
+            target = self._target(stage, render.from_, entry)
+            self.draw(target, self.styles.of_render(entry), entry, (*path, "render", index))
+
+    def draw(self, target: str, resolved: Located, entry: Located, path: Path_, *, out: str | None = None) -> None:
+        """Keep a picture of the stage `target`, once its style is resolved and its renderer known."""
+        op, written_out = resolved.get("op"), resolved.get("out")
+        if op is None or op.text is None:
+            hint = "for example op: hep.render.hist1d"
+            self.findings.report(
+                errors.MISSING_KEY, "this picture names no renderer: 'op' is missing", entry, hint=hint
+            )
+            return
+        settings = resolved.without(*NOT_THE_RENDERERS)
+        if check_name(PluginKind.RENDERER, op, self.findings):
+            check_settings(PluginKind.RENDERER, op.text, settings, f"renderer '{op.text}'", self.findings)
+        file = written_out.text if written_out is not None else out
+        self.renders.setdefault(target, []).append(Render(op.text, file, plain_mapping(settings), path))
+
+    def _target(self, stage: str, other: str | None, entry: Located) -> str:
+        named = entry.get("from")
+        if other is None or named is None:
+            return stage
+        self.elsewhere.append((other, named))
+        return other
+
+    def _write(self, target: str, model: WriteModel, entry: Located, path: Path_) -> None:
+        if model.when not in PER_PARTITION:
+            self.findings.accept(f"writing when: {model.when}", path)
+        merged = self._with_layout(entry)
+        settings, keep = merged.without(*NOT_THE_SINKS), merged.get("keep")
+        if check_name(PluginKind.SINK, entry.get("kind"), self.findings):
+            check_settings(PluginKind.SINK, model.kind, settings, f"sink '{model.kind}'", self.findings)
+        columns = tuple(item.text or "" for item in one_or_many(keep)) if keep is not None else None
+        self.writes.setdefault(target, []).append(
+            Write(model.kind, model.path, keep=columns, settings=plain_mapping(settings), path=path)
+        )
+
+    def _with_layout(self, entry: Located) -> Located:
+        use = entry.get("use")
+        if use is None or use.text is None:
+            return entry
+        known = self.outputs.mapping if self.outputs else {}
+        if use.text not in known:
+            self.findings.report_unknown(
+                errors.BAD_VALUE, f"there is no layout '{use.text}' in 'outputs'", use, known, what="outputs"
+            )
+            return entry
+        return merge(known[use.text], entry)
+
+
+def inspections(model: StageModel, node: Located, path: Path_) -> tuple[PluginUse, ...]:
+    """What a stage wants to have looked at."""
+    written = zip(model.inspect or (), one_or_many(node.get("inspect")), strict=False)
+    return tuple(
+        PluginUse(one.kind, plain_mapping(entry.without("kind")), (*path, "inspect", index))
+        for index, (one, entry) in enumerate(written)
+    )

@@ -1,0 +1,107 @@
+"""This file says which parts of a correct workflow this version does not execute yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cenote import errors
+from cenote.errors import Problem
+from cenote.language.workflow import Path_, PluginUse, Workflow
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+
+
+def unavailable(workflow: Workflow) -> tuple[list[Problem], list[str]]:
+    """Problems for parts that a run would need, and warnings for parts that are left out without changing results."""
+    needed = [*_computation(workflow), *_pictures(workflow), *_elsewhere(workflow)]
+    problems = [problem.at(workflow.place(*path)) for problem, path in needed]
+    return list(errors.unique(problems)), list(dict.fromkeys(_left_out(workflow)))
+
+
+_Found = Iterator[tuple[Problem, Path_]]
+
+
+def _not_yet(what: str, hint: str | None = None) -> Problem:
+    return Problem(errors.NOT_AVAILABLE, f"not available yet: {what}", hint=hint)
+
+
+def _planned(kind: PluginKind, name: str, path: Path_) -> _Found:
+    if registry.is_planned(kind, name):
+        yield registry.unknown(kind, name), path
+
+
+def _computation(workflow: Workflow) -> _Found:
+    if workflow.systematics is not None:
+        yield _not_yet("systematics: variations in one pass over the data"), ("systematics",)
+    for join in workflow.joins:
+        yield _not_yet(f"joins: '{join.id}' puts sources side by side"), join.path
+    for source in workflow.sources:
+        yield from _planned(PluginKind.SOURCE, source.kind, source.path)
+    for stage in workflow.stages:
+        yield from _planned(PluginKind.OPERATION, stage.op, (*stage.path, "op"))
+        for write in stage.write:
+            yield from _planned(PluginKind.SINK, write.kind, write.path)
+    for part in workflow.unexecuted:
+        if part.matters:
+            yield _not_yet(part.what), part.path
+
+
+def _pictures(workflow: Workflow) -> _Found:
+    for stage in workflow.stages:
+        if stage.op in registry.names(PluginKind.RENDERER) or registry.is_planned(PluginKind.RENDERER, stage.op):
+            yield _not_yet(f"a picture of several products, as stage '{stage.id}' draws it"), stage.path
+        for render in stage.render:
+            yield from _planned(PluginKind.RENDERER, render.name, render.path)
+
+
+def _elsewhere(workflow: Workflow) -> _Found:
+    """What only matters on other machines: a run that says `backend: local` does without it."""
+    execution = workflow.execution
+    yield from _planned(PluginKind.BACKEND, execution.backend, ("execution", "backend"))
+    if not _stays_here(workflow):
+        yield from _other_machines(workflow)
+
+
+def _stays_here(workflow: Workflow) -> bool:
+    """Whether somebody said that everything runs on this machine, instead of saying nothing."""
+    return workflow.execution.backend == "local" and workflow.origin("execution", "backend") is not None
+
+
+def _other_machines(workflow: Workflow) -> _Found:
+    execution = workflow.execution
+    hint = "`--backend local` runs everything on this machine"
+    named: list[tuple[str, Path_]] = [(execution.strategy, ("execution", "strategy"))]
+    named += [(pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy]
+    for strategy, path in named:
+        for problem, at in _planned(PluginKind.STRATEGY, strategy, path):
+            yield Problem(problem.kind, problem.message, hint=hint), at
+    if execution.environment is not None:
+        yield _not_yet("environments for workers", hint), ("execution", "environment")
+    for pool in execution.pools:
+        if pool.environment is not None:
+            yield _not_yet("environments for workers", hint), (*pool.path, "environment")
+    if execution.credentials:
+        yield _not_yet("credentials for workers", hint), ("execution", "credentials")
+
+
+def _left_out(workflow: Workflow) -> Iterator[str]:
+    for part in workflow.unexecuted:
+        if not part.matters:
+            yield _warning(workflow, part.what, part.path)
+    modifiers: list[PluginUse] = [*workflow.execution.modifiers]
+    for stage in workflow.stages:
+        modifiers += stage.requirement.modifiers
+        for inspection in stage.inspect:
+            yield _warning(workflow, f"inspect '{inspection.name}'", inspection.path)
+    for modifier in modifiers:
+        if registry.is_planned(PluginKind.MODIFIER, modifier.name):
+            yield _warning(workflow, f"modifier '{modifier.name}'", modifier.path)
+    if _stays_here(workflow):
+        for problem, path in _other_machines(workflow):
+            yield _warning(workflow, problem.message.removeprefix("not available yet: "), path)
+
+
+def _warning(workflow: Workflow, what: str, path: Path_) -> str:
+    place = workflow.place(*path)
+    where = f"{place}: " if place else ""
+    return f"{where}not available yet: {what}; it is left out, which changes no result"

@@ -1,0 +1,185 @@
+"""This file checks what a workflow runs on: datasets, sources, fields and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cenote import errors
+from cenote.language.check_plugins import check_name, check_settings
+from cenote.language.findings import Findings
+from cenote.language.schema import DataDefaultsModel, DatasetModel, FieldModel, JoinModel, SourceModel
+from cenote.language.validation import described, keys_of, validated
+from cenote.language.workflow import Dataset, Field, Join, Path_, SourceUse
+from cenote.language.yaml_source import Located
+from cenote.names import nearest
+from cenote.plugins.kinds import PluginKind
+
+DEFAULT_EVENTTYPE = "mc"
+"""As in FAST-HEP: real data is what somebody says is data."""
+
+
+def entries(node: Located | None, what: str, findings: Findings) -> Iterable[tuple[str, Located]]:
+    """The entries of a mapping; anything else there is a problem."""
+    if node is None or node.value is None:
+        return ()
+    if not isinstance(node.value, dict):
+        findings.report(errors.BAD_VALUE, f"{what} should be a mapping, not {described(node)}", node)
+        return ()
+    return node.value.items()
+
+
+def check_datasets(root: Located, findings: Findings) -> tuple[Dataset, ...]:
+    """The datasets of `datasets` and `data.datasets`, in this order."""
+    data = root.get("data")
+    for key, child in entries(data, "'data'", findings):
+        if key not in ("datasets", "defaults"):
+            findings.report_unknown_key(key, child, "'data'", ("datasets", "defaults"))
+    defaults = _defaults(data.get("defaults") if data else None, findings)
+    found: dict[str, tuple[Dataset, Located]] = {}
+    for path in (("datasets",), ("data", "datasets")):
+        for item_path, node in _written_datasets(root.get(*path), path, findings):
+            dataset = _dataset(node, item_path, defaults, findings)
+            if dataset is None:
+                continue
+            if dataset.name in found:
+                _report_twice("dataset", dataset.name, node, found[dataset.name][1], findings)
+            found.setdefault(dataset.name, (dataset, node))
+    return tuple(dataset for dataset, _ in found.values())
+
+
+def _report_twice(what: str, name: str, node: Located, first: Located, findings: Findings) -> None:
+    at = node.get("id") or node.get("name") or node
+    details = (f"first at {first.place}",) if first.place else ()
+    findings.report(errors.DUPLICATE_ID, f"two {what}s are called '{name}'", at, details=details)
+
+
+def _defaults(node: Located | None, findings: Findings) -> dict[str, Any]:
+    if node is None or node.value is None:
+        return {}
+    model = validated(DataDefaultsModel, node, "'data.defaults'", findings)
+    return model.model_dump(exclude_none=True, exclude={"tree_primary"}) if model else {}
+
+
+def _written_datasets(node: Located | None, path: Path_, findings: Findings) -> Iterator[tuple[Path_, Located]]:
+    """Each dataset with its name inside it, whether they stand in a list or under their names."""
+    if node is None or node.value is None:
+        return
+    if isinstance(node.value, list):
+        yield from (((*path, index), item) for index, item in enumerate(node.value))
+        return
+    for name, item in entries(node, "'datasets'", findings):
+        if not isinstance(item.value, dict):  # files alone
+            item = item.holding({"files": item})
+        named = {"name": Located(name, item.layer, item.key_place or item.place), **item.mapping}
+        yield (*path, name), item.holding(named)
+
+
+def _dataset(node: Located, path: Path_, defaults: dict[str, Any], findings: Findings) -> Dataset | None:
+    name = node.get("name")
+    what = f"dataset '{name.value}'" if name is not None and name.text else f"dataset {path[-1]}"
+    model = validated(DatasetModel, node, what, findings)
+    if model is None:
+        return None
+    extra = model.model_extra or {}
+    for key in extra:
+        meant = nearest(key, keys_of(DatasetModel))
+        if meant:
+            place = node.mapping[key].key_place
+            findings.warnings.append(f"{place}: '{key}' is kept as metadata of {what}; did you mean '{meant}'?")
+    given = {**defaults, **model.model_dump(exclude_none=True, exclude={"metadata"})}
+    known = {key: given.pop(key) for key in ("name", "files", "eventtype", "group", "nevents") if key in given}
+    known.setdefault("eventtype", DEFAULT_EVENTTYPE)
+    return Dataset(**known, metadata={**given, **(model.metadata or {})}, path=path)
+
+
+def check_sources(root: Located, findings: Findings) -> tuple[SourceUse, ...]:
+    """The sources; without any, one `root_tree` called `events`."""
+    found = [
+        source
+        for name, node in entries(root.get("sources"), "'sources'", findings)
+        if (source := _source(name, node, findings)) is not None
+    ]
+    if found or root.get("sources") is not None:
+        return tuple(found)
+    tree = root.get("data", "defaults", "tree_primary")
+    settings = {"tree": tree.text} if tree is not None and tree.text else {}
+    return (SourceUse("events", "root_tree", settings, path=("sources", "events")),)
+
+
+def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
+    what = f"source '{name}'"
+    model = validated(SourceModel, node, what, findings)
+    if model is None:
+        return None
+    path = ("sources", name)
+    if model.missing_branches == "ignore":
+        findings.accept("missing_branches: ignore", path)
+    check_name(PluginKind.SOURCE, node.get("kind"), findings)
+    own = node.without(*SourceModel.model_fields)
+    check_settings(PluginKind.SOURCE, model.kind, own, what, findings)
+    return SourceUse(
+        id=name,
+        kind=model.kind,
+        settings=own.plain(),
+        branches=model.branches,
+        start=model.start,
+        stop=model.stop,
+        chunk_size=model.chunk_size,
+        path=path,
+    )
+
+
+def check_joins(root: Located, sources: Iterable[str], findings: Findings) -> tuple[Join, ...]:
+    """The joins, each of sources that are there."""
+    known, found = set(sources), []
+    for name, node in entries(root.get("joins"), "'joins'", findings):
+        model = validated(JoinModel, node, f"join '{name}'", findings)
+        if model is None:
+            continue
+        for index, one in enumerate(model.inputs):
+            written = node.mapping["inputs"].items[index]
+            _check_stream(written.get("source") or written, one.source, known, findings)
+        found.append(
+            Join(
+                id=name,
+                kind=model.kind,
+                inputs=tuple(one.source for one in model.inputs),
+                prefixes=tuple(one.prefix or one.source for one in model.inputs),
+                on_mismatch=model.on_mismatch,
+                path=("joins", name),
+            )
+        )
+    return tuple(found)
+
+
+def check_fields(root: Located, streams: Iterable[str], findings: Findings) -> tuple[Field, ...]:
+    """The aliases, each of a source or join that is there."""
+    known, found = set(streams), []
+    for alias, node in entries(root.get("fields"), "'fields'", findings):
+        if node.text is not None:
+            found.append(Field(alias, None, node.text, path=("fields", alias)))
+            continue
+        model = validated(FieldModel, node, f"field '{alias}'", findings)
+        if model is None:
+            continue
+        _check_stream(node.get("stream"), model.stream, known, findings)
+        found.append(Field(alias, model.stream, model.branch, path=("fields", alias)))
+    return tuple(found)
+
+
+def check_primary_stream(root: Located, streams: Iterable[str], findings: Findings) -> str | None:
+    """The source or join that stages start from, where the file says so."""
+    node = root.get("primary_stream")
+    if node is None or node.value is None:
+        return None
+    _check_stream(node, node.text, set(streams), findings)
+    return node.text
+
+
+def _check_stream(node: Located | None, name: str | None, known: set[str], findings: Findings) -> None:
+    if node is not None and name not in known:
+        shown = node.holding(name)
+        findings.report_unknown(
+            errors.UNKNOWN_STAGE, f"there is no source or join '{name}'", shown, known, what="sources and joins"
+        )

@@ -1,0 +1,44 @@
+"""This file reads a workflow: one call from a file to a checked Workflow, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cenote.errors import Problem, unique
+from cenote.language.check import check_document
+from cenote.language.findings import Findings
+from cenote.language.layers import read_layers
+from cenote.language.workflow import Workflow
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What reading gave: a workflow without problems, or the problems."""
+
+    workflow: Workflow | None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_workflow(
+    file: Path,
+    *,
+    profiles: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    backend: str | None = None,
+    strategy: str | None = None,
+) -> Checked:
+    """Read, merge and check a workflow. Never raises for what a user wrote: every problem is in the answer.
+
+    The keyword arguments are the command line: `--profile`, `--set key=value`, `--backend`, `--strategy`.
+    """
+    file = Path(file)
+    layered = read_layers(file, profiles=profiles, sets=sets, backend=backend, strategy=strategy)
+    if layered.root is None:
+        return Checked(None, tuple(unique(layered.problems)))
+    findings = Findings(problems=list(layered.problems))
+    workflow = check_document(layered.root, file, findings)
+    problems = tuple(unique(findings.problems))
+    return Checked(None if problems else workflow, problems, tuple(dict.fromkeys(findings.warnings)))

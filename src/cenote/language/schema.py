@@ -1,0 +1,236 @@
+"""This file describes a whole workflow file: every key of the language, its type and its meaning."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from cenote.language.schema_execution import ExecutionModel, PoolModel
+from cenote.language.schema_forms import Count, Free, Name, Names, OneOrMany, OrText, Positive
+from cenote.language.schema_stage import StageModel
+from cenote.plugins.settings import Settings
+
+Version = Annotated[str, BeforeValidator(str), WithJsonSchema({"enum": ["1.0", 1.0, "1", 1]})]
+
+
+class UseModel(Settings):
+    """What the workflow builds on."""
+
+    profiles: Names | None = None
+    """Named or file profiles, merged under this file."""
+
+
+class DatasetModel(Settings, extra="allow"):
+    """Input files that belong together. Other keys are metadata, such as a cross section."""
+
+    name: Name
+    """Its name: unique."""
+    files: Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1)]
+    """Paths, patterns (`*.root`), text files of names, URLs (`root://`, `https://`)."""
+    eventtype: str | None = None
+    """`data` or `mc`; without it, `data.defaults.eventtype`, else `mc`."""
+    group: str | None = None
+    """What it is drawn together with."""
+    nevents: Count | None = None
+    """Read at most so many events."""
+    metadata: Free | None = Field(None, alias="meta")
+    """Further facts, visible to operations."""
+
+
+class DataDefaultsModel(Settings, extra="allow"):
+    """What holds for every dataset that does not say otherwise. Other keys are metadata."""
+
+    eventtype: str | None = None
+    """`data` or `mc`."""
+    group: str | None = None
+    """What datasets are drawn together with."""
+    nevents: Count | None = None
+    """Read at most so many events of each."""
+    tree_primary: str | None = None
+    """The tree to read where no `sources` are given."""
+
+
+class SourceModel(Settings, extra="allow"):
+    """How events are read. Other keys are the source's own, such as `tree`."""
+
+    kind: str = "root_tree"
+    """`root_tree`, `parquet`, or a plugin."""
+    branches: Names | None = None
+    """Restricts what can be read."""
+    start: Count | None = None
+    """First event of each file."""
+    stop: Count | None = None
+    """Event of each file before which reading stops."""
+    chunk_size: Positive | None = None
+    """Events per partition; without it, chosen from the files."""
+    stream_type: Literal["event_stream"] = "event_stream"
+    """Accepted for FAST-HEP's sake."""
+    missing_branches: Literal["error", "ignore"] = "error"
+    """What to do about columns that a file lacks."""
+
+
+class FieldModel(Settings):
+    """Another name for a column. Short form: the column."""
+
+    stream: str | None = None
+    """The source or join it comes from."""
+    branch: str
+    """The column's name there: `Muon.pt`, `L1Upgrade/jetEt`."""
+
+
+class JoinInputModel(Settings):
+    """One side of a join. Short form: the source."""
+
+    source: str
+    """The source."""
+    prefix: str | None = None
+    """Under which name its columns appear; without it, the source's."""
+
+
+class JoinModel(Settings):
+    """Several sources side by side, event by event."""
+
+    kind: Literal["zip"] = "zip"
+    """`zip`: the first event with the first, and so on."""
+    inputs: Annotated[tuple[Annotated[JoinInputModel, OrText("source")], ...], Field(min_length=1)]
+    """The sources to join."""
+    on_mismatch: Literal["error"] = "error"
+    """Different numbers of events are an error."""
+
+
+class VariationWeightModel(Settings):
+    """How a variation changes weights."""
+
+    multiply: Names
+    """Expressions that multiply every stage's weight."""
+
+
+class VariationDatasetsModel(Settings):
+    """How a variation changes the input."""
+
+    replace: dict[str, str]
+    """Dataset to use instead, by the name of the nominal one."""
+
+
+class VariationModel(Settings):
+    """One systematic variation."""
+
+    name: str
+    """Its name; may hold `{axis}` of `matrix`."""
+    mode: Literal["plan", "inline"] | None = None
+    """How it is computed; all variations are computed in one pass over the data."""
+    group: str | None = None
+    """What it belongs to, such as `jes`."""
+    direction: str | None = None
+    """`up` or `down`."""
+    metadata: Free | None = None
+    """Further facts."""
+    applies_to: str | Free | None = None
+    """An event type, or `{eventtypes, datasets}`."""
+    requires: Names = ()
+    """Columns it needs."""
+    weight: VariationWeightModel | None = None
+    """Changes weights."""
+    replace: dict[str, str] | None = None
+    """Columns to read instead, in every expression."""
+    datasets: VariationDatasetsModel | None = None
+    """Other input files."""
+    anchor: str | None = Field(None, alias="stage")
+    """The stage that changes."""
+    patch: Free | None = Field(None, alias="params")
+    """Changes to that stage's params."""
+    stop_before: Names = ()
+    """Stages that do not see it."""
+    export: Free | None = None
+    """Columns that it leaves."""
+    matrix: dict[str, Any] | None = None
+    """Several variations from one entry: a list of values per name."""
+
+
+class SystematicsModel(Settings):
+    """Variations of the analysis, all computed in one pass over the data."""
+
+    include_nominal: bool = False
+    """Whether the unchanged analysis is one of them."""
+    profiles: Names = ()
+    """Files with more variations."""
+    variations: tuple[VariationModel, ...] = ()
+    """The variations."""
+
+
+class OutputModel(Settings, extra="allow"):
+    """A layout that `write.use` refers to. Other keys are the sink's."""
+
+    tree: str | None = None
+    """The name of the tree."""
+    keep: Names | None = None
+    """Columns to write."""
+
+
+class AnalysisModel(Settings):
+    """What to compute."""
+
+    globals: dict[str, Any] | None = None
+    """Constants for expressions."""
+    stages: tuple[StageModel, ...]
+    """The steps, in order."""
+
+
+class DataModel(Settings):
+    """What to run on."""
+
+    datasets: list[DatasetModel] | dict[Name, Any] | None = None
+    """A list, or a mapping from names."""
+    defaults: DataDefaultsModel | None = None
+    """What holds for every dataset that does not say otherwise."""
+
+
+class ObserverModel(Settings, extra="allow"):
+    """A snapshot of the columns at some stages. Other keys are the observer's."""
+
+    kind: str
+    """`hep.branches` or `hep.schema_snapshot`."""
+    at: Names = ()
+    """Where: `stage.NAME` or `read.SOURCE`."""
+
+
+class WorkflowModel(Settings):
+    """A Cenote workflow: what to compute and, apart from that, where."""
+
+    version: Version = "1.0"
+    """Version of the language."""
+    include: Names | None = None
+    """Other YAML files, merged under this one."""
+    use: UseModel | None = None
+    """What the workflow builds on."""
+    data: DataModel | None = None
+    """What to run on."""
+    datasets: list[DatasetModel] | dict[Name, Any] | None = None
+    """The same as `data.datasets`."""
+    sources: dict[Name, SourceModel] | None = None
+    """How events are read; without it, one `root_tree` called `events`."""
+    fields: dict[str, Annotated[FieldModel, OrText("branch")]] | None = None
+    """Other names for columns."""
+    joins: dict[Name, JoinModel] | None = None
+    """Sources side by side."""
+    primary_stream: str | None = None
+    """The source or join that stages start from, where there are several."""
+    analysis: AnalysisModel
+    """What to compute."""
+    systematics: SystematicsModel | None = None
+    """Variations of the analysis."""
+    outputs: dict[str, OutputModel] | None = None
+    """Layouts of files that stages write."""
+    styles: dict[str, Free] | None = None
+    """How pictures look; `use:` inherits, `with:` changes."""
+    observers: Annotated[tuple[ObserverModel, ...], OneOrMany()] | None = None
+    """Schema snapshots."""
+    plugins: Names | None = None
+    """Python files or packages with own operations, sources, modifiers."""
+    registry: dict[str, dict[str, Any]] | None = None
+    """Plugins by kind and name: `{impl: "module:object"}`."""
+    pool_profiles: dict[Name, PoolModel] | None = None
+    """Pools that `execution.pools.NAME.use` refers to."""
+    execution: ExecutionModel | None = None
+    """Where and how it runs."""
