@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from cenote.language.workflow import Amounts
 from cenote.units import format_bytes, format_count, format_seconds
 
@@ -30,6 +32,8 @@ def rate_in_words(per_second: float | None) -> str:
     return "" if per_second is None else f"{format_count(per_second)}/s"
 
 
-def time_left_in_words(seconds: float | None) -> str:
-    """`about 2m 10s`, or nothing while unknown."""
-    return "" if seconds is None or seconds <= 0 else format_seconds(max(1.0, seconds))
+def duration_in_words(seconds: float | None) -> str:
+    """`2m 10s`, or nothing while unknown; whole seconds, because it is mostly a guess."""
+    if seconds is None or seconds <= 0:
+        return ""
+    return f"{ceil(seconds)}s" if seconds < 60 else format_seconds(seconds)

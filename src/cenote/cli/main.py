@@ -89,8 +89,10 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("cenote: interrupted", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
-        return _reader_went_away()
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # click 8 catches it and exits with 1, our "partial"
+            return _reader_went_away()
+        raise
     except Exception as fault:
         from cenote.cli.faults import show_fault
 

@@ -11,13 +11,15 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.live import Live
 from rich.text import Text
 
-from cenote.cli.amounts import plural, rate_in_words, time_left_in_words
+from cenote.cli.amounts import duration_in_words, plural, rate_in_words
 from cenote.cli.progress_table import pool_rows, stage_rows, warning_lines
 from cenote.runtime.run_view import RunView
 from cenote.units import format_seconds
 
 LINE_EVERY = 5.0
 """Seconds between plain lines, unless a tenth of the work went by sooner."""
+LINE_APART = 1.0
+"""Seconds between plain lines at the least."""
 
 
 class Progress(Protocol):
@@ -70,7 +72,8 @@ class PlainLines(Silence):
         self._warned = len(view.warnings)
         tasks = view.tasks
         tenth = 10 * (tasks.done + tasks.reused) // max(1, tasks.tasks)
-        due = tenth > self._tenth or self._clock() - self._last >= LINE_EVERY
+        since = self._clock() - self._last
+        due = self._tenth < 0 or (tenth > self._tenth and since >= LINE_APART) or since >= LINE_EVERY
         if due and view.started is not None and not view.finished:
             self._console.print(progress_line(view), soft_wrap=True)
             self._last, self._tenth = self._clock(), tenth
@@ -88,17 +91,17 @@ def planning_line(done: int, files: int) -> str:
 
 
 def progress_line(view: RunView) -> str:
-    """`  12.0 s  40 of 128 tasks (31 %), 2 running, 1.2 M events/s, about 30s left`."""
+    """`     12s  40 of 128 tasks (31 %), about 30s left, 2 running, 1.2 M events/s`."""
     tasks = view.tasks
     done = tasks.done + tasks.reused
     parts = [f"{done:,} of {plural(tasks.tasks, 'task')} ({100 * done // max(1, tasks.tasks)} %)"]
+    if left := duration_in_words(view.time_left):
+        parts.append(f"about {left} left")
     parts.append(f"{tasks.running:,} running")
     if tasks.failed:
         parts.append(f"{tasks.failed:,} failed")
     if view.events_read and view.seconds:
         parts.append(f"{rate_in_words(view.events_read / view.seconds).replace('/s', ' events/s')}")
-    if left := time_left_in_words(view.time_left):
-        parts.append(f"about {left} left")
     return f"{format_seconds(view.seconds):>8}  {', '.join(parts)}"
 
 
@@ -139,5 +142,11 @@ class Head:
         self._began = time.monotonic() - seconds
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        elapsed = format_seconds(max(1.0, time.monotonic() - self._began) // 1)
-        yield Text.assemble((f"{self._title} ", "bold"), (self._status, "cyan"), f"  {elapsed}  {self._words}")
+        elapsed = duration_in_words(max(1.0, time.monotonic() - self._began))
+        yield Text.assemble(
+            (f"{self._title} ", "bold"),
+            ("" if self._status == "running" else f"{self._status} ", "cyan"),
+            f"{elapsed}  {self._words}",
+            no_wrap=True,
+            overflow="ellipsis",
+        )

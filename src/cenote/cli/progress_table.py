@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.amounts import plural, rate_in_words, time_left_in_words
+from cenote.cli.amounts import duration_in_words, plural, rate_in_words
 from cenote.runtime.run_summary import PoolView, StageView
 from cenote.runtime.run_view import RunView
 from cenote.units import format_bytes
@@ -30,19 +30,17 @@ def stage_rows(view: RunView, *, most: int) -> Table:
     table = _table("stage", "", "done", "running", "failed", "events", "left", "memory")
     for column in table.columns[2:]:
         column.justify = "right"
-    table.columns[0].overflow = "ellipsis"
-    table.columns[0].no_wrap = True
     stages = view.stages
     shown = shown_stages(stages, most=most)
     for stage in shown:
         table.add_row(
-            Text(stage.id, style="bold" if stage.running else ""),
-            ProgressBar(total=max(1, stage.tasks), completed=stage.done + stage.failed, width=16),
+            _name(stage.id, style="bold" if stage.running else ""),
+            ProgressBar(total=max(1, stage.tasks), completed=stage.done + stage.failed, width=12),
             f"{stage.done:,}/{stage.tasks:,}",
             f"{stage.running or ''}",
             Text(f"{stage.failed or ''}", style="red"),
             rate_in_words(stage.rate),
-            time_left_in_words(stage.time_left),
+            duration_in_words(stage.time_left),
             format_bytes(stage.peak_memory) if stage.peak_memory else "",
         )
     if len(shown) < len(stages):
@@ -66,13 +64,13 @@ def pool_rows(view: RunView) -> Table:
         column.justify = "right"
     for pool in view.pools:
         table.add_row(
-            pool.name,
+            _name(pool.name),
             Text(pool.state, style=STATE_STYLES.get(pool.state, "")),
             f"{pool.workers}",
             Text(f"{pool.workers_lost or ''}", style="red"),
             _slots(pool),
             f"{pool.done:,}",
-            time_left_in_words(pool.time_left),
+            duration_in_words(pool.time_left),
         )
     return table
 
@@ -93,7 +91,11 @@ def warning_lines(view: RunView) -> Group | None:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for position, column in enumerate(columns):
+        table.add_column(column, no_wrap=position > 0)  # where it is narrow, the names give way
     return table
+
+
+def _name(name: str, style: str = "") -> Text:
+    return Text(name, style=style, no_wrap=True, overflow="ellipsis")
