@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -18,8 +19,30 @@ from cenote.errors import CenoteError
 from cenote.names import did_you_mean
 
 
+class ReaderGoneError(Exception):
+    """Whatever read our output went away. Under its own name click would catch it and exit with 1, our "partial"."""
+
+
+@contextmanager
+def _naming_broken_pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGoneError from None
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is used, and not before."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _naming_broken_pipes():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _naming_broken_pipes():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(COMMANDS)
@@ -89,10 +112,8 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("cenote: interrupted", err=True)
         return INTERRUPTED
-    except SystemExit as ended:
-        if isinstance(ended.__context__, BrokenPipeError):  # click 8 catches it and exits with 1, our "partial"
-            return _reader_went_away()
-        raise
+    except ReaderGoneError:
+        return _reader_went_away()
     except Exception as fault:
         from cenote.cli.faults import show_fault
 
