@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any
@@ -14,17 +13,6 @@ from cenote.expressions import evaluate, tree
 from cenote.expressions.arrays import Column
 from cenote.expressions.parser import parse
 from cenote.expressions.problems import BadExpressionError, EvaluationError
-
-CONSTANTS: dict[str, float | bool] = {
-    "pi": math.pi,
-    "inf": math.inf,
-    "nan": math.nan,
-    "True": True,
-    "False": False,
-    "true": True,
-    "false": False,
-}
-"""Names with a value of their own, unless a column is called so."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""This file lists every function that expressions may call: what it takes, what it does, in a table.
+"""This file lists every function and constant that expressions may use: what it takes, what it does, in a table.
 
 Reductions go over the elements of each event, never over events: results may not depend on how data were cut.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -238,3 +239,14 @@ def _others() -> dict[str, Function]:
 
 
 FUNCTIONS: dict[str, Function] = {**_elementwise(), **_reductions(), **_others()}
+
+CONSTANTS: dict[str, float | bool] = {
+    "pi": math.pi,
+    "inf": math.inf,
+    "nan": math.nan,
+    "True": True,
+    "False": False,
+    "true": True,
+    "false": False,
+}
+"""Names with a value of their own, unless a column is called so."""

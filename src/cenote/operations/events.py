@@ -25,6 +25,25 @@ class DatasetInfo:
     nevents: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def facts(self) -> dict[str, Any]:
+        """What expressions may ask of the dataset: `dataset_name`, `dataset_is_data`, `dataset_<metadata key>`."""
+        own = {
+            "name": self.name,
+            "eventtype": self.eventtype,
+            "group": self.group or self.name,
+            "nevents": self.nevents,
+            "is_data": self.eventtype == "data",
+        }
+        return {f"{_DATASET}{key}": value for key, value in {**self.metadata, **own}.items()}
+
+
+_DATASET = "dataset_"
+
+
+def describes_dataset(name: str) -> bool:
+    """Whether a name asks for a fact about the dataset, where no column is called so."""
+    return name.startswith(_DATASET)
+
 
 @dataclass(frozen=True)
 class Events:

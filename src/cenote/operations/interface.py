@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
-from cenote.operations.events import Events
+from cenote.expressions.expression import expression
+from cenote.operations.events import Events, describes_dataset
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import Settings
 
@@ -43,6 +44,7 @@ class Operation(Settings):
     """Changes whenever the code gives other results for the same settings (custom: a hash of the source)."""
 
     _stage: str = PrivateAttr(default="")
+    _columns: Collection[str] = PrivateAttr(default=())
 
     @property
     def stage(self) -> str:
@@ -52,12 +54,19 @@ class Operation(Settings):
     def for_stage(self, stage: str) -> Self:
         """This operation, knowing which stage it serves."""
         named = self.model_copy()
-        named._stage = stage
+        named._stage = stage  # noqa: SLF001  # a copy of itself
         return named
 
-    def resolve(self, columns: Collection[str]) -> Self:  # noqa: ARG002  # for operations that look at the data's columns
-        """This operation with what it left open decided from the columns that are there."""
-        return self
+    def resolve(self, columns: Collection[str]) -> Self:
+        """This operation with what it left open decided from the columns that are there, in their order."""
+        resolved = self.model_copy()
+        resolved._columns = columns  # noqa: SLF001  # a copy of itself
+        return resolved
+
+    def names_in(self, *texts: str | None) -> tuple[str, ...]:
+        """The names that expressions read, each once; facts of the dataset are not, unless a column is called so."""
+        found = (name for text in texts if text is not None for name in expression(text).names)
+        return tuple(name for name in dict.fromkeys(found) if not describes_dataset(name) or name in self._columns)
 
     def reads(self) -> Collection[str]:
         """Names it reads. Constants may be among them: the plan tells columns and constants apart."""

@@ -1,0 +1,91 @@
+"""This file says how conditions are written in settings: expressions, reductions, and trees of All and Any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from cenote.expressions.expression import ExpressionText
+from cenote.operations._evaluation import evaluate, event_mask
+from cenote.operations._variables import Reduce
+from cenote.operations.events import Events
+from cenote.plugins.settings import Settings
+
+
+class Condition(Settings):
+    """What an event must fulfil: exactly one of `expr`, `reduce`, `All` and `Any`."""
+
+    expr: ExpressionText | None = None
+    """An expression that is true or false for each event."""
+    reduce: Reduce | None = None
+    """`{op: any, over: "Muon_pt > 25"}`."""
+    all_of: tuple[Condition, ...] | None = Field(default=None, alias="All", min_length=1)
+    """Conditions that must all hold."""
+    any_of: tuple[Condition, ...] | None = Field(default=None, alias="Any", min_length=1)
+    """Conditions of which one must hold."""
+    label: str | None = None
+    """For tables."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, given: Any) -> Any:  # Any: whatever the YAML holds
+        if isinstance(given, list | tuple):
+            return {"All": list(given)}
+        if isinstance(given, Mapping):
+            return {{"all": "All", "any": "Any"}.get(key, key): value for key, value in given.items()}
+        return given if isinstance(given, Condition) else {"expr": given}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        given = [form for form in (self.expr, self.reduce, self.all_of, self.any_of) if form is not None]
+        if len(given) != 1:
+            raise PydanticCustomError("bad_condition", "a condition is one of: an expression, reduce, All, Any", {})
+        return self
+
+    @property
+    def text(self) -> str:
+        """As one line a person can read."""
+        if self.reduce is not None:
+            return self.reduce.text
+        if self.all_of is not None:
+            return f"all({', '.join(part.text for part in self.all_of)})"
+        if self.any_of is not None:
+            return f"any({', '.join(part.text for part in self.any_of)})"
+        return self.expr or ""
+
+    def texts(self) -> Iterator[str]:
+        """Every expression in it, in order."""
+        if self.expr is not None:
+            yield self.expr
+        if self.reduce is not None:
+            yield self.reduce.over
+        for part in (*(self.all_of or ()), *(self.any_of or ())):
+            yield from part.texts()
+
+    def mask(self, events: Events) -> NDArray[np.bool_]:
+        """One boolean per event."""
+        if self.all_of is not None:
+            return reduce(np.logical_and, (part.mask(events) for part in self.all_of))
+        if self.any_of is not None:
+            return reduce(np.logical_or, (part.mask(events) for part in self.any_of))
+        value = self.reduce.value(events) if self.reduce is not None else evaluate(self.text, events)
+        return event_mask(value, events, self.text)
+
+
+def _several(given: Any) -> Any:  # Any: whatever the YAML holds
+    return given if isinstance(given, list | tuple) else [given]
+
+
+Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_several), Field(min_length=1)]
+"""Conditions that must all hold: one, or a list."""
+
+
+def mask_of(conditions: tuple[Condition, ...], events: Events) -> NDArray[np.bool_]:
+    """The events that fulfil all of them."""
+    return reduce(np.logical_and, (condition.mask(events) for condition in conditions))

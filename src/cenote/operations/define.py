@@ -1,0 +1,45 @@
+"""This file is the operation `define`: new columns from expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pydantic import AliasChoices, Field, model_validator
+
+from cenote.operations._variables import Variables, texts_read, with_variables
+from cenote.operations.events import Events
+from cenote.operations.interface import Operation, Result
+
+_KEYS = {"variables", "columns"}
+
+
+class Define(Operation):
+    """Adds columns; later ones may use earlier ones.
+
+    The short form names columns directly: `params: {mt: "sqrt(2 * pt * met * (1 - cos(dphi)))"}`.
+    """
+
+    variables: Variables = Field(validation_alias=AliasChoices("variables", "columns"))
+    """Name → expression, or a list of `{name, expr | reduce: {op, over}, dtype, matrix}`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_directly(cls, given: Any) -> Any:  # Any: whatever the YAML holds
+        if isinstance(given, Mapping) and given and not _KEYS & given.keys():
+            simple = all(isinstance(value, str | int | float) for value in given.values())
+            return {"variables": dict(given)} if simple else given
+        return given
+
+    def reads(self) -> Collection[str]:
+        """Names in the expressions that are not defined here before."""
+        texts = texts_read(self.variables).items()
+        return tuple(dict.fromkeys(name for text, known in texts for name in self.names_in(text) if name not in known))
+
+    def adds(self) -> Collection[str]:
+        """The names defined."""
+        return tuple(dict.fromkeys(variable.name for variable in self.variables))
+
+    def run(self, events: Events) -> Result:
+        """Evaluate in order."""
+        return Result(with_variables(self.variables, events))

@@ -1,0 +1,53 @@
+"""This file is the operation `project`: go on with some columns only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+from typing import Self
+
+from pydantic import AliasChoices, Field
+
+from cenote import errors
+from cenote.names import did_you_mean, listed
+from cenote.operations.events import Events
+from cenote.operations.interface import Operation, Result
+
+
+class Project(Operation):
+    """Drops columns. It reads none itself: a column that nobody needs later is not even read from the files."""
+
+    keep: tuple[str, ...] = Field(validation_alias=AliasChoices("keep", "columns"), min_length=1)
+    """Names of columns, or patterns such as `Muon_*`."""
+
+    def resolve(self, columns: Collection[str]) -> Self:
+        """Patterns become names. Raises `unknown-column` for a name that is not there."""
+        found = [(wanted, _matching(wanted, columns)) for wanted in self.keep]
+        missing = [wanted for wanted, names in found if not names]
+        if missing:
+            raise errors.CenoteError(
+                errors.Problem(
+                    errors.UNKNOWN_COLUMN,
+                    f"stage '{self.stage}' keeps '{name}', which is not there",
+                    details=(f"columns here: {listed(columns)}",),
+                    hint=did_you_mean(name, columns),
+                )
+                for name in missing
+            )
+        names = tuple(dict.fromkeys(name for _, matching in found for name in matching))
+        return super().resolve(columns).model_copy(update={"keep": names})
+
+    def keeps(self) -> Collection[str]:
+        """The columns that go on."""
+        return self.keep
+
+    def run(self, events: Events) -> Result:
+        """Keep them."""
+        return Result(events.keep(self.keep))
+
+
+def _matching(wanted: str, columns: Collection[str]) -> list[str]:
+    if wanted in columns:
+        return [wanted]
+    underscored = wanted.replace(".", "_")
+    return [name for name in columns if fnmatchcase(name, wanted) or name == underscored]

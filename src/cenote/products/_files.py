@@ -1,0 +1,27 @@
+"""This file writes files so that they appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """A temporary path to write to, which takes the target's place at the end; an error leaves nothing behind."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{os.getpid()}-{target.name}")
+    try:
+        yield temporary
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(target: Path, text: str) -> Path:
+    """Write a text file; returns its path."""
+    with appearing(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return target

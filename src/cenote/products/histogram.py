@@ -1,0 +1,138 @@
+"""This file is the product `histogram`: summed in order, saved as UHI JSON and, where ROOT can hold it, as ROOT."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import hist
+import numpy as np
+
+from cenote.products._files import appearing, write_text
+from cenote.products.interface import Product
+from cenote.units import format_count
+
+Histogram = hist.Hist[Any]
+
+
+class HistogramProduct(Product):
+    """`hist.Hist` values with the same axes; categories that grow may differ from part to part."""
+
+    def merge(self, parts: Sequence[Any]) -> Any:
+        """The sum in the order given. Growing categories become the sorted union."""
+        if len(parts) == 1:
+            return parts[0]
+        total = hist.Hist(*_common_axes(parts), storage=parts[0].storage_type())
+        whole = total.view(flow=True)
+        for part in parts:
+            view = part.view(flow=True)
+            if view.shape == whole.shape and not _grows(total):
+                whole += view
+            elif view.size:
+                whole[_places(part, total)] += view
+        return total
+
+    def save(self, value: Any, folder: Path, name: str) -> list[Path]:
+        """`<name>.json`, and `<name>.root` with one TH1, TH2 or TH3 per combination of categories."""
+        import uhi.io.json  # heavy, and only needed at the end of a run
+
+        written = [write_text(folder / f"{name}.json", json.dumps(value, default=uhi.io.json.default))]
+        pieces = list(_numeric_pieces(value, name))
+        if pieces:
+            written.append(_write_root(folder / f"{name}.root", pieces))
+        return written
+
+    def load(self, folder: Path, name: str) -> Any:
+        """From `<name>.json`."""
+        import uhi.io.json
+
+        text = (folder / f"{name}.json").read_text(encoding="utf-8")
+        return hist.Hist(json.loads(text, object_hook=uhi.io.json.object_hook))
+
+    def describe(self, value: Any) -> str:
+        """`2 axes, 1200 bins, 1.2 M entries` (weighted: the sum of weights)."""
+        bins = math.prod(value.shape)
+        axes = f"{value.ndim} {'axis' if value.ndim == 1 else 'axes'}, {bins} {'bin' if bins == 1 else 'bins'}"
+        total = value.sum(flow=True)
+        if value.storage_type is hist.storage.Weight:
+            return f"{axes}, sum of weights {total.value:.6g}"
+        return f"{axes}, {format_count(float(total))} entries"
+
+
+def _grows(histogram: Histogram) -> bool:
+    return any(axis.traits.growth for axis in histogram.axes)
+
+
+def _common_axes(parts: Sequence[Histogram]) -> list[Any]:
+    """The axes of the sum. Raises ValueError when parts do not fit together."""
+    axes: list[Any] = []
+    for place, first in enumerate(parts[0].axes):
+        alike = [part.axes[place] for part in parts]
+        if first.traits.growth:
+            axes.append(_union(alike))
+        elif any(axis != first for axis in alike):
+            raise ValueError(f"histograms with different axes '{first.name}' cannot be added")
+        else:
+            axes.append(first)
+    return axes
+
+
+def _union(axes: Sequence[Any]) -> Any:
+    """One axis with the categories of all, sorted. An axis that saw no value yet does not know if it holds text."""
+    kind = next((type(axis) for axis in axes if len(axis)), type(axes[0]))
+    categories = sorted({category for axis in axes for category in axis})
+    return kind(categories, name=axes[0].name, label=axes[0].label, growth=True)
+
+
+def _places(part: Histogram, total: Histogram) -> Any:
+    """Where the bins of a part lie in the sum."""
+    places = []
+    for own, common in zip(part.axes, total.axes, strict=True):
+        if common.traits.growth:
+            places.append(np.array([common.index(category) for category in own], dtype=np.int64))
+        else:
+            places.append(np.arange(own.extent))
+    return np.ix_(*places)
+
+
+def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogram]]:
+    """`name_category` → histogram of the numeric axes; nothing where ROOT has no such histogram."""
+    categories = [place for place, axis in enumerate(value.axes) if _is_category(axis)]
+    if not 1 <= value.ndim - len(categories) <= 3:
+        return
+    for chosen in product(*(range(len(value.axes[place])) for place in categories)):
+        where = dict(zip(categories, chosen, strict=True))
+        index = tuple(where.get(place, slice(None)) for place in range(value.ndim))
+        labels = [str(value.axes[place][position]) for place, position in where.items()]
+        piece: Any = value[index] if where else value
+        yield "_".join([name, *(_root_name(label) for label in labels)]), piece
+
+
+def _is_category(axis: Any) -> bool:
+    return isinstance(axis, hist.axis.StrCategory | hist.axis.IntCategory)
+
+
+def _root_name(label: str) -> str:
+    return "".join(character if character.isalnum() else "_" for character in label)
+
+
+def _write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
+    import uproot  # heavy, and only needed at the end of a run
+
+    with appearing(target) as temporary, uproot.recreate(temporary) as file:
+        for name, piece in pieces:
+            file[name] = _for_root(piece)
+    return target
+
+
+def _for_root(piece: Histogram) -> Histogram:
+    """With storage that ROOT knows: counts become doubles, which hold them exactly up to 2**53."""
+    if piece.storage_type is not hist.storage.Int64:
+        return piece
+    converted = hist.Hist(*piece.axes, storage=hist.storage.Double())
+    converted.view(flow=True)[...] = piece.view(flow=True)
+    return converted
