@@ -88,8 +88,8 @@ def test_a_failure_names_stage_file_events_and_what_to_do_next() -> None:
         ),
         '    File "ops.py", line 12, in run',
         (
-            f"next: mend it, then `{AGAIN} --resume`, which keeps 119 finished tasks; with `--keep-going` the rest of the"
-            " data is processed all the same"
+            f"next: mend it, then `{AGAIN} --resume`, which keeps 119 finished tasks; with `--keep-going` the rest of"
+            " the data is processed all the same"
         ),
     ]
 
