@@ -11,7 +11,7 @@ from typing import Any
 
 from cenote import errors
 from cenote.errors import CenoteError, Problem
-from cenote.language.check import Checked, read_workflow
+from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan

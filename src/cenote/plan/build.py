@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cenote.errors import CenoteError, Problem
-from cenote.language.check import unavailable
+from cenote.language.availability import unavailable
 from cenote.language.workflow import Render, Workflow
 from cenote.machine import Machine
 from cenote.operations.events import DatasetInfo

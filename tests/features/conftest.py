@@ -1,0 +1,61 @@
+"""What the promises are tried with: a folder with data and a workflow, and the command line as a user has it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cenote.testing.muons import write_muons
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A user's folder."""
+
+    folder: Path
+
+    def write(self, name: str, text: str) -> Path:
+        """A file of the user's."""
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    def muons(self, name: str, *, events: int = 2000, seed: int = 1, weighted: bool = False) -> Path:
+        """A ROOT file with muons."""
+        return write_muons(self.folder / name, events=events, seed=seed, weighted=weighted)
+
+    def cenote(self, *words: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+        """Type a command."""
+        return subprocess.run(
+            [sys.executable, "-m", "cenote", *words],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Type a command and do not wait for it."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "cenote", *words],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """An empty folder, and a metadata cache of its own."""
+    monkeypatch.setenv("CENOTE_CACHE", str(tmp_path / ".cache"))
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    return Desk(folder)

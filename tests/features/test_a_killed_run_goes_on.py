@@ -1,0 +1,157 @@
+"""Kill the driver, a worker, or press Ctrl-C: nothing finished is lost or done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import cenote
+from cenote.engine.messages import TaskDone, TaskReused
+from cenote.runtime.journal import read_events
+
+from .conftest import Desk
+
+OPS = """
+    import os, time
+    from cenote import operation
+
+    @operation("custom.slow", reads=["MET_pt"], adds=["slow"])
+    def slow(events, *, seconds: float = 0.2):
+        time.sleep(seconds)
+        return {"slow": events["MET_pt"] * 2}
+
+    @operation("custom.die_once", reads=["MET_pt"], adds=["alive"])
+    def die_once(events, *, marker: str):
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), 9)
+        return {"alive": events["MET_pt"]}
+
+    @operation("custom.die_always", reads=["MET_pt"], adds=["alive"])
+    def die_always(events):
+        os.kill(os.getpid(), 9)
+"""
+
+FLOW = """
+    plugins: [ops.py]
+    data: {datasets: [{name: d, files: ["*.root"]}]}
+    sources: {events: {kind: root_tree, chunk_size: 250}}
+    analysis:
+      stages:
+        - {id: Slow, op: custom.slow, params: {seconds: 0.15}}
+        - id: H
+          op: hep.hist
+          params: {axes: [{name: x, type: regular, source: slow, bins: {nbins: 20, low: 0, high: 200}}]}
+          execution: {require: other}
+    execution: {pools: {default: {workers: 2}, other: {workers: 1}}}
+"""
+
+
+@pytest.fixture
+def flow(desk: Desk) -> Path:
+    desk.muons("a.root", events=5000)
+    desk.write("ops.py", OPS)
+    return desk.write("flow.yaml", FLOW)
+
+
+def done_tasks(folder: Path) -> list[int]:
+    return [event.task for event in read_events(folder) if isinstance(event, TaskDone)]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def has_done(folder: Path, tasks: int) -> Callable[[], bool]:
+    return lambda: (folder / "journal.jsonl").exists() and len(done_tasks(folder)) >= tasks
+
+
+def test_after_kill_9_of_the_driver_a_resumed_run_repeats_nothing(desk: Desk, flow: Path) -> None:
+    out = desk.folder / "out"
+    process = desk.start("run", str(flow), "--out", str(out), "--workers", "2", "--quiet")
+    wait_for(has_done(out, 5))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = set(done_tasks(out))
+    assert not (out / "summary.json").exists()
+
+    resumed = cenote.load(flow).run(out, resume=True, workers=2)
+    assert resumed.status == "succeeded"
+    times_done = Counter(done_tasks(out))
+    assert before
+    assert all(times_done[task] == 1 for task in before), "a finished task was done again"
+    reused = {event.task for event in read_events(out) if isinstance(event, TaskReused)}
+    assert reused
+
+    fresh = cenote.load(flow).run(desk.folder / "fresh", workers=1)
+    assert resumed.product("H") == fresh.product("H")
+
+
+def test_workers_end_when_their_driver_is_killed(desk: Desk, flow: Path) -> None:
+    out = desk.folder / "out"
+    process = desk.start("run", str(flow), "--out", str(out), "--workers", "2", "--quiet")
+    wait_for(has_done(out, 2))
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not any(_alive(int(child)) for child in children), seconds=10)
+
+
+def _alive(process: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_ctrl_c_ends_cleanly_and_the_run_can_be_resumed(desk: Desk, flow: Path) -> None:
+    out = desk.folder / "out"
+    process = desk.start("run", str(flow), "--out", str(out), "--workers", "2", "--quiet")
+    wait_for(has_done(out, 3))
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in output
+    assert json.loads((out / "summary.json").read_text())["status"] == "cancelled"
+    again = desk.cenote("run", str(flow), "--out", str(out), "--resume", "--quiet")
+    assert again.returncode == 0, again.stderr
+    assert cenote.open_run(out).status == "succeeded"
+
+
+def test_a_worker_that_dies_is_replaced_and_its_task_done_elsewhere(desk: Desk, flow: Path) -> None:
+    stages = (
+        "analysis.stages=[{id: Die, op: custom.die_once, params: {marker: died}},"
+        "{id: Alive, op: hep.hist, params: {axes: [{name: x, type: regular, source: alive,"
+        " bins: {nbins: 4, low: 0, high: 100}}]}}]"
+    )
+    finished = desk.cenote("run", str(flow), "--out", "out", "--workers", "2", "--set", stages, "--quiet")
+    assert finished.returncode == 0, finished.stderr
+    summary = json.loads((desk.folder / "out" / "summary.json").read_text())
+    assert summary["status"] == "succeeded"
+    assert sum(stage["failed"] for stage in summary["stages"]) == 0
+
+
+def test_a_task_that_always_kills_its_worker_fails_with_those_words(desk: Desk, flow: Path) -> None:
+    stages = "analysis.stages=[{id: Die, op: custom.die_always, execution: {timeout: 1h}}]"
+    finished = desk.cenote("run", str(flow), "--out", "out", "--workers", "2", "--set", stages)
+    assert finished.returncode == 21, finished.stdout + finished.stderr
+    assert "kills its worker" in finished.stdout + finished.stderr
+    assert "SIGKILL" in finished.stdout + finished.stderr
+
+
+def test_every_event_in_the_journal_is_one_json_line(desk: Desk, flow: Path) -> None:
+    cenote.load(flow).run(desk.folder / "out", workers=1)
+    for line in (desk.folder / "out" / "journal.jsonl").read_bytes().splitlines():
+        assert msgspec.json.decode(line)["type"]
