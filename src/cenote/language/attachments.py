@@ -31,8 +31,8 @@ class Attachments:
     findings: Findings
     writes: dict[str, list[Write]] = field(default_factory=dict)
     renders: dict[str, list[Render]] = field(default_factory=dict)
-    elsewhere: list[tuple[str, Located]] = field(default_factory=list)
-    """Stages that a `from` in here refers to."""
+    elsewhere: list[Located] = field(default_factory=list)
+    """Names of stages that a `from` in here refers to."""
 
     def take(self, stage: str, model: StageModel, node: Located, path: Path_) -> None:
         """Check and keep what a stage writes and draws."""
@@ -63,7 +63,7 @@ class Attachments:
         named = entry.get("from")
         if other is None or named is None:
             return stage
-        self.elsewhere.append((other, named))
+        self.elsewhere.append(named)
         return other
 
     def _write(self, target: str, model: WriteModel, entry: Located, path: Path_) -> None:

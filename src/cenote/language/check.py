@@ -38,11 +38,14 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     streams = frozenset([source.id for source in sources] + [join.id for join in joins])
     datasets = check_datasets(root, findings)
     execution = check_execution(root, findings)
+    pools = root.get("execution", "pools")
+    written_pools = pools.mapping if pools else {}
     around = Surroundings(
         datasets=frozenset(dataset.name for dataset in datasets),
         streams=streams,
         primary_stream=check_primary_stream(root, streams, findings),
-        execution=execution,
+        pools=frozenset(pool.name for pool in execution.pools) | set(written_pools),
+        labels=frozenset(label for pool in execution.pools for label in pool.labels) | set(written_pools),
     )
     attachments = Attachments(Styles(root.get("styles"), findings), root.get("outputs"), findings)
     analysis = _check_analysis(root, misspelt, findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,11 @@ def _loaded(source: PluginSource, entry: Located, findings: Findings) -> bool:
         else:
             registry.add_import(source.target)
     except CenoteError as problem:
-        findings.add(problem.problems, entry)
+        named = (f"named at {entry.place}",) if entry.place else ()
+        findings.add(
+            [replace(one, details=(*one.details, *named)) if one.place else one for one in problem.problems], entry
+        )
+        findings.plugins_failed = True
         return False
     return True
 

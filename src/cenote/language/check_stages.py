@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from cenote import errors
 from cenote.errors import Problem
@@ -14,8 +15,9 @@ from cenote.language.findings import Findings
 from cenote.language.needs import find_circle
 from cenote.language.schema_stage import StageModel
 from cenote.language.validation import described, validated
-from cenote.language.workflow import AppliesTo, Execution, Path_, Requirement, Stage
+from cenote.language.workflow import AppliesTo, Path_, Requirement, Stage
 from cenote.language.yaml_source import Located
+from cenote.names import nearest
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -28,17 +30,9 @@ class Surroundings:
     streams: frozenset[str]
     """Sources and joins."""
     primary_stream: str | None
-    execution: Execution
-
-    @property
-    def pools(self) -> frozenset[str]:
-        """The names of the pools."""
-        return frozenset(pool.name for pool in self.execution.pools)
-
-    @property
-    def labels(self) -> frozenset[str]:
-        """Everything that a pool provides."""
-        return frozenset(label for pool in self.execution.pools for label in pool.labels)
+    pools: frozenset[str]
+    labels: frozenset[str]
+    """Everything that a pool provides, their names included."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +85,8 @@ class _Checker:
             if stage is not None:
                 stages.append(stage)
         self._check_circle(stages)
-        for name, at in self.attachments.elsewhere:
-            self._check_stage_name(name, at)
+        for name in self.attachments.elsewhere:
+            self._check_stage_name(name)
         return tuple(self._finished(stage) for stage in stages)
 
     def _note_id(self, node: Located) -> None:
@@ -111,6 +105,7 @@ class _Checker:
         what = f"stage '{named.value}'" if named is not None and named.value else f"stage number {index + 1}"
         model = validated(StageModel, node, what, self.findings)
         self._check_operation(node, what)
+        self._check_references(node, what)
         if model is None:
             return None
         return _Draft(model.id, what, node, model, ("analysis", "stages", index))
@@ -120,17 +115,23 @@ class _Checker:
         if op is None or op.text is None or op.text in self.renderers:
             return
         if op.text not in self.operations:
-            if op.text not in self.unknown:
-                self.unknown[op.text] = registry.unknown(PluginKind.OPERATION, op.text)
-            self.findings.add([self.unknown[op.text]], op)
+            self._report_unknown_operation(op, op.text)
         elif params is None or params.value is None:
             check_settings(PluginKind.OPERATION, op.text, node.holding({}), f"the params of {what}", self.findings)
         elif isinstance(params.value, dict):
             check_settings(PluginKind.OPERATION, op.text, params, f"the params of {what}", self.findings)
 
+    def _report_unknown_operation(self, op: Located, name: str) -> None:
+        """A plugin that failed to load explains operations that are not there, unless one is a slip of the pen."""
+        if name not in self.unknown:
+            self.unknown[name] = registry.unknown(PluginKind.OPERATION, name)
+        if not self.findings.plugins_failed or nearest(name, self.operations):
+            self.findings.add([self.unknown[name]], op)
+
     def _stage(self, draft: _Draft, previous: str | None) -> Stage | None:
         needs, source = self._inputs(draft, previous)
         model = draft.model
+        applies = (model.applies_to.eventtype, model.applies_to.datasets) if model.applies_to else None
         self.attachments.take(draft.id, model, draft.node, draft.path)
         if model.op in self.renderers and len(needs) == 1:
             self._draw(draft, needs[0])
@@ -141,39 +142,49 @@ class _Checker:
             params=model.params or {},
             needs=needs,
             source=source if source is not None or needs else self.around.primary_stream,
-            applies_to=self._applies_to(draft),
+            applies_to=AppliesTo(*applies) if applies else AppliesTo(),
             scope=model.scope,
             requirement=self._requirement(draft),
             inspect=inspections(model, draft.node, draft.path),
             path=draft.path,
         )
 
+    def _check_references(self, node: Located, what: str) -> None:
+        """Note names of stages, datasets and pools that are not there; also for a stage with other faults."""
+        for written in one_or_many(node.get("from") or node.get("in")):
+            name = written.get("node") or written
+            if name.text not in self.around.streams:
+                self._check_stage_name(name, also=self.around.streams)
+        for written in one_or_many(node.get("needs")):
+            self._check_stage_name(written)
+        for written in one_or_many(node.get("applies_to", "datasets")):
+            if written.text is not None and written.text not in self.around.datasets:
+                words = f"there is no dataset '{written.text}'"
+                known = self.around.datasets
+                self.findings.report_unknown(errors.UNKNOWN_STAGE, words, written, known, what="datasets")
+        check_pool_name(node.get("execution", "pool"), self.around.pools, f"'pool' of {what}", self.findings)
+        for key in ("prefer", "fallback"):
+            for written in one_or_many(node.get("execution", key)):
+                named_as = f"'{key}' of {what}"
+                check_pool_name(written, self.around.labels, named_as, self.findings, listed_as="pools and labels")
+
     def _inputs(self, draft: _Draft, previous: str | None) -> tuple[tuple[str, ...], str | None]:
         """The stages whose events come in, and the source it names."""
-        model, node = draft.model, draft.node
+        model = draft.model
         if model.from_ is None and model.needs is None:
             return ((previous,) if previous is not None else ()), None
-        needs: dict[str, None] = {}
-        source = None
-        for one, written in zip(model.from_ or (), one_or_many(node.get("from") or node.get("in")), strict=False):
-            if one.node in self.around.streams and one.node not in self.ids:
-                source = source or one.node
-            elif self._check_stage_name(one.node, written.get("node") or written, also=self.around.streams):
-                needs[self.drawn.get(one.node, one.node)] = None
-        for name, written in zip(model.needs or (), one_or_many(node.get("needs")), strict=False):
-            if self._check_stage_name(name, written):
-                needs[self.drawn.get(name, name)] = None
-        return tuple(needs), source
+        inputs = [one.node for one in model.from_ or ()]
+        sources = [name for name in inputs if name in self.around.streams and name not in self.ids]
+        stages = [name for name in (*inputs, *(model.needs or ())) if name in self.ids]
+        needs = tuple(dict.fromkeys(self.drawn.get(name, name) for name in stages))
+        return needs, sources[0] if sources else None
 
-    def _check_stage_name(self, name: str, at: Located, also: frozenset[str] = frozenset()) -> bool:
-        if name in self.ids:
-            return True
-        known = [*self.ids, *also]
+    def _check_stage_name(self, name: Located, also: frozenset[str] = frozenset()) -> None:
+        if name.text is None or name.text in self.ids:
+            return
+        known = chain(self.ids, also)
         what = "stages, sources and joins" if also else "stages"
-        self.findings.report_unknown(
-            errors.UNKNOWN_STAGE, f"there is no stage '{name}'", at.holding(name), known, what=what
-        )
-        return False
+        self.findings.report_unknown(errors.UNKNOWN_STAGE, f"there is no stage '{name.text}'", name, known, what=what)
 
     def _draw(self, draft: _Draft, target: str) -> None:
         """A stage that only draws one product hangs on the stage that makes it."""
@@ -186,33 +197,11 @@ class _Checker:
         self.attachments.draw(target, self.attachments.styles.of_render(entry), entry, draft.path, out=draft.id)
         self.drawn[draft.id] = target
 
-    def _applies_to(self, draft: _Draft) -> AppliesTo:
-        model = draft.model.applies_to
-        if model is None:
-            return AppliesTo()
-        for written in one_or_many(draft.node.get("applies_to", "datasets")):
-            if written.text not in self.around.datasets:
-                self.findings.report_unknown(
-                    errors.UNKNOWN_STAGE,
-                    f"there is no dataset '{written.value}'",
-                    written,
-                    self.around.datasets,
-                    what="datasets",
-                )
-        return AppliesTo(model.eventtype, model.datasets)
-
     def _requirement(self, draft: _Draft) -> Requirement:
         model, node = draft.model.execution, draft.node.get("execution")
         path = (*draft.path, "execution")
         if model is None or node is None:
             return Requirement(path=path)
-        of = f"of {draft.what}"
-        check_pool_name(node.get("pool"), self.around.pools, f"'pool' {of}", self.findings)
-        for key in ("prefer", "fallback"):
-            for written in one_or_many(node.get(key)):
-                check_pool_name(
-                    written, self.around.labels, f"'{key}' {of}", self.findings, listed_as="pools and labels"
-                )
         return Requirement(
             labels=model.require,
             prefer=model.prefer,

@@ -12,6 +12,7 @@ from cenote.language.yaml_source import Located
 from cenote.names import did_you_mean, listed
 
 MOST_HINTS = 100
+"""Problems after which names that are not there are reported without those that are."""
 
 
 @dataclass
@@ -21,6 +22,8 @@ class Findings:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unexecuted: list[Unexecuted] = field(default_factory=list)
+    plugins_failed: bool = False
+    """Whether an own plugin could not be loaded, so that names may be missing for that reason."""
 
     def report(
         self,
@@ -40,10 +43,12 @@ class Findings:
 
     def report_unknown(self, kind: ErrorKind, message: str, name: Located, known: Iterable[str], *, what: str) -> None:
         """Note a name that is not there, with those that are."""
+        if len(self.problems) > MOST_HINTS:  # finding near names among thousands takes time, and who reads them?
+            self.report(kind, message, name)
+            return
         names = list(known)
-        # Looking for near names among thousands takes time, and nobody reads the hundredth hint.
-        hint = did_you_mean(name.text or "", names) if len(self.problems) < MOST_HINTS else None
-        self.report(kind, message, name, details=(f"{what}: {listed(names)}",), hint=hint)
+        details = (f"{what}: {listed(names)}",)
+        self.report(kind, message, name, details=details, hint=did_you_mean(name.text or "", names))
 
     def report_unknown_key(self, key: str, entry: Located, of: str, known: Iterable[str]) -> None:
         """Note a key that the language does not have there."""

@@ -4,44 +4,43 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 
 from cenote.language.schema_execution import ExecutionModel, PoolModel
-from cenote.language.schema_forms import Count, Free, Name, Names, OneOrMany, OrText, Positive
+from cenote.language.schema_forms import Count, Free, Name, Names, OneOrMany, OrText, Part, Positive
 from cenote.language.schema_stage import StageModel
-from cenote.plugins.settings import Settings
 
 Version = Annotated[str, BeforeValidator(str), WithJsonSchema({"enum": ["1.0", 1.0, "1", 1]})]
 
 
-class UseModel(Settings):
+class UseModel(Part):
     """What the workflow builds on."""
 
     profiles: Names | None = None
     """Named or file profiles, merged under this file."""
 
 
-class DatasetModel(Settings, extra="allow"):
+class DatasetModel(Part, extra="allow"):
     """Input files that belong together. Other keys are metadata, such as a cross section."""
 
     name: Name
     """Its name: unique."""
     files: Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1)]
     """Paths, patterns (`*.root`), text files of names, URLs (`root://`, `https://`)."""
-    eventtype: str | None = None
+    eventtype: Literal["data", "mc"] | None = None
     """`data` or `mc`; without it, `data.defaults.eventtype`, else `mc`."""
     group: str | None = None
     """What it is drawn together with."""
     nevents: Count | None = None
     """Read at most so many events."""
-    metadata: Free | None = Field(None, alias="meta")
+    metadata: Free | None = Field(None, validation_alias=AliasChoices("metadata", "meta"))
     """Further facts, visible to operations."""
 
 
-class DataDefaultsModel(Settings, extra="allow"):
+class DataDefaultsModel(Part, extra="allow"):
     """What holds for every dataset that does not say otherwise. Other keys are metadata."""
 
-    eventtype: str | None = None
+    eventtype: Literal["data", "mc"] | None = None
     """`data` or `mc`."""
     group: str | None = None
     """What datasets are drawn together with."""
@@ -51,7 +50,7 @@ class DataDefaultsModel(Settings, extra="allow"):
     """The tree to read where no `sources` are given."""
 
 
-class SourceModel(Settings, extra="allow"):
+class SourceModel(Part, extra="allow"):
     """How events are read. Other keys are the source's own, such as `tree`."""
 
     kind: str = "root_tree"
@@ -70,7 +69,7 @@ class SourceModel(Settings, extra="allow"):
     """What to do about columns that a file lacks."""
 
 
-class FieldModel(Settings):
+class FieldModel(Part):
     """Another name for a column. Short form: the column."""
 
     stream: str | None = None
@@ -79,7 +78,7 @@ class FieldModel(Settings):
     """The column's name there: `Muon.pt`, `L1Upgrade/jetEt`."""
 
 
-class JoinInputModel(Settings):
+class JoinInputModel(Part):
     """One side of a join. Short form: the source."""
 
     source: str
@@ -88,7 +87,7 @@ class JoinInputModel(Settings):
     """Under which name its columns appear; without it, the source's."""
 
 
-class JoinModel(Settings):
+class JoinModel(Part):
     """Several sources side by side, event by event."""
 
     kind: Literal["zip"] = "zip"
@@ -99,21 +98,21 @@ class JoinModel(Settings):
     """Different numbers of events are an error."""
 
 
-class VariationWeightModel(Settings):
+class VariationWeightModel(Part):
     """How a variation changes weights."""
 
     multiply: Names
     """Expressions that multiply every stage's weight."""
 
 
-class VariationDatasetsModel(Settings):
+class VariationDatasetsModel(Part):
     """How a variation changes the input."""
 
     replace: dict[str, str]
     """Dataset to use instead, by the name of the nominal one."""
 
 
-class VariationModel(Settings):
+class VariationModel(Part):
     """One systematic variation."""
 
     name: str
@@ -136,9 +135,9 @@ class VariationModel(Settings):
     """Columns to read instead, in every expression."""
     datasets: VariationDatasetsModel | None = None
     """Other input files."""
-    anchor: str | None = Field(None, alias="stage")
+    anchor: str | None = Field(None, validation_alias=AliasChoices("anchor", "stage"))
     """The stage that changes."""
-    patch: Free | None = Field(None, alias="params")
+    patch: Free | None = Field(None, validation_alias=AliasChoices("patch", "params"))
     """Changes to that stage's params."""
     stop_before: Names = ()
     """Stages that do not see it."""
@@ -148,7 +147,7 @@ class VariationModel(Settings):
     """Several variations from one entry: a list of values per name."""
 
 
-class SystematicsModel(Settings):
+class SystematicsModel(Part):
     """Variations of the analysis, all computed in one pass over the data."""
 
     include_nominal: bool = False
@@ -159,7 +158,7 @@ class SystematicsModel(Settings):
     """The variations."""
 
 
-class OutputModel(Settings, extra="allow"):
+class OutputModel(Part, extra="allow"):
     """A layout that `write.use` refers to. Other keys are the sink's."""
 
     tree: str | None = None
@@ -168,7 +167,7 @@ class OutputModel(Settings, extra="allow"):
     """Columns to write."""
 
 
-class AnalysisModel(Settings):
+class AnalysisModel(Part):
     """What to compute."""
 
     globals: dict[str, Any] | None = None
@@ -177,7 +176,7 @@ class AnalysisModel(Settings):
     """The steps, in order."""
 
 
-class DataModel(Settings):
+class DataModel(Part):
     """What to run on."""
 
     datasets: list[DatasetModel] | dict[Name, Any] | None = None
@@ -186,7 +185,7 @@ class DataModel(Settings):
     """What holds for every dataset that does not say otherwise."""
 
 
-class ObserverModel(Settings, extra="allow"):
+class ObserverModel(Part, extra="allow"):
     """A snapshot of the columns at some stages. Other keys are the observer's."""
 
     kind: str
@@ -195,7 +194,7 @@ class ObserverModel(Settings, extra="allow"):
     """Where: `stage.NAME` or `read.SOURCE`."""
 
 
-class WorkflowModel(Settings):
+class WorkflowModel(Part):
     """A Cenote workflow: what to compute and, apart from that, where."""
 
     version: Version = "1.0"

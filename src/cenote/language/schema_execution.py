@@ -6,11 +6,11 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from cenote.language.schema_forms import Amount, Count, Free, Name, Names, OneOrMany, OrText, Positive
-from cenote.plugins.settings import Memory, Seconds, Settings
+from cenote.language.schema_forms import Amount, Count, Free, Name, Names, OneOrMany, OrText, Part, Positive
+from cenote.plugins.settings import Memory, Seconds
 
 
-class ResourcesModel(Settings):
+class ResourcesModel(Part):
     """Hardware in numbers."""
 
     cpus: Amount | None = None
@@ -30,7 +30,7 @@ class PoolResourcesModel(ResourcesModel):
     """A class of `execution.resources`; `resources: big` is short for it. The pool provides this label too."""
 
 
-class ElasticModel(Settings):
+class ElasticModel(Part):
     """How a pool grows and shrinks."""
 
     min: Count = 0
@@ -53,7 +53,7 @@ class ElasticModel(Settings):
         return self
 
 
-class FallbackWhenModel(Settings):
+class FallbackWhenModel(Part):
     """When work that waits in a pool may move on to the pools of `fallback`."""
 
     no_worker_for: Seconds | None = None
@@ -64,7 +64,7 @@ class FallbackWhenModel(Settings):
     """A task needed more memory than a worker has."""
 
 
-class ModifierModel(Settings):
+class ModifierModel(Part):
     """Something that wraps the execution of a stage. Short form: its name."""
 
     name: str
@@ -76,7 +76,7 @@ class ModifierModel(Settings):
 Modifiers = Annotated[tuple[Annotated[ModifierModel, OrText("name")], ...], OneOrMany()]
 
 
-class EnvironmentModel(Settings, extra="allow"):
+class EnvironmentModel(Part, extra="allow"):
     """The software that workers run. Short form: its type."""
 
     type: str
@@ -86,7 +86,7 @@ class EnvironmentModel(Settings, extra="allow"):
 Environment = Annotated[EnvironmentModel, OrText("type")]
 
 
-class PoolModel(Settings):
+class PoolModel(Part):
     """A named group of alike workers."""
 
     use: str | None = None
@@ -123,7 +123,7 @@ class PoolModel(Settings):
         return self
 
 
-class DefaultsModel(Settings):
+class DefaultsModel(Part):
     """Pools for stages that name none."""
 
     cpu: str | None = None
@@ -132,7 +132,7 @@ class DefaultsModel(Settings):
     """For stages whose amounts hold GPUs."""
 
 
-class ExecutionModel(Settings):
+class ExecutionModel(Part):
     """Where and how the workflow runs."""
 
     backend: str = "local"
@@ -159,7 +159,7 @@ class ExecutionModel(Settings):
     """The strategy's and backend's settings for all pools."""
 
 
-class StageExecutionModel(Settings):
+class StageExecutionModel(Part):
     """Where a stage may run."""
 
     require: Names = ()

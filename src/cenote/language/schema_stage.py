@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from cenote.language.schema_execution import StageExecutionModel
-from cenote.language.schema_forms import Free, Name, Names, OneOrMany, OrText
-from cenote.plugins.settings import Settings
+from cenote.language.schema_forms import Free, Name, Names, OneOrMany, OrText, Part
 
 When = Literal["partition", "dataset", "final", "partition_end", "dataset_end", "run_end"]
 
 
-class InputModel(Settings):
+class InputModel(Part):
     """An input by name. Short form: the name of a stage, source or join."""
 
     node: str
@@ -24,16 +23,16 @@ class InputModel(Settings):
     """The name under which the operation sees it."""
 
 
-class AppliesToModel(Settings):
+class AppliesToModel(Part):
     """The datasets a stage runs on."""
 
-    eventtype: Names = ()
+    eventtype: Annotated[tuple[Literal["data", "mc"], ...], OneOrMany()] = ()
     """Only datasets of this type: `data` or `mc`."""
     datasets: Names = ()
     """Only these datasets."""
 
 
-class WriteModel(Settings, extra="allow"):
+class WriteModel(Part, extra="allow"):
     """Events of a stage written to files. Other keys are settings of the sink, such as `tree` or `compression`."""
 
     kind: str = "root_tree"
@@ -52,7 +51,7 @@ class WriteModel(Settings, extra="allow"):
     """Files are always written anew."""
 
 
-class RenderModel(Settings, extra="allow"):
+class RenderModel(Part, extra="allow"):
     """A picture or table of a stage's product. Short form: the name of a style. Other keys are the renderer's."""
 
     style: str | Free | None = None
@@ -71,14 +70,14 @@ class RenderModel(Settings, extra="allow"):
     """Another stage whose product is drawn."""
 
 
-class InspectModel(Settings, extra="allow"):
+class InspectModel(Part, extra="allow"):
     """A snapshot of the columns at a stage. Other keys are the observer's."""
 
     kind: str
     """`hep.branches` or `hep.schema_snapshot`."""
 
 
-class StageModel(Settings):
+class StageModel(Part):
     """One step of the analysis."""
 
     id: Name
