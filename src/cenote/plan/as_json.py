@@ -1,0 +1,153 @@
+"""This file writes a plan as plain data for other programs: `cenote plan --json` and `plan.json`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from cenote.language.workflow import Amounts, Origin, Path_, Pool
+from cenote.placement.pools import PlacedPool, StagePlacement
+from cenote.plan.plan import MERGE, Plan, Segment, StageSummary
+
+Json = dict[str, Any]
+"""Whatever `json.dumps` takes."""
+
+
+def plan_as_json(plan: Plan) -> Json:
+    """The plan with the keys that other programs may rely on, and more; equal plans give equal data."""
+    return {
+        "workflow": plan.workflow.file.name,
+        "backend": plan.workflow.execution.backend,
+        "digest": plan.digest,
+        "stages": _stages(plan),
+        "pools": _pools(plan),
+        "merge_pool": plan.placement.merge_pool,
+        "segments": [_segment(segment, plan) for segment in plan.segments],
+        "datasets": _datasets(plan),
+        "products": [
+            {
+                "name": product.name,
+                "stage": product.stage,
+                "kind": product.kind,
+                "renders": [{"name": render.name, "out": render.out} for render in product.renders],
+            }
+            for product in plan.products
+        ],
+        "events": plan.events,
+        "partitions": len(plan.partitions),
+        "tasks": len(plan.tasks),
+        "merges": int((plan.tasks.kind == MERGE).sum()),
+        "warnings": list(plan.warnings),
+    }
+
+
+def _stages(plan: Plan) -> list[Json]:
+    placed = plan.placement.by_stage or {placement.stage: placement for placement in plan.placement.stages}
+    return [_stage(stage, placed.get(stage.stage)) for stage in plan.stages]
+
+
+def _stage(stage: StageSummary, placement: StagePlacement | None) -> Json:
+    found: Json = {"id": stage.stage, "op": stage.op}
+    if placement is not None:
+        found |= {
+            "pools": list(placement.pools),
+            "shared": placement.shared,
+            "verdict": placement.verdict.value,
+            "reason": placement.reason,
+            "considered": [asdict(candidate) for candidate in placement.considered],
+        }
+    return found | {
+        "segment": stage.segment,
+        "tasks": stage.tasks,
+        "reads": list(stage.reads),
+        "adds": list(stage.adds),
+    }
+
+
+def _pools(plan: Plan) -> list[Json]:
+    written = {pool.name: pool for pool in plan.workflow.execution.pools}
+    origins = _origins(plan)
+    return [_pool(pool, written.get(pool.name), origins.get(pool.name, {})) for pool in plan.placement.pools]
+
+
+def _pool(pool: PlacedPool, written: Pool | None, origins: Json) -> Json:
+    """As the file has it, where it says something; `granted` is what there will be, smaller on a small machine."""
+    elastic = (written and written.elastic) or pool.elastic
+    workers = pool.workers if written is None or written.workers is None else written.workers
+    return {
+        "name": pool.name,
+        "strategy": pool.strategy,
+        **({"elastic": asdict(elastic)} if elastic else {"workers": workers}),
+        "slots": (written and written.slots) or pool.slots,
+        "resources": _amounts(pool.resources),
+        "granted": {
+            **({"elastic": asdict(pool.elastic)} if pool.elastic else {"workers": pool.workers}),
+            "slots": pool.slots,
+            "resources": _amounts(pool.granted),
+        },
+        "labels": sorted(pool.labels),
+        "fallback": list(pool.fallback),
+        "fallback_when": asdict(pool.fallback_when),
+        "queue_timeout": pool.queue_timeout,
+        "cost": pool.cost,
+        "origins": origins,
+    }
+
+
+def _amounts(amounts: Amounts) -> Json:
+    """Memory and disk in bytes; null where nothing is stated."""
+    return asdict(amounts)
+
+
+def _origins(plan: Plan) -> dict[str, Json]:
+    """Pool → setting (`resources.memory`) → where its value came from. What is not there is built in."""
+    found: dict[str, Json] = {pool.name: {} for pool in plan.placement.pools}
+    settings: Mapping[Path_, Origin] = {
+        path: origin for path, origin in plan.workflow.origins.items() if path[:2] == ("execution", "pools")
+    }
+    parents = {path[:-1] for path in settings}
+    for path, origin in settings.items():
+        if len(path) > 3 and path not in parents and str(path[2]) in found:
+            where = f" ({origin.place})" if origin.place is not None else ""
+            found[str(path[2])][".".join(str(step) for step in path[3:])] = f"{origin.layer}{where}"
+    return found
+
+
+def _segment(segment: Segment, plan: Plan) -> Json:
+    reads = {} if segment.source is None else segment.source.columns
+    return {
+        "index": segment.index,
+        "name": segment.name,
+        "stages": list(segment.stages),
+        "pools": list(segment.pools),
+        "shared": segment.shared,
+        "scope": segment.scope,
+        "tasks": len(plan.layout.runs[segment.index]) if segment.index < len(plan.layout.runs) else 0,
+        "source": segment.source.id if segment.source else None,
+        "reads": {dataset: list(columns) for dataset, columns in reads.items()},
+        "imports": list(segment.imports),
+        "crossing": {stage: list(columns) for stage, columns in segment.exports.items()},
+        "digest": segment.digest,
+    }
+
+
+def _datasets(plan: Plan) -> list[Json]:
+    events, partitions = Counter[str](), Counter[str]()
+    files: dict[str, set[str]] = {}
+    for partition in plan.partitions:
+        events[partition.dataset] += partition.events
+        partitions[partition.dataset] += 1
+        files.setdefault(partition.dataset, set()).add(partition.url)
+    return [
+        {
+            "name": dataset.name,
+            "eventtype": dataset.eventtype,
+            "group": dataset.group,
+            "files": len(files.get(dataset.name, ())),
+            "events": events[dataset.name],
+            "partitions": partitions[dataset.name],
+        }
+        for dataset in plan.datasets
+    ]
