@@ -38,8 +38,8 @@ def command(
     from cenote.cli.console import messages
     from cenote.cli.progress import progress_on
 
-    if graph in {"svg", "png"} and output is None:
-        raise error(USAGE, f"a picture in {graph} needs a file", hint=f"add --output plan.{graph}")
+    if graph == "png" and output is None:
+        raise error(USAGE, "a picture in png needs a file", hint="add --output plan.png")
     if graph and as_json:
         raise error(USAGE, "--json and --graph are two answers: choose one")
     with progress_on(messages(), title=choices.file.name) as progress:
@@ -71,13 +71,12 @@ def _table(plan: Plan, output: Path | None) -> None:
 
 
 def _graph(plan: Plan, form: str, output: Path | None) -> None:
-    from cenote.plan.picture import as_mermaid, draw
+    from cenote.plan import picture
 
-    if form == "mermaid":
-        _deliver(as_mermaid(plan), output)
-    elif output is not None:
-        draw(plan, output, form=form)
-        click.echo(f"{output}", err=True)
+    if form == "png" and output is not None:
+        picture.png(plan, output)
+    else:
+        _deliver(picture.svg(plan) if form == "svg" else picture.mermaid(plan), output)
 
 
 def _deliver(text: str, output: Path | None) -> None:
