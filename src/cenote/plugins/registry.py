@@ -34,6 +34,11 @@ def names(kind: PluginKind) -> tuple[str, ...]:
     return tuple(sorted({*_built_in(kind), *_installed(kind), *added}))
 
 
+def built_in_names(kind: PluginKind) -> tuple[str, ...]:
+    """The names of this kind that come with the package, whatever else is installed here; sorted."""
+    return tuple(sorted(_built_in(kind)))
+
+
 def is_planned(kind: PluginKind, name: str) -> str | None:
     """The later work that will bring this name, if it is known but not here yet."""
     return None if name in names(kind) else PLANNED.get(kind, {}).get(name)
