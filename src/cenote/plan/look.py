@@ -10,6 +10,7 @@ from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Dataset, SourceUse, Workflow
 from cenote.plan.inputs import expand_files
 from cenote.plan.metadata import describe_all
+from cenote.plan.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source
@@ -40,15 +41,10 @@ class Inputs:
     def columns(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """(dataset, source) → every column that at least one of its files has."""
         return {
-            key: tuple(dict.fromkeys(name for info in _distinct(infos) for name in info.columns))
+            key: tuple(dict.fromkeys(name for info in one_of_each_schema(infos) for name in info.columns))
             for key, infos in self.infos.items()
             if infos
         }
-
-
-def _distinct(infos: Sequence[FileInfo]) -> list[FileInfo]:
-    """One of each schema: files that share their columns share the very mapping."""
-    return list({id(info.columns): info for info in infos}.values())
 
 
 def look_at_inputs(workflow: Workflow, *, every_file: bool, progress: Progress | None = None) -> Inputs:

@@ -19,7 +19,7 @@ from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.names import did_you_mean, listed
 from cenote.operations.events import Column
-from cenote.sources._files import demand_client, explained, is_remote, local_path, local_stamp
+from cenote.sources._files import demand_client, explained, is_remote, local_path, local_stamp, stamp_of
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, flat_name
 
 OPEN_FILES = 8
@@ -87,11 +87,9 @@ def _opened(url: str, stamp: str) -> _OpenFile:
 def _opened_remote(url: str) -> _OpenFile:
     demand_client(url)
     filesystem, path = fsspec.core.url_to_fs(url)
-    about = filesystem.info(path)
-    size = int(about.get("size") or 0)
-    stamp = next((str(about[key]) for key in ("ETag", "etag", "mtime", "last_modified") if about.get(key)), str(size))
+    size = int(filesystem.info(path).get("size") or 0)
     file = pq.ParquetFile(filesystem.open(path, "rb"), pre_buffer=True)
-    return _closing(_OpenFile(file, size, stamp, _columns(file.schema_arrow)))
+    return _closing(_OpenFile(file, size, stamp_of(url), _columns(file.schema_arrow)))
 
 
 def _closing(opened: _OpenFile) -> _OpenFile:

@@ -1,0 +1,75 @@
+"""This file keeps the columns of ten thousand files small: one schema for all that are alike, and sizes per file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.sources.interface import ColumnInfo, FileInfo
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Names and types of columns, in order."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Name → position."""
+        return {name: position for position, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True)
+class PackedColumns(Mapping[str, ColumnInfo]):
+    """The columns of a file as a schema, which many files share, and one number per column."""
+
+    schema: Schema
+    sizes: NDArray[np.float32] = field(compare=False)
+    """Uncompressed bytes: seven digits are plenty for choosing partitions."""
+
+    def __getitem__(self, name: str) -> ColumnInfo:
+        position = self.schema.positions[name]
+        return ColumnInfo(self.schema.types[position], int(self.sizes[position]))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.schema.positions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.schema.names)
+
+    def __len__(self) -> int:
+        return len(self.schema.names)
+
+
+class Packer:
+    """Packs files so that those with equal schemas share one."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[Schema, Schema] = {}
+
+    def pack(self, info: FileInfo) -> FileInfo:
+        """The same file, its columns packed."""
+        if isinstance(info.columns, PackedColumns):
+            return replace(info, columns=replace(info.columns, schema=self.shared(info.columns.schema)))
+        schema = self.shared(Schema(tuple(info.columns), tuple(column.type for column in info.columns.values())))
+        sizes = np.array([column.bytes for column in info.columns.values()], dtype=np.float32)
+        return replace(info, columns=PackedColumns(schema, sizes))
+
+    def shared(self, schema: Schema) -> Schema:
+        """The first schema equal to this one."""
+        return self._schemas.setdefault(schema, schema)
+
+
+def one_of_each_schema(infos: Sequence[FileInfo]) -> list[FileInfo]:
+    """The first file of every schema, in order."""
+    found: dict[int, FileInfo] = {}
+    for info in infos:
+        columns = info.columns
+        found.setdefault(id(columns.schema if isinstance(columns, PackedColumns) else columns), info)
+    return list(found.values())
