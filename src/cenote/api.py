@@ -179,9 +179,7 @@ def load(
 ) -> Analysis:
     """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those."""
     path = Path(file)
-    return Analysis(
-        path, lambda: read_workflow(path, profiles=profiles, sets=sets, backend=backend, strategy=strategy)
-    )
+    return Analysis(path, lambda: read_workflow(path, profiles=profiles, sets=sets, backend=backend, strategy=strategy))
 
 
 def open_run(folder: str | Path) -> Run:

@@ -37,7 +37,9 @@ FLOW = """
         - {id: Picky, op: custom.picky, params: {fail_on: odd}}
         - id: H
           op: hep.hist
-          params: {dataset_axis: true, axes: [{name: x, type: regular, source: ok, bins: {nbins: 5, low: 0, high: 100}}]}
+          params:
+            dataset_axis: true
+            axes: [{name: x, type: regular, source: ok, bins: {nbins: 5, low: 0, high: 100}}]
 """
 
 
@@ -151,9 +153,11 @@ def test_a_branch_that_one_file_lacks_is_named_with_that_file(desk: Desk) -> Non
 
 def test_no_events_after_a_selection_still_gives_all_products(desk: Desk, flow: Path) -> None:
     sets = [
-        "analysis.stages=[{id: None_, op: hep.select, params: {selection: 'MET_pt < 0'}},"
-        "{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: Muon_pt, bins:"
-        " {nbins: 5, low: 0, high: 100}}]}}]"
+        (
+            "analysis.stages=[{id: None_, op: hep.select, params: {selection: 'MET_pt < 0'}},"
+            "{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: Muon_pt, bins:"
+            " {nbins: 5, low: 0, high: 100}}]}}]"
+        )
     ]
     run = cenote.load(flow, sets=sets).run(desk.folder / "out")
     assert run.status == "succeeded"

@@ -29,7 +29,7 @@ class Available(Mapping[str, str]):
         return definer
 
     def __contains__(self, name: object) -> bool:
-        return self._log.get(name, (self._limit, ""))[0] < self._limit  # type: ignore[call-overload]  # any hashable
+        return isinstance(name, str) and name in self._log and self._log[name][0] < self._limit
 
     def __iter__(self) -> Iterator[str]:
         return islice(self._log, self._limit)

@@ -155,13 +155,13 @@ def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs)
                 stop=use.stop,
                 nevents=dataset.nevents,
             )
-            partitions += [Partition(d, s, url, 0, 0, "unreadable") for d, s, url in bad if (d, s) == (dataset.name, use.id)]
+            partitions += [
+                Partition(d, s, url, 0, 0, "unreadable") for d, s, url in bad if (d, s) == (dataset.name, use.id)
+            ]
     return partitions
 
 
-def _products(
-    segments: Sequence[Segment], resolved: Resolved, results: Mapping[str, int]
-) -> tuple[ProductPlan, ...]:
+def _products(segments: Sequence[Segment], resolved: Resolved, results: Mapping[str, int]) -> tuple[ProductPlan, ...]:
     stages = {stage.id: stage for stage in resolved.stages}
     found = [
         ProductPlan(

@@ -47,10 +47,7 @@ def make_partitions(
             continue
         left = None if left is None else left - (high - low)
         cuts = _every(chunk_size, low, high) if chunk_size else _cuts(info, columns_read, low, high)
-        partitions += [
-            Partition(dataset, source, info.url, first, last, info.stamp)
-            for first, last in pairwise(cuts)
-        ]
+        partitions += [Partition(dataset, source, info.url, first, last, info.stamp) for first, last in pairwise(cuts)]
     if not partitions and infos:
         return (Partition(dataset, source, infos[0].url, 0, 0, infos[0].stamp),)
     return tuple(partitions)

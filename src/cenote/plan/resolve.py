@@ -24,6 +24,7 @@ from cenote.plugins.kinds import PluginKind
 SOURCE = ""
 """Stands for the source where an input is named."""
 
+
 @dataclass(frozen=True)
 class Flavour:
     """Datasets that are alike to the plan."""

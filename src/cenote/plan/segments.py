@@ -80,7 +80,7 @@ def make_segments(workflow: Workflow, resolved: Resolved, flow: ColumnFlow, plac
     crossing = _crossing(resolved, flow, home)
     sources = {source.id: source for source in workflow.sources}
     return [
-        _segment(number, group, workflow, resolved, flow, placement, home, crossing, sources)
+        _segment(number, group, workflow, resolved, flow, placement, crossing, sources)
         for number, group in enumerate(groups)
     ]
 
@@ -106,7 +106,6 @@ def _segment(
     resolved: Resolved,
     flow: ColumnFlow,
     placement: Placement,
-    home: Mapping[str, int],
     crossing: Mapping[str, set[str]],
     sources: Mapping[str, SourceUse],
 ) -> Segment:
@@ -192,9 +191,7 @@ def _source_step(
 ) -> SourceStep | None:
     columns: dict[str, tuple[str, ...]] = {}
     for number, flavour in enumerate(resolved.flavours):
-        readers = [
-            s.id for s in group if s.id in flavour.applies and SOURCE in flow.inputs.get((number, s.id), ())
-        ]
+        readers = [s.id for s in group if s.id in flavour.applies and SOURCE in flow.inputs.get((number, s.id), ())]
         if not readers:
             continue
         there = flavour.columns.get(group[0].root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +94,10 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
     try:
         status = loop.run(_first_events(plan, store, envelopes, options, started))
         if status != "cancelled":
-            publication = _publish(plan, engine, envelopes, store, folder)
+            publication = _publish(plan, envelopes, store, folder)
     finally:
         session.close()
-        _finish(plan, folder, journal, watched, publication, status=status, started=started)
+        _finish(folder, journal, watched, publication, status=status, started=started)
 
 
 def _open(plan: Plan, folder: RunFolder, options: RunOptions) -> Session:
@@ -121,9 +121,7 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions) -> Session:
     )
 
 
-def _first_events(
-    plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, at: float
-) -> list[AnyEvent]:
+def _first_events(plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, at: float) -> list[AnyEvent]:
     """The start, what is known beforehand, and (when resuming) the tasks whose results are still there."""
     run = uuid.uuid4().hex[:12]
     events: list[AnyEvent] = [
@@ -140,14 +138,13 @@ def _first_events(
     return events
 
 
-def _publish(plan: Plan, engine: Engine, envelopes: Envelopes, store: Store, folder: RunFolder) -> Publication:
+def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder) -> Publication:
     names = {product.name: envelopes.name_of(product.task) for product in plan.products}
     partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
     return publish(plan, store, folder, names=names, partial=partial)
 
 
 def _finish(
-    plan: Plan,
     folder: RunFolder,
     journal: Journal,
     watched: _Watched,

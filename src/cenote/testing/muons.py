@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
 import uproot
+from numpy.typing import NDArray
 
 
 def write_muons(path: Path, *, events: int, seed: int = 1, tree: str = "events", weighted: bool = False) -> Path:
@@ -15,7 +17,7 @@ def write_muons(path: Path, *, events: int, seed: int = 1, tree: str = "events",
     counts = random.poisson(1.8, events)
     total = int(counts.sum())
 
-    def per_muon(values: np.ndarray, kind: str = "f4") -> ak.Array:  # type: ignore[type-arg]  # of any number type
+    def per_muon(values: NDArray[Any], kind: str = "f4") -> ak.Array:
         return ak.unflatten(values.astype(kind), counts)
 
     columns = {

@@ -235,9 +235,7 @@ class TaskRunner:
         return product.merge(parts)
 
 
-def _around(
-    modifier: Modifier, run: Callable[[Events], Result], stage: str, folder: str
-) -> Callable[[Events], Result]:
+def _around(modifier: Modifier, run: Callable[[Events], Result], stage: str, folder: str) -> Callable[[Events], Result]:
     return lambda events: modifier.around(run, events, stage=stage, folder=folder)
 
 

@@ -17,7 +17,11 @@ from cenote.worker.envelope import Piece
 def skim_path(template: str, *, dataset: str, part: int, suffix: str) -> Path:
     """`skim.root` → `skim/<dataset>/00003.root`; a template with `{part}` is taken as written."""
     if "{part}" in template or "{partition_id}" in template:
-        return Path(template.replace("{part}", f"{part:05}").replace("{partition_id}", f"{part:05}").replace("{dataset}", dataset))
+        return Path(
+            template.replace("{part}", f"{part:05}")
+            .replace("{partition_id}", f"{part:05}")
+            .replace("{dataset}", dataset)
+        )
     base = Path(template.replace("{dataset}", dataset))
     folder = base.with_suffix("") if base.suffix else base
     inner = folder if "{dataset}" in template else folder / dataset
