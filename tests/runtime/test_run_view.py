@@ -22,8 +22,10 @@ from cenote.engine.messages import (
     WorkerJoined,
     WorkerLost,
 )
+from cenote.plan.as_json import plan_as_json
 from cenote.runtime.run_facts import PoolFacts, ProductFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
 from cenote.runtime.run_view import RunView
+from cenote.testing.plans import a_plan, a_segment
 
 T0 = 1_700_000_000.0
 
@@ -241,3 +243,10 @@ def test_a_view_of_nothing_is_waiting() -> None:
     view = RunView(some_facts())
     assert (view.status, view.seconds, view.time_left, view.finished) == ("waiting", 0.0, None, False)
     assert view.summary()["started"] is None
+
+
+def test_facts_are_the_same_from_the_plan_and_from_its_json() -> None:
+    plan = a_plan(segments=[a_segment("Index", pools=["big"]), a_segment("Hist", needs=["Index"], product=True)])
+    facts = RunFacts.from_plan(plan)
+    assert RunFacts.from_json(json.loads(json.dumps(plan_as_json(plan)))) == facts
+    assert facts.tasks == len(plan.tasks)

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from cenote.language.workflow import Amounts, Origin, Path_, Pool
 from cenote.placement.pools import PlacedPool, StagePlacement
-from cenote.plan.plan import MERGE, Plan, Segment, StageSummary
+from cenote.plan.plan import MERGE, Plan, Segment, StageSummary, TaskTable
 
 Json = dict[str, Any]
 """Whatever `json.dumps` takes."""
@@ -39,8 +41,21 @@ def plan_as_json(plan: Plan) -> Json:
         "partitions": len(plan.partitions),
         "tasks": len(plan.tasks),
         "merges": int((plan.tasks.kind == MERGE).sum()),
+        "task_blocks": task_blocks(plan.tasks),
         "warnings": list(plan.warnings),
     }
+
+
+def task_blocks(tasks: TaskTable) -> list[tuple[int, int, bool]]:
+    """(how many, segment, whether merges) of tasks with consecutive numbers: what a reader of the journal needs."""
+    if len(tasks) == 0:
+        return []
+    rows = tasks.segment.astype(np.int64) * 2 + (tasks.kind == MERGE)
+    starts = [0, *(np.flatnonzero(np.diff(rows)) + 1).tolist()]
+    ends = [*starts[1:], len(rows)]
+    return [
+        (end - start, int(rows[start]) // 2, bool(rows[start] % 2)) for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def _stages(plan: Plan) -> list[Json]:

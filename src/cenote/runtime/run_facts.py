@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from cenote.plan.plan import MERGE, Plan, TaskTable
+from cenote.plan.as_json import task_blocks
+from cenote.plan.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class RunFacts:
         return cls(
             stages=tuple(StageFacts(stage.stage, stage.op, stage.segment) for stage in plan.stages),
             segments=tuple(SegmentFacts(segment.stages, segment.pools, segment.shared) for segment in plan.segments),
-            blocks=tuple(blocks_of(plan.tasks)),
+            blocks=tuple(TaskBlock(*block) for block in task_blocks(plan.tasks)),
             pools=tuple(
                 PoolFacts(pool.name, pool.strategy, pool.slots, pool.most_workers, pool.cost)
                 for pool in plan.placement.pools
@@ -106,7 +105,7 @@ class RunFacts:
                 SegmentFacts(tuple(segment["stages"]), tuple(segment["pools"]), bool(segment["shared"]))
                 for segment in plan["segments"]
             ),
-            blocks=tuple(TaskBlock(count, segment, bool(merge)) for count, segment, merge in plan["task_blocks"]),
+            blocks=tuple(TaskBlock(*block) for block in plan["task_blocks"]),
             pools=tuple(_pool_from_json(pool) for pool in plan["pools"]),
             products=tuple(
                 ProductFacts(product["name"], product["stage"], product["kind"]) for product in plan["products"]
@@ -118,18 +117,6 @@ class RunFacts:
 
 
 def _pool_from_json(pool: Mapping[str, Any]) -> PoolFacts:  # Any: parsed JSON
-    elastic = pool.get("elastic")
-    most = elastic["max"] if elastic else pool.get("workers") or 0
-    return PoolFacts(pool["name"], pool["strategy"], pool["slots"], most, pool.get("cost"))
-
-
-def blocks_of(tasks: TaskTable) -> Iterator[TaskBlock]:
-    """The table's kinds and segments as runs of equal rows: short, because plans number alike tasks in a row."""
-    if len(tasks) == 0:
-        return
-    rows = tasks.segment.astype(np.int64) * 2 + (tasks.kind == MERGE)
-    edges = np.flatnonzero(np.diff(rows)) + 1
-    starts = [0, *edges.tolist()]
-    for first, after in zip(starts, [*starts[1:], len(rows)], strict=True):
-        segment, merge = divmod(int(rows[first]), 2)
-        yield TaskBlock(after - first, segment, bool(merge))
+    granted = pool["granted"]
+    most = granted["elastic"]["max"] if "elastic" in granted else granted["workers"] or 0
+    return PoolFacts(pool["name"], pool["strategy"], granted["slots"], most, pool["cost"])
