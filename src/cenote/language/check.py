@@ -13,6 +13,7 @@ from cenote.language.check_data import (
     check_joins,
     check_primary_stream,
     check_sources,
+    dataset_names,
     entries,
 )
 from cenote.language.check_execution import check_execution
@@ -34,18 +35,18 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     misspelt = _check_top_level(root, findings)
     plugins = load_plugins(root, file.parent, findings)
     sources = check_sources(root, findings)
-    joins = check_joins(root, [source.id for source in sources], findings)
-    streams = frozenset([source.id for source in sources] + [join.id for join in joins])
+    source_ids = _written(root, "sources") | {source.id for source in sources}
+    joins = check_joins(root, source_ids, findings)
+    streams = source_ids | _written(root, "joins")
     datasets = check_datasets(root, findings)
     execution = check_execution(root, findings)
-    pools = root.get("execution", "pools")
-    written_pools = pools.mapping if pools else {}
+    pools = _written(root, "execution", "pools") | {pool.name for pool in execution.pools}
     around = Surroundings(
-        datasets=frozenset(dataset.name for dataset in datasets),
+        datasets=dataset_names(root),
         streams=streams,
         primary_stream=check_primary_stream(root, streams, findings),
-        pools=frozenset(pool.name for pool in execution.pools) | set(written_pools),
-        labels=frozenset(label for pool in execution.pools for label in pool.labels) | set(written_pools),
+        pools=pools,
+        labels=pools.union(*(pool.labels for pool in execution.pools)),
     )
     attachments = Attachments(Styles(root.get("styles"), findings), root.get("outputs"), findings)
     analysis = _check_analysis(root, misspelt, findings)
@@ -65,6 +66,12 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
         unexecuted=tuple(findings.unexecuted),
         origins=dict(_origins(root, ())),
     )
+
+
+def _written(root: Located, *keys: str) -> frozenset[str]:
+    """The names under these keys, of broken entries too: a reference to one of them is not at fault."""
+    node = root.get(*keys)
+    return frozenset(node.mapping if node else ())
 
 
 def _check_top_level(root: Located, findings: Findings) -> set[str]:

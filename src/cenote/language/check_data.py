@@ -48,6 +48,16 @@ def check_datasets(root: Located, findings: Findings) -> tuple[Dataset, ...]:
     return tuple(dataset for dataset, _ in found.values())
 
 
+def dataset_names(root: Located) -> frozenset[str]:
+    """The names of all datasets, broken ones included: a reference to one of them is not at fault."""
+    written = [
+        node.get("name")
+        for path in (("datasets",), ("data", "datasets"))
+        for _, node in _written_datasets(root.get(*path), path, Findings())
+    ]
+    return frozenset(str(name.value) for name in written if name is not None)
+
+
 def _report_twice(what: str, name: str, node: Located, first: Located, findings: Findings) -> None:
     at = node.get("id") or node.get("name") or node
     details = (f"first at {first.place}",) if first.place else ()
@@ -135,6 +145,8 @@ def check_joins(root: Located, sources: Iterable[str], findings: Findings) -> tu
     known, found = set(sources), []
     for name, node in entries(root.get("joins"), "'joins'", findings):
         model = validated(JoinModel, node, f"join '{name}'", findings)
+        if name in known:
+            findings.report(errors.DUPLICATE_ID, f"a source and a join are called '{name}'", node, on_key=True)
         if model is None:
             continue
         for index, one in enumerate(model.inputs):

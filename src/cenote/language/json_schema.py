@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from cenote.language.schema import WorkflowModel
 from cenote.language.schema_stage import StageModel
@@ -16,12 +16,23 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODE: JsonSchemaMode = "validation"
 
 
+class _Untitled(GenerateJsonSchema):
+    """Titles made from Python's names say nothing that the keys do not say."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's signature
+        return False
+
+
 def workflow_schema() -> dict[str, Any]:
     """Every key of a workflow with its documentation, and the params of every operation that is built in."""
     operations = {name: _settings(name) for name in registry.built_in_names(PluginKind.OPERATION)}
     models: list[type[BaseModel]] = [WorkflowModel, *operations.values()]
-    references, schema = models_json_schema([(model, _MODE) for model in models], ref_template="#/$defs/{model}")
+    references, schema = models_json_schema(
+        [(model, _MODE) for model in models], ref_template="#/$defs/{model}", schema_generator=_Untitled
+    )
     definitions: dict[str, Any] = schema["$defs"]
+    for definition in definitions.values():
+        definition.pop("title", None)
     stage = definitions[StageModel.__name__]
     stage["properties"]["op"] = _operation_names(stage["properties"]["op"], operations)
     stage["allOf"] = [

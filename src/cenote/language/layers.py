@@ -35,7 +35,7 @@ def read_layers(
 ) -> Layered:
     """Read a workflow and everything under and over it. Later layers win, key by key."""
     reader = _Reader(folder=file.parent)
-    workflow = reader.with_includes(file, layer=str(file))
+    workflow = reader.with_includes(file, layer=file.name)
     if workflow is None:
         return Layered(None, tuple(reader.problems))
     assignments = reader.assignments(sets, backend, strategy)
@@ -104,7 +104,7 @@ class _Reader:
             missing = read_yaml(path).problems
             self.problems += [Problem(p.kind, p.message, place=name.place, hint=p.hint) for p in missing]
             return None
-        shown = str(path) if not layer.startswith("profile ") else layer
+        shown = layer if layer.startswith("profile ") else path.name
         return self.with_includes(path, layer=shown, trail=trail)
 
     def profiles_of(self, root: Located, trail: tuple[Path, ...] = ()) -> list[Located]:
