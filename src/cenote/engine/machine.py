@@ -28,7 +28,7 @@ from cenote.engine.messages import (
     WorkerLost,
 )
 from cenote.engine.options import EngineOptions
-from cenote.engine.progress import Counts, count_tasks, reason_of_stage, reason_of_task
+from cenote.engine.progress import Counts, Situation, count_tasks, reason_of_stage, reason_of_task
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.retries import Decision, History, decide
 from cenote.engine.tasks import DONE, PARTIAL, READY, SENT, TaskStates
@@ -128,8 +128,8 @@ class Engine:
 
     def waiting_reason(self, what: int | str) -> str:
         """Why a task (by number) or a stage (by id) is not done, in words."""
-        facts = (self._plan, self._states, self._ready, self._taken, self._failures)
-        return reason_of_task(what, *facts) if isinstance(what, int) else reason_of_stage(what, *facts)
+        now = Situation(self._plan, self._states, self._ready, self._taken, self._failures)
+        return reason_of_task(what, now) if isinstance(what, int) else reason_of_stage(what, now)
 
     def _task_started(self, event: TaskStarted) -> None:
         if event.task in self._out and event.attempt in (0, self._attempts[event.task]):

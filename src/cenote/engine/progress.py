@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from cenote.engine.messages import FailureInfo
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.tasks import ABANDONED, DONE, FAILED, NEEDLESS, PARTIAL, READY, SENT, WAITING, TaskStates
@@ -50,29 +52,32 @@ def count_tasks(states: TaskStates, segment: int, *, merges: bool) -> Counts:
     )
 
 
-def reason_of_task(
-    task: int,
-    plan: Plan,
-    states: TaskStates,
-    ready: ReadyTasks,
-    taken: Mapping[int, str],
-    failures: Mapping[int, FailureInfo],
-) -> str:
+@dataclass(frozen=True)
+class Situation:
+    """What an answer to "why" may look at."""
+
+    plan: Plan
+    states: TaskStates
+    ready: ReadyTasks
+    taken: Mapping[int, str]
+    """Tasks that run → their worker."""
+    failures: Mapping[int, FailureInfo]
+
+
+def reason_of_task(task: int, now: Situation) -> str:
     """Why this task is not done, in words."""
-    match states.codes[task]:
+    match now.states.codes[task]:
         case code if code == WAITING:
-            unmet = states.unmet_needs(task)
-            names = {plan.segments[int(plan.tasks.segment[need])].name for need in unmet}
-            return f"waits for {len(unmet)} of {len(plan.tasks.needs_of(task))} tasks that it needs: {listed(names)}"
+            return _what_is_missing(task, now)
         case code if code == READY:
-            return "; ".join(_why_not_sent(pool) for pool in ready.pools_of(task)) or "no pool may run it"
+            return "; ".join(_why_not_sent(pool) for pool in now.ready.pools_of(task)) or "no pool may run it"
         case code if code == SENT:
-            return f"runs on {taken[task]}" if task in taken else "is sent, and waits for a slot"
+            return f"runs on {now.taken[task]}" if task in now.taken else "is sent, and waits for a slot"
         case code if code == FAILED:
-            return f"failed: {failures[task].message}"
+            return f"failed: {now.failures[task].message}"
         case code if code == ABANDONED:
-            blamed = states.blame[task]
-            return f"abandoned, because task {blamed}, which it needs, failed: {failures[blamed].message}"
+            blamed = now.states.blame[task]
+            return f"abandoned, because task {blamed}, which it needs, failed: {now.failures[blamed].message}"
         case code if code == NEEDLESS:
             return "is not needed: what would read it is done or abandoned"
         case code if code == PARTIAL:
@@ -81,27 +86,26 @@ def reason_of_task(
             return "is done"
 
 
-def reason_of_stage(
-    stage: str,
-    plan: Plan,
-    states: TaskStates,
-    ready: ReadyTasks,
-    taken: Mapping[int, str],
-    failures: Mapping[int, FailureInfo],
-) -> str:
-    """Why this stage is not done, in words: how many of its tasks are where, and the reason of the first open one."""
-    segment = next((segment for segment in plan.segments if stage in segment.stages), None)
+def reason_of_stage(stage: str, now: Situation) -> str:
+    """Why this stage is not done, in words: how many of its tasks are, and the reason of the first open one."""
+    segment = next((segment for segment in now.plan.segments if stage in segment.stages), None)
     if segment is None:
         return f"there is no stage '{stage}' in this plan"
-    counts = count_tasks(states, segment.index, merges=False)
+    counts = count_tasks(now.states, segment.index, merges=False)
     facts = f"{counts.done} of {counts.total} tasks done"
-    open_codes = (READY, SENT, WAITING, FAILED, ABANDONED)
-    mine = [int(task) for task in (plan.tasks.segment == segment.index).nonzero()[0] if plan.tasks.kind[task] == RUN]
-    first = {code: next((task for task in mine if states.codes[task] == code), None) for code in open_codes}
-    chosen = next((task for task in first.values() if task is not None), None)
-    if chosen is None:
-        return facts
-    return f"{facts}; task {chosen} {reason_of_task(chosen, plan, states, ready, taken, failures)}"
+    mine = np.flatnonzero((now.plan.tasks.segment == segment.index) & (now.plan.tasks.kind == RUN))
+    codes = np.frombuffer(now.states.codes, dtype=np.uint8)[mine]
+    for code in (READY, SENT, WAITING, FAILED, ABANDONED):
+        if code in codes:
+            first = int(mine[np.argmax(codes == code)])
+            return f"{facts}; task {first}: {reason_of_task(first, now)}"
+    return facts
+
+
+def _what_is_missing(task: int, now: Situation) -> str:
+    unmet = now.states.unmet_needs(task)
+    names = {now.plan.segments[int(now.plan.tasks.segment[need])].name for need in unmet}
+    return f"waits for {len(unmet)} of {len(now.plan.tasks.needs_of(task))} tasks that it needs: {listed(names)}"
 
 
 def _why_not_sent(pool: PoolRoom) -> str:

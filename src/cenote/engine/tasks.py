@@ -74,7 +74,7 @@ class TaskStates:
 
     def ready_at_first(self) -> NDArray[np.int64]:
         """The tasks that are ready now, by number: all of those that need nothing, on a fresh table."""
-        return np.flatnonzero(np.frombuffer(bytes(self._state), dtype=np.uint8) == READY)
+        return np.flatnonzero(np.frombuffer(self._state, dtype=np.uint8) == READY)
 
     def row(self, task: int) -> int:
         """Where tasks of its segment and kind are counted: 2 × segment + kind."""

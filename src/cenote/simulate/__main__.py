@@ -9,17 +9,25 @@ import sys
 from collections import Counter
 
 from cenote.simulate.check import SeedError, play
+from cenote.simulate.scale import measure, three_pools
+from cenote.units import format_bytes
 
 
 def main() -> int:
-    """Play the seeds; print the first that breaks an invariant, with its events."""
+    """Play seeds, or measure."""
     parser = argparse.ArgumentParser(prog="python -m cenote.simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many to play")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--scale", type=int, metavar="TASKS", help="instead: run so many tasks, and say what they cost")
     asked = parser.parse_args()
+    return _scale(asked.scale) if asked.scale else _seeds(asked.first, asked.seeds)
+
+
+def _seeds(first: int, count: int) -> int:
+    """Play the seeds; print the first that breaks an invariant, with its events."""
     endings: Counter[str] = Counter()
     events = 0
-    for seed in range(asked.first, asked.first + asked.seeds):
+    for seed in range(first, first + count):
         try:
             played = play(seed)
         except SeedError as failed:
@@ -27,8 +35,16 @@ def main() -> int:
             return 1
         endings[played.status] += 1
         events += played.events
-    print(f"{asked.seeds} seeds, {events} events, every invariant held; endings: {dict(endings)}")
+    print(f"{count} seeds, {events} events, every invariant held; endings: {dict(endings)}")
     return 0
+
+
+def _scale(tasks: int) -> int:
+    plan = three_pools(tasks)
+    timed, weighed = measure(plan, memory=False), measure(plan, memory=True)
+    print(f"{timed.tasks} tasks, {timed.events} events: {timed.status} after {timed.seconds:.1f} s")
+    print(f"{timed.events / timed.seconds:,.0f} events per second, {format_bytes(weighed.peak_bytes)} at the most")
+    return 0 if timed.status == "succeeded" else 1
 
 
 if __name__ == "__main__":

@@ -28,26 +28,31 @@ class SeedError(Exception):
 def play(seed: int) -> Played:
     """Run the scenario of this seed; raises SeedError when something is wrong."""
     scenario = a_scenario(seed)
+    random, store = Random(seed + 1), Store()
+    status, events, lives = _play_to_the_end(seed, scenario, random, store)
+    if scenario.mended and scenario.spoiled:
+        mended = _play_to_the_end(seed, scenario.after_mending(), random, store)
+        events, lives = events + mended[1], lives + mended[2]
+    return Played(seed, status, events, lives)
+
+
+def _play_to_the_end(seed: int, scenario: Scenario, random: Random, store: Store) -> tuple[str, int, int]:
+    """Life after life, until one is neither cancelled nor crashes: how it ended, events, lives."""
     expected = expected_of(scenario)
-    random = Random(seed + 1)
-    store = Store()
-    cancel_after = scenario.cancel_after
-    crashes = [*scenario.crashes, None]
-    events = lives = 0
+    crashes: list[int | None] = [*scenario.crashes, None]
+    cancel_after, events, lives = scenario.cancel_after, 0, 0
     while True:
-        watch = Watch(scenario, expected)
-        life = Life(scenario, random, store, watch)
-        lives += 1
+        life = Life(scenario, random, store, Watch(scenario, expected, frozenset(store.finished)))
         try:
             status = life.run(cancel_after=cancel_after, crash_after=crashes[0])
             _check_end(status, life, store, expected, scenario)
         except Exception as error:
             raise SeedError(_story(seed, life, error)) from error
-        events += len(life.events)
+        events, lives = events + len(life.events), lives + 1
         if status == "cancelled":
             cancel_after = None
         elif status is not None:
-            return Played(seed, status, events, lives)
+            return status, events, lives
         else:
             crashes.pop(0)
 

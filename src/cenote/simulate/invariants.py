@@ -28,9 +28,11 @@ class BrokenError(Exception):
 class Watch:
     """Looks at everything that goes through one engine's door; raises BrokenError at the first wrong command."""
 
-    def __init__(self, scenario: Scenario, expected: Expected) -> None:
+    def __init__(self, scenario: Scenario, expected: Expected, finished: frozenset[int]) -> None:
+        """`finished` are the tasks that earlier lives of the run have done."""
         self._scenario = scenario
         self._expected = expected
+        self._finished = finished
         self._slots: dict[str, dict[str, int]] = {}
         self._attempts: dict[int, int] = {}
         self._out: dict[int, str] = {}
@@ -75,6 +77,7 @@ class Watch:
         needs = plan.tasks.needs_of(task)
         allowed = (plan.placement.merge_pool,) if is_merge(plan, task) else segment.pools
         self._require(task not in self.known, f"runs task {task} again, which is done")
+        self._require(task not in self._finished, f"runs task {task} again, which an earlier life has done")
         self._require(task not in self._out, f"runs task {task} twice at once")
         self._require(command.pool in allowed, f"runs task {task} outside its pools")
         self._require(command.attempt == self._attempts.get(task, 0) + 1, f"miscounts the attempts of task {task}")

@@ -44,6 +44,8 @@ class Store:
 
     whole: dict[int, Value] = field(default_factory=dict)
     partial: dict[int, Value] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+    """Every task that was ever stored whole, also those whose data is forgotten: they must never run again."""
 
     def read(self, task: int) -> Value:
         """A result, whole or not."""
@@ -51,6 +53,12 @@ class Store:
         if found is None:
             raise BrokenError(f"task {task} is read, but its result is not there")
         return found
+
+    def keep(self, task: int, value: Value, *, whole: bool) -> None:
+        """Store a result."""
+        (self.whole if whole else self.partial)[task] = value
+        if whole:
+            self.finished.add(task)
 
     def remove(self, task: int) -> None:
         """Free the space."""
@@ -226,8 +234,8 @@ class Life:
             parts = [self._store.read(need) for need in run.reads]
             needs = self._scenario.plan.tasks.needs_of(run.task)
             whole = list(run.reads) == needs and all(need in self._store.whole for need in needs)
-            kept = self._store.whole if whole else self._store.partial
-            kept[run.task] = merged(parts) if is_merge(self._scenario.plan, run.task) else (run.task,)
+            value = merged(parts) if is_merge(self._scenario.plan, run.task) else (run.task,)
+            self._store.keep(run.task, value, whole=whole)
         done = TaskDone(at=self._now, task=run.task, pool=worker.pool, worker=worker.name, seconds=1.0)
         said = msgspec.structs.replace(done, attempt=run.attempt) if self._scenario.numbered else done
         self._tell(said, run.attempt, late=self._scenario.numbered)

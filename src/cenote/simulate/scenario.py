@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from cenote.engine.options import EngineOptions
@@ -41,11 +41,17 @@ class Scenario:
     """Whether they press Ctrl-C twice."""
     crashes: tuple[int, ...]
     """After so many events the driver dies, and the run is resumed."""
+    mended: bool
+    """Whether somebody mends what is wrong with spoiled tasks afterwards, and resumes the run."""
 
     @property
     def spoiled(self) -> frozenset[int]:
         """Tasks that never succeed."""
         return self.doomed | self.killers
+
+    def after_mending(self) -> Scenario:
+        """The same run with nothing wrong in it any more."""
+        return replace(self, doomed=frozenset(), killers=frozenset(), cancel_after=None, crashes=(), mended=False)
 
 
 def a_scenario(seed: int) -> Scenario:
@@ -74,6 +80,7 @@ def a_scenario(seed: int) -> Scenario:
         cancel_after=random.uniform(0, 30) if random.random() < 0.2 else None,
         impatient=random.random() < 0.3,
         crashes=tuple(random.randint(1, 60) for _ in range(random.choice((0, 0, 0, 1, 3)))),
+        mended=random.random() < 0.5,
     )
 
 

@@ -1,0 +1,76 @@
+"""This file lets a test tell the engine a story: what happened, and what it then wants done."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from cenote.engine.machine import Engine
+from cenote.engine.messages import (
+    AnyCommand,
+    AnyEvent,
+    CancelAsked,
+    FailureInfo,
+    RunStarted,
+    TaskDone,
+    TaskFailed,
+    TaskReused,
+    TaskStarted,
+    WorkerJoined,
+    WorkerLost,
+)
+from cenote.engine.options import EngineOptions
+from cenote.plan.plan import Plan
+
+Cause = Literal["error", "bad_input", "timeout", "lost", "oom", "internal"]
+
+
+class Story:
+    """An engine and what is told to it, in order."""
+
+    def __init__(self, plan: Plan, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008 (frozen)
+        self.engine = Engine(plan, options)
+
+    def after(self, *events: AnyEvent) -> list[AnyCommand]:
+        """What the engine wants done once these have happened, all of it in order."""
+        return [command for event in events for command in self.engine.handle(event)]
+
+
+def started() -> RunStarted:
+    """The run begins."""
+    return RunStarted(at=0.0, run="story", plan_digest="", tasks=0)
+
+
+def joined(worker: str = "worker", pool: str = "default", *, slots: int = 1) -> WorkerJoined:
+    """A worker offers its slots."""
+    return WorkerJoined(at=1.0, worker=worker, pool=pool, slots=slots)
+
+
+def lost(worker: str = "worker", pool: str = "default") -> WorkerLost:
+    """A worker is gone."""
+    return WorkerLost(at=2.0, worker=worker, pool=pool, reason="preempted")
+
+
+def reused(task: int) -> TaskReused:
+    """An earlier run has done the task."""
+    return TaskReused(at=0.0, task=task)
+
+
+def taken(task: int, worker: str = "worker", *, attempt: int = 0) -> TaskStarted:
+    """A worker begins with the task."""
+    return TaskStarted(at=2.0, task=task, pool="default", worker=worker, attempt=attempt)
+
+
+def done(task: int, *, attempt: int = 0) -> TaskDone:
+    """The task succeeded."""
+    return TaskDone(at=3.0, task=task, pool="default", worker="worker", seconds=1.0, attempt=attempt)
+
+
+def failed(task: int, cause: Cause = "error", *, attempt: int = 0, stage: str | None = None) -> TaskFailed:
+    """The task did not succeed."""
+    failure = FailureInfo(cause=cause, message=f"simulated {cause}", stage=stage)
+    return TaskFailed(at=3.0, task=task, pool="default", worker="worker", failure=failure, attempt=attempt)
+
+
+def cancelled() -> CancelAsked:
+    """Somebody pressed Ctrl-C."""
+    return CancelAsked(at=4.0)

@@ -1,0 +1,166 @@
+"""Stories of tasks that fail, and of workers that are lost."""
+
+import pytest
+
+from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask
+from cenote.engine.options import EngineOptions
+from cenote.testing.plans import a_plan, a_segment
+from cenote.testing.stories import Cause, Story, done, failed, joined, lost, started, taken
+
+KEEP_GOING = EngineOptions(keep_going=True)
+
+
+def test_an_error_of_the_users_code_is_not_retried_by_default() -> None:
+    story = Story(a_plan(partitions=1))
+    story.after(started(), joined())
+
+    assert story.after(failed(0)) == [FinishRun("failed")]
+    assert story.engine.failures[0].message == "simulated error"
+
+
+@pytest.mark.parametrize("cause", ["error", "timeout", "bad_input", "oom"])
+def test_a_failure_is_retried_as_often_as_the_stage_says(cause: Cause) -> None:
+    story = Story(a_plan(partitions=1, segments=[a_segment("Hist", retries=2)]))
+    story.after(started(), joined())
+
+    assert story.after(failed(0, cause, attempt=1)) == [RunTask(0, "default", 2)]
+    assert story.after(failed(0, cause, attempt=2)) == [RunTask(0, "default", 3)]
+    assert story.after(failed(0, cause, attempt=3)) == [FinishRun("failed")]
+
+
+def test_a_fault_of_ours_is_never_retried() -> None:
+    story = Story(a_plan(partitions=1, segments=[a_segment("Hist", retries=2)]))
+    story.after(started(), joined())
+
+    assert story.after(failed(0, "internal")) == [FinishRun("failed")]
+
+
+def test_a_lost_worker_does_not_use_up_retries() -> None:
+    story = Story(a_plan(partitions=1, segments=[a_segment("Hist", retries=1)]))
+    story.after(started(), joined("first"), joined("second"))
+
+    assert story.after(lost("first"), failed(0, "lost", attempt=1)) == [RunTask(0, "default", 2)]
+    assert story.after(failed(0, "error", attempt=2)) == [RunTask(0, "default", 3)]
+
+
+def test_a_lost_worker_and_its_lost_task_are_one_loss() -> None:
+    story = Story(a_plan(partitions=1), EngineOptions(lost_limit=1))
+    story.after(started(), joined("first"), joined("second"), taken(0, "first", attempt=1))
+
+    assert story.after(failed(0, "lost", attempt=1), lost("first"), failed(0, "lost", attempt=1)) == [
+        RunTask(0, "default", 2)
+    ]
+
+
+def test_a_task_that_loses_worker_after_worker_is_said_to_kill_them() -> None:
+    story = Story(a_plan(partitions=1), EngineOptions(lost_limit=2))
+    story.after(started(), joined())
+
+    assert story.after(failed(0, "lost"), failed(0, "lost")) == [RunTask(0, "default", 2), RunTask(0, "default", 3)]
+    assert story.after(failed(0, "lost")) == [FinishRun("failed")]
+    assert story.engine.failures[0].message.startswith("kills its worker: 3 workers were lost")
+
+
+def test_the_first_failure_stops_the_run_and_calls_running_tasks_back() -> None:
+    story = Story(a_plan(partitions=4), EngineOptions(window_per_slot=1.0))
+    story.after(started(), joined(slots=3))
+
+    assert story.after(failed(0)) == [CancelTask(1), CancelTask(2)]
+    assert story.after(done(1)) == []
+    assert story.after(failed(2, "internal")) == [FinishRun("failed")]
+    assert list(story.engine.failures) == [0], "a task that was called back has not failed"
+
+
+def test_keep_going_merges_the_parts_that_there_are() -> None:
+    story = Story(a_plan(partitions=3), KEEP_GOING)
+    story.after(started(), joined(slots=3))
+
+    assert story.after(failed(1)) == []
+    assert story.after(done(0), done(2)) == [RunTask(3, "default", 1)]
+    assert story.engine.usable_needs(3) == [0, 2]
+    assert story.after(done(3)) == [FinishRun("partial")], "parts of a partial merge are kept for the next run"
+    assert story.engine.is_partial(3)
+
+
+def test_keep_going_abandons_what_needs_the_failed_task_and_nothing_else() -> None:
+    plan = a_plan(partitions=2, segments=[a_segment("Index"), a_segment("Hist", needs=["Index"], product=True)])
+    story = Story(plan, KEEP_GOING)
+    story.after(started(), joined(slots=2))
+
+    assert story.after(failed(0)) == []
+    assert story.after(done(1)) == [RunTask(3, "default", 1)]
+    assert story.after(done(3)) == [ForgetTask(1), RunTask(4, "default", 1)]
+    assert story.after(done(4)) == [FinishRun("partial")]
+    assert story.engine.waiting_reason(2) == "abandoned, because task 0, which it needs, failed: simulated error"
+
+
+def test_keep_going_does_not_train_on_fewer_partitions() -> None:
+    plan = a_plan(
+        partitions=2,
+        segments=[a_segment("Index", product=True), a_segment("Train", needs=["Index"], scope="run")],
+    )
+    story = Story(plan, KEEP_GOING)
+    story.after(started(), joined(slots=2), failed(0))
+
+    assert story.after(done(1)) == [RunTask(2, "default", 1)], "the merge goes on, the training does not"
+    assert story.after(done(2)) == [FinishRun("partial")]
+
+
+def test_keep_going_does_not_use_a_partial_merge_as_if_it_were_whole() -> None:
+    plan = a_plan(partitions=4, fan_in=2)
+    story = Story(plan, KEEP_GOING)
+    story.after(started(), joined(slots=4), failed(0), done(1), done(2), done(3))
+
+    assert story.after(done(4)) == []
+    assert story.after(done(5)) == [ForgetTask(2), ForgetTask(3), RunTask(6, "default", 1)]
+    assert story.engine.is_partial(4)
+    assert not story.engine.is_partial(5)
+    assert story.after(done(6)) == [ForgetTask(4), FinishRun("partial")]
+    assert story.engine.is_partial(6)
+
+
+def test_keep_going_abandons_a_merge_without_any_part() -> None:
+    story = Story(a_plan(partitions=2), KEEP_GOING)
+    story.after(started(), joined(slots=2), failed(0))
+
+    assert story.after(failed(1)) == [FinishRun("failed")]
+    assert story.engine.waiting_reason(2).startswith("abandoned, because task 1")
+
+
+def test_keep_going_ends_as_failed_when_no_result_is_there() -> None:
+    plan = a_plan(partitions=1, segments=[a_segment("Index"), a_segment("Hist", needs=["Index"])])
+    story = Story(plan, KEEP_GOING)
+    story.after(started(), joined(), done(0))
+
+    assert story.after(failed(1)) == [FinishRun("failed")]
+
+
+def test_keep_going_leaves_out_work_that_nobody_could_use_any_more() -> None:
+    plan = a_plan(partitions=3, segments=[a_segment("Index"), a_segment("Train", needs=["Index"], scope="run")])
+    story = Story(plan, EngineOptions(keep_going=True, window_per_slot=1.0))
+    story.after(started(), joined())
+
+    assert story.after(failed(0)) == [FinishRun("failed")]
+    assert story.engine.counts(0).needless == 2
+
+
+def test_keep_going_waits_for_a_running_task_that_nobody_needs_and_never_retries_it() -> None:
+    plan = a_plan(
+        partitions=2,
+        segments=[a_segment("Index", retries=1), a_segment("Train", needs=["Index"], scope="run")],
+    )
+    story = Story(plan, KEEP_GOING)
+    story.after(started(), joined(slots=2))
+
+    assert story.after(failed(0, "internal")) == []
+    assert story.after(failed(1, "error")) == [FinishRun("failed")]
+    assert list(story.engine.failures) == [0]
+
+
+def test_inputs_of_a_failed_task_are_kept_for_the_next_run() -> None:
+    plan = a_plan(partitions=1, segments=[a_segment("Index"), a_segment("Hist", needs=["Index"])])
+    story = Story(plan, KEEP_GOING)
+
+    commands = story.after(started(), joined(), done(0), failed(1))
+
+    assert ForgetTask(0) not in commands
