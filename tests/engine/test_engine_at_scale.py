@@ -6,7 +6,7 @@ BYTES_PER_TASK = 100
 
 
 def test_thousands_of_tasks_run_through_and_take_a_hundred_bytes_each_at_most() -> None:
-    plan = three_pools(30_000)
+    plan = three_pools(10_000)
 
     measured = measure(plan, memory=True)
 
