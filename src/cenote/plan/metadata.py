@@ -100,16 +100,23 @@ def _stamps(asked: Sequence[_Asked]) -> dict[bytes, str]:
 def _read(missing: Sequence[_Asked]) -> Iterator[tuple[_Asked, Answer]]:
     remote = [request for request in missing if is_remote(request.url)]
     local = [request for request in missing if not is_remote(request.url)]
-    if len(local) < MANY or this_machine().cpus < 2:
-        yield from ((request, describe_one(request.source, request.url)) for request in local)
-    else:
-        with _pool(this_machine().cpus) as pool:
-            for future in as_completed([pool.submit(_read_in_process, batch) for batch in _batches(local)]):
-                yield from future.result()
+    shared_out = [request for request in local if _is_built_in(request.source)]
+    if len(shared_out) < MANY or this_machine().cpus < 2:
+        shared_out = []
+    with _pool(this_machine().cpus) as pool:
+        for future in as_completed([pool.submit(_read_in_process, batch) for batch in _batches(shared_out)]):
+            yield from future.result()
     with _pool(REMOTE_AT_ONCE) as pool:
         waiting = {pool.submit(describe_one, request.source, request.url): request for request in remote}
+        for request in local if not shared_out else [one for one in local if not _is_built_in(one.source)]:
+            yield request, describe_one(request.source, request.url)
         for done in as_completed(waiting):
             yield waiting[done], done.result()
+
+
+def _is_built_in(source: Source) -> bool:
+    """Whether a process of its own can find it: plugins beside the workflow are known in this one only."""
+    return type(source).__module__.startswith("cenote.")
 
 
 @contextmanager
@@ -149,7 +156,6 @@ def _read_in_process(batch: Sequence[_Asked]) -> list[tuple[_Asked, Answer]]:
         try:
             run_command(command, seconds=60 + 10 * len(batch))
             answers: list[Answer] = pickle.loads(answered.read_bytes())
-        except (OSError, TimeoutError, pickle.UnpicklingError, EOFError):
-            # The child died, or does not know a source that only this process has: read them here.
+        except (OSError, TimeoutError, pickle.UnpicklingError, EOFError):  # it died: what kills it may well be one file
             answers = [describe_one(request.source, request.url) for request in batch]
     return list(zip(batch, answers, strict=True))

@@ -42,7 +42,10 @@ def flat_name(name: str) -> str:
 
 def find_column(name: str, columns: Container[str]) -> str | None:
     """The column that a name means: the very name, or `Muon_pt` where somebody wrote `Muon.pt` or `Muon/pt`."""
-    return next((known for known in (name, flat_name(name)) if known in columns), None)
+    if name in columns:
+        return name
+    flat = flat_name(name)
+    return flat if flat in columns else None
 
 
 class Source(Settings):
