@@ -48,13 +48,13 @@ class OwnCode:
         called = {name: params[name] for name in self.for_call}
         if not inspect.isclass(self.source):
             return lambda events: self.source(events, **called)
-        instance = self.source(**{name: params[name] for name in self.for_instance})
+        instance: Any = self.source(**{name: params[name] for name in self.for_instance})
         for name in self.attributes:
             setattr(instance, name, params[name])
         prepare: Callable[[], None] | None = getattr(instance, "prepare", None)
         if prepare is not None:
             prepare()
-        run = getattr(instance, "run", instance)
+        run: Any = getattr(instance, "run", instance)  # a method, or the instance itself if it can be called
         return lambda events: run(events, **called)
 
     def of_params(self, function: Callable[..., Iterable[str]], params: Mapping[str, Any]) -> Iterable[str]:

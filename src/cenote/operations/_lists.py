@@ -1,0 +1,80 @@
+"""This file takes jagged columns apart into one long array and a length per event, and puts them together again.
+
+Work on the long array is several times faster than through awkward, which walks and allocates at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import awkward as ak
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.expressions.problems import EvaluationError
+from cenote.operations.events import Column
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """A jagged column: the elements of all events in a row, and how many each event has."""
+
+    content: Column
+    """One entry per element: numpy where it is plain numbers, awkward otherwise."""
+    counts: Counts
+
+    def column(self) -> Column:
+        """As a column again."""
+        offsets = np.concatenate(([0], np.cumsum(self.counts)))
+        content = ak.to_layout(self.content)
+        return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(offsets), content))
+
+
+def lists_of(column: Column) -> Lists:
+    """Take a column of lists apart; a missing list counts as empty. Nothing is copied if it was read in one piece."""
+    if isinstance(column, np.ndarray):
+        rows, width = column.shape[:2]
+        return Lists(column.reshape(rows * width, *column.shape[2:]), np.full(rows, width, dtype=np.int64))
+    layout = column.layout
+    if isinstance(layout, ak.contents.ListArray):
+        layout = layout.to_ListOffsetArray64(True)
+    if isinstance(layout, ak.contents.ListOffsetArray):
+        offsets = np.asarray(layout.offsets)
+        content = layout.content[int(offsets[0]) : int(offsets[-1])]
+        plain = content.data if isinstance(content, ak.contents.NumpyArray) else ak.Array(content)
+        return Lists(plain, np.diff(offsets))
+    counts = ak.to_numpy(ak.fill_none(ak.num(column, axis=1), 0))
+    return Lists(ak.flatten(column, axis=1), counts)
+
+
+def common_counts(lists: Sequence[tuple[str, Lists]]) -> Counts | None:
+    """The lengths that all these columns share; None without any. Names are for the error when they differ."""
+    if not lists:
+        return None
+    first_name, first = lists[0]
+    for name, other in lists[1:]:
+        if not np.array_equal(other.counts, first.counts):
+            raise EvaluationError(f"'{first_name}' and '{name}' have different numbers of elements in the same event")
+    return first.counts
+
+
+def element_mask(value: Column, counts: Counts, text: str) -> NDArray[np.bool_]:
+    """A condition as one boolean per element; one per event is repeated, a missing one fulfils nothing."""
+    if isinstance(value, bool | np.bool_):
+        return np.full(int(counts.sum()), bool(value))
+    if np.ndim(value) == 1 if isinstance(value, np.ndarray) else value.ndim == 1:
+        return np.repeat(_booleans(value, text), counts)
+    lists = lists_of(value)
+    if not np.array_equal(lists.counts, counts):
+        raise EvaluationError(f"'{text}' has other numbers of elements than the collection")
+    return _booleans(lists.content, text)
+
+
+def _booleans(value: Column, text: str) -> NDArray[np.bool_]:
+    plain = ak.to_numpy(ak.fill_none(value, value=False)) if isinstance(value, ak.Array) else value
+    if plain.dtype != np.bool_ and plain.size:
+        raise EvaluationError(f"'{text}' gives numbers ({plain.dtype}), a selection needs true or false")
+    return np.asarray(plain, dtype=np.bool_)

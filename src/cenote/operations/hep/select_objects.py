@@ -1,0 +1,180 @@
+"""This file is the operation `hep.select_objects`: a new collection with the objects that fulfil a selection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Literal
+
+import awkward as ak
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from cenote.expressions.expression import ExpressionText, expression
+from cenote.operations._evaluation import value_of
+from cenote.operations._lists import Counts, Lists, common_counts, element_mask, lists_of
+from cenote.operations.events import Column, Events
+from cenote.operations.hep._object_columns import column_of
+from cenote.operations.interface import Operation, Result
+from cenote.plugins.settings import Settings
+
+
+class Sort(Settings):
+    """The order of the objects of an event; equal ones stay as they were."""
+
+    by: str
+    """A field, or one of `derived`."""
+    order: Literal["ascending", "descending"] = "descending"
+    """Which come first: `descending` puts the largest first."""
+
+
+class SelectObjects(Operation):
+    """Copies objects of one collection (columns `<collection>_<field>`) into another, and counts them in `n<output>`.
+
+    Names in expressions are fields of the collection; where it has no such field, columns of the event.
+    """
+
+    collection: str
+    """Where the objects come from."""
+    output: str
+    """The new collection; the same name replaces the old one."""
+    selection: tuple[ExpressionText, ...] = ()
+    """Conditions on each object; all must hold."""
+    keep: tuple[str, ...] = Field(min_length=1)
+    """Fields of the new collection."""
+    derived: dict[str, ExpressionText] = Field(default_factory=dict)
+    """Further fields, computed from those of the collection; kept if `keep` names them."""
+    sort: Sort | Literal[False] | None = None
+    """`{by, order}`, or `false` for the stored order. By default the largest `pt` comes first, if there is one."""
+    missing_fields: Literal["error", "ignore"] = "error"
+    """What happens when `keep` names a field that is not there."""
+
+    @field_validator("selection", mode="before")
+    @classmethod
+    def _one_is_enough(cls, given: Any) -> Any:  # Any: whatever the YAML holds
+        return [given] if isinstance(given, str) else given
+
+    @field_validator("keep")
+    @classmethod
+    def _plain_fields(cls, keep: tuple[str, ...]) -> tuple[str, ...]:
+        if dotted := next((name for name in keep if "." in name), None):
+            raise PydanticCustomError("bad_field", "'{name}' must be a field's name without dots", {"name": dotted})
+        return keep
+
+    def reads(self) -> Collection[str]:
+        """Fields and columns of the selection, of what is kept, and of the sort key."""
+        used = dict.fromkeys(self.keep)
+        used |= dict.fromkeys(name for text in self.selection for name in self.names_in(text))
+        if isinstance(self.sort, Sort):
+            used[self.sort.by] = None
+        for name, text in reversed(self.derived.items()):
+            if name in used:
+                used |= dict.fromkeys(self.names_in(text))
+        found = [self._column(name, self._columns) for name in used if name not in self.derived]
+        key = self._default_key(self._columns)
+        return tuple(dict.fromkeys(column for column in [*found, key] if column is not None))
+
+    def _column(self, name: str, columns: Collection[str]) -> str | None:
+        """The column that a name means; None for a field that may be missing."""
+        field = f"{self.collection}_{name}"
+        if field in columns or not columns:
+            return field
+        if name in self.keep:
+            return None if self.missing_fields == "ignore" else field
+        return name
+
+    def _default_key(self, columns: Collection[str]) -> str | None:
+        return column_of(self.collection, ("pt",), columns) if self.sort is None else None
+
+    def adds(self) -> Collection[str]:
+        """The fields kept, and the number of objects."""
+        there = [name for name in self.keep if self._is_there(name, self._columns)]
+        return (*(f"{self.output}_{name}" for name in there), f"n{self.output}")
+
+    def _is_there(self, name: str, columns: Collection[str]) -> bool:
+        missing = self.missing_fields == "ignore" and bool(columns) and f"{self.collection}_{name}" not in columns
+        return name in self.derived or not missing
+
+    def run(self, events: Events) -> Result:
+        """Select, sort and copy."""
+        objects = _Objects(self.collection, events)
+        for name, text in self.derived.items():
+            if name in self.keep or self._uses(name):
+                objects.derive(name, text)
+        kept = [name for name in self.keep if self._is_there(name, events.names)]
+        fields = {name: lists_of(objects.value(name)) for name in kept}
+        counts = common_counts([(f"{self.collection}_{name}", lists) for name, lists in fields.items()])
+        counts = objects.counts() if counts is None else counts
+        places = self._places(objects, counts, events)
+        kept_counts = np.bincount(_owners(counts)[places], minlength=events.size)
+        added = {f"{self.output}_{name}": _taken(lists, places, kept_counts) for name, lists in fields.items()}
+        return Result(events.with_columns({**added, f"n{self.output}": kept_counts}))
+
+    def _uses(self, derived: str) -> bool:
+        texts = (*self.selection, *self.derived.values())
+        by = self.sort.by if isinstance(self.sort, Sort) else None
+        return derived == by or any(derived in expression(text).names for text in texts)
+
+    def _places(self, objects: _Objects, counts: Counts, events: Events) -> NDArray[np.int64]:
+        """Where the objects of the new collection are in the old one, in their new order."""
+        chosen = np.ones(int(counts.sum()), dtype=np.bool_)
+        for text in self.selection:
+            chosen &= element_mask(objects.evaluate(text), counts, text)
+        places = np.flatnonzero(chosen)
+        default = self._default_key(events.names)
+        if isinstance(self.sort, Sort):
+            key = lists_of(objects.value(self.sort.by)).content
+            return _sorted(places, key, _owners(counts), descending=self.sort.order == "descending")
+        if default is not None:
+            return _sorted(places, lists_of(events[default]).content, _owners(counts), descending=True)
+        return places
+
+
+class _Objects:
+    """The fields of a collection by their short names."""
+
+    def __init__(self, collection: str, events: Events) -> None:
+        self.collection = collection
+        self.events = events
+        self.derived: dict[str, Column] = {}
+
+    def value(self, name: str) -> Column:
+        """A derived field, a field of the collection, or a column of the event."""
+        if name in self.derived:
+            return self.derived[name]
+        field = f"{self.collection}_{name}"
+        return self.events[field] if field in self.events else value_of(name, self.events)
+
+    def evaluate(self, text: str) -> Column:
+        return expression(text).evaluate(self.value)
+
+    def derive(self, name: str, text: str) -> None:
+        self.derived[name] = self.evaluate(text)
+
+    def counts(self) -> Counts:
+        """From any field, for a selection that keeps none."""
+        field = next(name for name in self.events.names if name.startswith(f"{self.collection}_"))
+        return lists_of(self.events[field]).counts
+
+
+def _owners(counts: Counts) -> NDArray[np.int64]:
+    """For each object, the event it belongs to."""
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def _sorted(
+    places: NDArray[np.int64], key: Column, owners: NDArray[np.int64], *, descending: bool
+) -> NDArray[np.int64]:
+    """Stable within each event. Files mostly hold objects in order already, and then nothing is sorted."""
+    values = np.asarray(key)[places]
+    values = -values.astype(np.float64) if descending else values
+    owner = owners[places]
+    with np.errstate(invalid="ignore"):
+        in_order = (owner[1:] != owner[:-1]) | (values[1:] >= values[:-1])
+    return places if in_order.all() else places[np.lexsort((values, owner))]
+
+
+def _taken(lists: Lists, places: NDArray[np.int64], counts: Counts) -> Column:
+    content = lists.content[places] if isinstance(lists.content, np.ndarray) else ak.Array(lists.content)[places]
+    return Lists(content, counts).column()

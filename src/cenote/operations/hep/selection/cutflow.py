@@ -1,0 +1,146 @@
+"""This file is the operation `hep.selection.cutflow`: keep events, and count what every cut does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import reduce
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AliasChoices, Field, field_validator
+
+from cenote.expressions.arrays import dimensions
+from cenote.expressions.expression import ExpressionText
+from cenote.expressions.problems import EvaluationError
+from cenote.operations._conditions import Condition
+from cenote.operations._evaluation import evaluate, event_column
+from cenote.operations._new_columns import refuse_existing
+from cenote.operations.events import Events
+from cenote.operations.hep.selection._groups import Group, Groups, column_part, step_name
+from cenote.operations.interface import Operation, Result
+from cenote.products.cutflow import Cutflow, CutflowRow
+
+Mask = NDArray[np.bool_]
+_FILTERS = {True: "all", False: "none", None: "all"}
+
+
+class SelectionCutflow(Operation):
+    """Passes events through groups of cuts. The table counts each cut, per dataset; weights change only the sums."""
+
+    product: ClassVar[str | None] = "cutflow"
+
+    selection: Groups
+    """Group → list of steps, or `{steps, parents}`. A step is an expression, `{expr, label}`, `{reduce: {op, over}}`,
+    or a tree of `All` and `Any`. A list alone is one group called `All`."""
+    weight_expr: ExpressionText | None = Field(default=None, validation_alias=AliasChoices("weight_expr", "weight"))
+    """A weight per event for the sums."""
+    output_field: str | None = None
+    """Also keep the combined decision as a boolean column."""
+    filter: Literal["all", "any", "none"] = "all"
+    """How groups combine: events must pass all of them, any of them, or nothing is dropped."""
+    emit_flags: bool = True
+    """Add a boolean column `<stage>_<group>` per group, also readable as `<stage>.<group>`."""
+
+    @field_validator("filter", mode="before")
+    @classmethod
+    def _yes_or_no(cls, given: Any) -> Any:  # Any: whatever the YAML holds
+        return _FILTERS[given] if given is None or isinstance(given, bool) else given
+
+    def resolve(self, columns: Collection[str]) -> Self:
+        """Raises `column-clash` when `output_field` is there already."""
+        if self.output_field is not None:
+            refuse_existing(self.output_field, columns, self.stage)
+        return super().resolve(columns)
+
+    def reads(self) -> Collection[str]:
+        """The columns of all steps and of the weight."""
+        steps = (step for group in self.selection.values() for step in group.steps)
+        return self.names_in(*(text for step in steps for text in step.texts()), self.weight_expr)
+
+    def adds(self) -> Collection[str]:
+        """The flags of the groups, and `output_field`."""
+        flags = [self._flag(group) for group in self.selection] if self.emit_flags else []
+        return (*flags, *([self.output_field] if self.output_field else []))
+
+    def _flag(self, group: str) -> str:
+        return f"{self.stage}_{column_part(group)}".replace(".", "_")
+
+    def run(self, events: Events) -> Result:
+        """Count, flag and keep."""
+        counting = _Counting(events, self._weights(events))
+        masks = {name: counting.group(name, group) for name, group in self.selection.items()}
+        combined: Callable[[Mask, Mask], Mask] = np.logical_or if self.filter == "any" else np.logical_and
+        passing = reduce(combined, masks.values())
+        added = {self._flag(name): mask for name, mask in masks.items()} if self.emit_flags else {}
+        if self.output_field:
+            added[self.output_field] = passing
+        kept = events.with_columns(added)
+        return Result(kept if self.filter == "none" else kept.where(passing), Cutflow(tuple(counting.rows)))
+
+    def _weights(self, events: Events) -> NDArray[np.float64] | None:
+        if self.weight_expr is None:
+            return None
+        weights = event_column(evaluate(self.weight_expr, events), events, f"'{self.weight_expr}'")
+        if dimensions(weights) != 1:
+            raise EvaluationError(f"'{self.weight_expr}' is a list per event, a cutflow needs one weight per event")
+        return np.asarray(weights, dtype=np.float64)
+
+
+class _Counting:
+    """Walks through the groups and keeps what later ones may begin at."""
+
+    def __init__(self, events: Events, weights: NDArray[np.float64] | None) -> None:
+        self.events = events
+        self.weights = weights
+        self.passed: dict[str, Mask] = {}
+        self.rows: list[CutflowRow] = []
+
+    def group(self, name: str, group: Group) -> Mask:
+        """The events that pass the whole group."""
+        everything = np.ones(self.events.size, dtype=np.bool_)
+        mask: Mask = reduce(np.logical_and, (self.passed[parent] for parent in group.parents), everything)
+        before = self.count(mask)
+        for index, step in enumerate(group.steps):
+            mask = mask & step.mask(self.events)
+            after = self.count(mask)
+            self.rows.append(self.row(name, index, step, group, (*before, *after)))
+            self.passed[step_name(name, index)] = mask
+            before = after
+        self.passed[name] = mask
+        return mask
+
+    def count(self, mask: Mask) -> tuple[int, float, float]:
+        """Events, sum of weights, sum of their squares."""
+        number = int(np.count_nonzero(mask))
+        if self.weights is None:
+            return number, float(number), float(number)
+        chosen = self.weights[mask]
+        return number, float(chosen.sum()), float(np.square(chosen).sum())
+
+    def row(
+        self, name: str, index: int, step: Condition, group: Group, counts: tuple[int, float, float, int, float, float]
+    ) -> CutflowRow:
+        """One line of the table."""
+        return CutflowRow(
+            dataset=self.events.dataset.name,
+            name=step_name(name, index),
+            selection=name,
+            index=index,
+            label=step.label or step.text,
+            expr=step.text,
+            kind=next(_kinds(step)),
+            parents=group.parents if index == 0 else (),
+            weighted=self.weights is not None,
+            n_unweighted_in=counts[0],
+            sumw_in=counts[1],
+            sumw2_in=counts[2],
+            n_unweighted_out=counts[3],
+            sumw_out=counts[4],
+            sumw2_out=counts[5],
+        )
+
+
+def _kinds(step: Condition) -> Iterator[str]:
+    forms = {"expression": step.expr, "reduce": step.reduce, "all": step.all_of, "any": step.any_of}
+    return (kind for kind, form in forms.items() if form is not None)

@@ -1,0 +1,45 @@
+"""This file is the operation `hep.selection.flag`: a boolean column for a selection; no event is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Self
+
+from pydantic import Field
+
+from cenote.operations._conditions import Conditions, mask_of
+from cenote.operations._new_columns import refuse_existing
+from cenote.operations.events import Events
+from cenote.operations.interface import Operation, Result
+
+
+class Flag(Operation):
+    """Adds a boolean column."""
+
+    selection: Conditions
+    """An expression, a list of them (all must hold), or a tree of `All` and `Any`."""
+    output: str | None = None
+    """The name of the column; the stage's id by default."""
+    legacy: Mapping[str, Any] | None = Field(default=None, exclude=True)
+    """Accepted, without effect."""
+
+    @property
+    def _column(self) -> str:
+        return (self.output or self.stage).replace(".", "_")
+
+    def resolve(self, columns: Collection[str]) -> Self:
+        """Raises `column-clash` when the column is there already."""
+        refuse_existing(self._column, columns, self.stage)
+        return super().resolve(columns)
+
+    def reads(self) -> Collection[str]:
+        """The columns of the conditions."""
+        return self.names_in(*(text for condition in self.selection for text in condition.texts()))
+
+    def adds(self) -> Collection[str]:
+        """The flag."""
+        return (self._column,)
+
+    def run(self, events: Events) -> Result:
+        """Add the flag."""
+        return Result(events.with_columns({self._column: mask_of(self.selection, events)}))

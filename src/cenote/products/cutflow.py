@@ -1,0 +1,209 @@
+"""This file is the product `cutflow`: how many events each cut of each dataset saw and kept; saved as CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cenote.products._files import write_text
+from cenote.products.interface import Product
+
+VERSION = 1
+CSV_COLUMNS = (
+    "selection",
+    "cut",
+    "dataset",
+    "n_in",
+    "n_out",
+    "n_unweighted_in",
+    "n_unweighted_out",
+    "sumw_in",
+    "sumw_out",
+    "sumw2_in",
+    "sumw2_out",
+    "efficiency",
+)
+_COUNTED = ("n_unweighted_in", "n_unweighted_out", "sumw_in", "sumw_out", "sumw2_in", "sumw2_out")
+
+
+@dataclass(frozen=True)
+class CutflowRow:
+    """One cut of one dataset."""
+
+    dataset: str
+    name: str
+    """`All[0]`: the group and the position in it."""
+    selection: str
+    """The group."""
+    index: int
+    label: str
+    expr: str
+    kind: str
+    """`expression`, `reduce`, `all` or `any`."""
+    parents: tuple[str, ...]
+    weighted: bool
+    n_unweighted_in: int
+    n_unweighted_out: int
+    sumw_in: float
+    sumw_out: float
+    sumw2_in: float
+    sumw2_out: float
+
+    @property
+    def n_in(self) -> float:
+        """Events that reached the cut; sums of weights where there are weights."""
+        return self.sumw_in if self.weighted else self.n_unweighted_in
+
+    @property
+    def n_out(self) -> float:
+        """Events that passed the cut; sums of weights where there are weights."""
+        return self.sumw_out if self.weighted else self.n_unweighted_out
+
+    @property
+    def efficiency(self) -> float | None:
+        """The share of events that pass, unweighted; None when none came."""
+        return self.n_unweighted_out / self.n_unweighted_in if self.n_unweighted_in else None
+
+    def plus(self, other: CutflowRow) -> CutflowRow:
+        """The same cut with the counts of both."""
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in _COUNTED})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every number of the row by name."""
+        named = asdict(self) | {"parents": list(self.parents), "cut": self.label}
+        passed = {"n": self.n_out, "sumw": self.sumw_out, "sumw2": self.sumw2_out}
+        return named | passed | {"n_in": self.n_in, "n_out": self.n_out, "efficiency": self.efficiency}
+
+
+@dataclass(frozen=True)
+class Cutflow:
+    """A table: cuts in their order, and for each the datasets in theirs."""
+
+    rows: tuple[CutflowRow, ...]
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Names of the datasets, in order."""
+        return tuple(dict.fromkeys(row.dataset for row in self.rows))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One mapping per row, for data frames and tables."""
+        return [row.as_dict() for row in self.rows]
+
+    def row(self, dataset: str, name: str) -> CutflowRow:
+        """The row of a dataset and a cut, by its name (`All[0]`) or its label."""
+        for row in self.rows:
+            if row.dataset == dataset and name in (row.name, row.label):
+                return row
+        raise KeyError(f"no cut '{name}' of dataset '{dataset}'")
+
+    def __str__(self) -> str:
+        table = [_HEADINGS, *(_cells(row) for row in self.rows)]
+        widths = [max(len(line[place]) for line in table) for place in range(len(_HEADINGS))]
+        return "\n".join(_aligned(line, widths) for line in table)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row)) + "</tr>" for row in self.rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+_HEADINGS = ("selection", "cut", "dataset", "in", "out", "efficiency")
+_TEXTS = 3
+
+
+def _cells(row: CutflowRow) -> tuple[str, ...]:
+    share = "" if row.efficiency is None else f"{row.efficiency:.1%}"
+    return (row.selection, row.label, row.dataset, f"{row.n_in:.10g}", f"{row.n_out:.10g}", share)
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        cell.ljust(width) if place < _TEXTS else cell.rjust(width)
+        for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+class CutflowProduct(Product):
+    """Cutflows of the same cuts; datasets are never added to each other."""
+
+    def merge(self, parts: Sequence[Any]) -> Any:
+        """Counts of the same cut and dataset are added, in the order given."""
+        found: dict[tuple[str, str], CutflowRow] = {}
+        for part in parts:
+            for row in part.rows:
+                known = found.get((row.name, row.dataset))
+                found[row.name, row.dataset] = row if known is None else known.plus(row)
+        return Cutflow(tuple(_by_cut(found)))
+
+    def save(self, value: Any, folder: Path, name: str) -> list[Path]:
+        """`<name>.csv` and `<name>.json`."""
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(value.to_rows())
+        return [
+            write_text(folder / f"{name}.csv", text.getvalue()),
+            write_text(folder / f"{name}.json", json.dumps(_document(value), indent=1)),
+        ]
+
+    def load(self, folder: Path, name: str) -> Any:
+        """From `<name>.json`."""
+        document = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        weighted = bool(document["weighted"])
+        rows = [
+            CutflowRow(
+                dataset=dataset,
+                name=node["id"],
+                parents=tuple(node["parents"]),
+                weighted=weighted,
+                **{key: node[key] for key in ("selection", "index", "label", "expr", "kind")},
+                **{key: stats[key] for key in _COUNTED},
+            )
+            for node in document["nodes"]
+            for dataset, stats in node["stats"].items()
+        ]
+        return Cutflow(tuple(rows))
+
+    def describe(self, value: Any) -> str:
+        """`5 cuts, 2 datasets`."""
+        cuts, datasets = len({row.name for row in value.rows}), len(value.datasets)
+        return f"{cuts} cut{'' if cuts == 1 else 's'}, {datasets} dataset{'' if datasets == 1 else 's'}"
+
+
+def _by_cut(found: dict[tuple[str, str], CutflowRow]) -> Iterator[CutflowRow]:
+    datasets = dict.fromkeys(dataset for _, dataset in found)
+    for name in dict.fromkeys(name for name, _ in found):
+        yield from (found[name, dataset] for dataset in datasets if (name, dataset) in found)
+
+
+def _document(value: Cutflow) -> dict[str, Any]:
+    """Nodes and edges: the cuts as a graph, with the counts of every dataset at each."""
+    nodes: dict[str, dict[str, Any]] = {}
+    edges: list[dict[str, str]] = []
+    for row in value.rows:
+        if row.name not in nodes:
+            keys = ("selection", "index", "label", "expr", "kind")
+            nodes[row.name] = {"id": row.name, **{key: getattr(row, key) for key in keys}}
+            nodes[row.name] |= {"parents": list(row.parents), "stats": {}}
+            sequence = [f"{row.selection}[{row.index - 1}]"] if row.index else []
+            edges += [{"source": source, "target": row.name, "kind": "sequence"} for source in sequence]
+            edges += [{"source": source, "target": row.name, "kind": "branch"} for source in row.parents]
+        nodes[row.name]["stats"][row.dataset] = {key: getattr(row, key) for key in ("n_in", "n_out", *_COUNTED)}
+    return {
+        "version": VERSION,
+        "kind": "cutflow",
+        "weighted": any(row.weighted for row in value.rows),
+        "datasets": list(value.datasets),
+        "nodes": list(nodes.values()),
+        "edges": edges,
+    }

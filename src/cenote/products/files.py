@@ -1,0 +1,38 @@
+"""This file is the product `files`: what a stage wrote beside the products, kept as a list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cenote.products._files import write_text
+from cenote.products.interface import Product
+from cenote.units import format_bytes, format_count
+
+
+class FilesProduct(Product):
+    """Lists of `{path, dataset, entries, bytes}`, one per file."""
+
+    def merge(self, parts: Sequence[Any]) -> Any:
+        """One list after the other."""
+        return [written for part in parts for written in part]
+
+    def save(self, value: Any, folder: Path, name: str) -> list[Path]:
+        """`<name>.json`: the list, with totals."""
+        manifest = {"kind": "files", "entries": _total(value, "entries"), "files": list(value)}
+        return [write_text(folder / f"{name}.json", json.dumps(manifest, indent=1))]
+
+    def load(self, folder: Path, name: str) -> Any:
+        """The list."""
+        return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["files"]
+
+    def describe(self, value: Any) -> str:
+        """`3 files, 1.2 M events, 40 MB`."""
+        files = f"{len(value)} file{'' if len(value) == 1 else 's'}"
+        return f"{files}, {format_count(_total(value, 'entries'))} events, {format_bytes(_total(value, 'bytes'))}"
+
+
+def _total(files: Sequence[Any], key: str) -> int:
+    return sum(int(written.get(key, 0)) for written in files)

@@ -1,0 +1,93 @@
+"""This file is the product `object`: anything that people's own operations make, saved as openly as it allows."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cenote import errors
+from cenote.products._files import appearing, write_text
+from cenote.products.interface import Product
+
+_ONLY = "value"
+"""The name of an array that is not part of a mapping."""
+
+
+class ObjectProduct(Product):
+    """JSON where the value is JSON, `.npz` for arrays, else a pickle with a note."""
+
+    def merge(self, parts: Sequence[Any]) -> Any:
+        """A single part is itself; the operation says how several merge."""
+        if len(parts) == 1:
+            return parts[0]
+        raise errors.error(
+            errors.BAD_PLUGIN,
+            f"{len(parts)} products of type {type(parts[0]).__name__} are to be merged, and nobody said how",
+            hint="declare merge=, a function of the list of products, in @operation",
+        )
+
+    def save(self, value: Any, folder: Path, name: str) -> list[Path]:
+        """`<name>.json`, `<name>.npz`, or `<name>.pkl` with `<name>.txt`."""
+        text = _as_json(value)
+        if text is not None:
+            return [write_text(folder / f"{name}.json", text)]
+        if isinstance(value, np.ndarray) and value.dtype != np.object_:
+            return [_write_arrays(folder / f"{name}.npz", {_ONLY: value})]
+        if _is_arrays(value):
+            return [_write_arrays(folder / f"{name}.npz", value)]
+        target = folder / f"{name}.pkl"
+        with appearing(target) as temporary:
+            temporary.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+        note = f"{target.name} is a Python pickle of a {type(value).__module__}.{type(value).__qualname__}.\n"
+        return [target, write_text(folder / f"{name}.txt", f"{note}Load it only if you trust where it came from.\n")]
+
+    def load(self, folder: Path, name: str) -> Any:
+        """Whichever of the forms is there. A pickle runs code when it is read: only load your own."""
+        if (found := folder / f"{name}.json").is_file():
+            return json.loads(found.read_text(encoding="utf-8"))
+        if (found := folder / f"{name}.npz").is_file():
+            with np.load(found, allow_pickle=False) as arrays:
+                loaded = dict(arrays)
+            return loaded[_ONLY] if loaded.keys() == {_ONLY} else loaded
+        return pickle.loads((folder / f"{name}.pkl").read_bytes())
+
+    def describe(self, value: Any) -> str:
+        """`a dict of 3`, `an array of shape (10, 2)`, `a Model`."""
+        if isinstance(value, np.ndarray):
+            return f"array of shape {value.shape}"
+        return f"{type(value).__name__} of {len(value)}" if isinstance(value, Mapping | list) else type(value).__name__
+
+
+def _as_json(value: Any) -> str | None:
+    """The text, if reading it back gives the same value (numpy's numbers count as numbers)."""
+    try:
+        text = json.dumps(value, indent=1, allow_nan=False, default=_plain_number)
+        return text if json.loads(text) == value else None
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(type(value).__name__)
+
+
+def _is_arrays(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(isinstance(name, str) and name.isidentifier() for name in value)
+        and all(isinstance(array, np.ndarray) and array.dtype != np.object_ for array in value.values())
+    )
+
+
+def _write_arrays(target: Path, arrays: Mapping[str, Any]) -> Path:
+    with appearing(target) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    return target
