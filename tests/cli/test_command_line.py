@@ -78,7 +78,7 @@ def test_our_errors_end_with_their_own_code_and_no_traceback(
     )
     told = capsys.readouterr().err
     assert code == 14
-    assert told == "no pool provides 'gpus'\n  hint: did you mean 'gpu'?\n1 problem\n"
+    assert told == "no pool provides 'gpus'\n  hint: did you mean 'gpu'?\n"
 
 
 def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -87,10 +88,12 @@ def workers_in_words(pool: PlacedPool) -> str:
 
 
 def worker_in_words(pool: PlacedPool) -> str:
-    """What one worker has, and what was asked for where that is more."""
-    granted = amounts_in_words(pool.granted)
-    asked = amounts_in_words(pool.resources)
-    return granted if asked in {granted, "anything"} else f"{granted} (asked: {asked})"
+    """What one worker has, and what was asked for where it gets something else."""
+    asked, granted = asdict(pool.resources), asdict(pool.granted)
+    granted_words = amounts_in_words(pool.granted)
+    if all(amount in {None, granted[name]} for name, amount in asked.items()):
+        return granted_words
+    return f"{granted_words} (asked: {amounts_in_words(pool.resources)})"
 
 
 def totals(plan: Plan) -> Iterator[RenderableType]:

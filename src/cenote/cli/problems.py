@@ -13,15 +13,16 @@ from cenote.errors import Place, Problem
 
 
 def show_problems(problems: Sequence[Problem], *, console: Console | None = None) -> None:
-    """All of them on stderr, then how many there are."""
+    """All of them on stderr, then how many there are (one that is in no file speaks for itself)."""
     console = console or messages()
     for number, problem in enumerate(problems):
         if number and console.is_terminal:
             console.print()
         console.print(shown(problem, excerpt=console.is_terminal), soft_wrap=True)
-    if console.is_terminal and problems:
-        console.print()
-    console.print(Text(tally(problems), style="bold"), soft_wrap=True)
+    if len(problems) > 1 or any(problem.place for problem in problems):
+        if console.is_terminal:
+            console.print()
+        console.print(Text(tally(problems), style="bold"), soft_wrap=True)
 
 
 def show_warnings(warnings: Iterable[str], *, console: Console | None = None) -> None:

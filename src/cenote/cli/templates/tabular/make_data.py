@@ -8,26 +8,27 @@ import pyarrow.parquet as pq
 
 TRIPS = 30_000
 """In each file."""
-RUSH_HOURS = {"weekdays": (8.0, 17.5), "weekends": (13.0, 15.0)}
+HABITS = {"weekdays": ((8.0, 17.5), 4.2), "weekends": ((13.0, 16.0), 5.4)}
+"""When people ride, and how many minutes they take for a kilometre."""
 
 
 def write(folder: Path) -> list[Path]:
     """Write the files and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for seed, (name, rush_hours) in enumerate(RUSH_HOURS.items()):
+    for seed, (name, habits) in enumerate(HABITS.items()):
         for number in range(2):
             paths.append(folder / f"{name}_{number}.parquet")
-            pq.write_table(trips(np.random.default_rng([seed, number]), rush_hours), paths[-1])
+            pq.write_table(trips(np.random.default_rng([seed, number]), *habits), paths[-1])
     return paths
 
 
-def trips(random: np.random.Generator, rush_hours: tuple[float, float]) -> pa.Table:
+def trips(random: np.random.Generator, rush_hours: tuple[float, float], pace: float) -> pa.Table:
     """One file of trips."""
     start = random.choice(rush_hours, TRIPS) + random.normal(0.0, 1.8, TRIPS)
     kilometres = random.gamma(2.0, 1.7, TRIPS)
-    pace = np.clip(random.normal(4.2, 0.9, TRIPS), 1.8, None)
-    minutes = kilometres * pace + random.exponential(2.0, TRIPS)
+    paces = np.clip(random.normal(pace, 0.9, TRIPS), 1.8, None)
+    minutes = kilometres * paces + random.exponential(2.0, TRIPS)
     forgotten = random.random(TRIPS) < 0.01
     return pa.table(
         {
