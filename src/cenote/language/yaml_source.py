@@ -258,10 +258,10 @@ class _Composer:
 
     def _scalar(self, event: Any) -> Content:
         tag = event.tag
-        if tag is None or tag == "!":
+        if tag is None:
             return plain_value(event.value) if event.implicit[0] else str(event.value)
         short = tag.removeprefix(_STANDARD)
-        if short == "str":
+        if short in ("str", "!"):
             return str(event.value)
         value = plain_value(event.value)
         if short == _TAG_OF.get(type(value)):
