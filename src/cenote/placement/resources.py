@@ -98,6 +98,6 @@ def in_words(number: float, kind: str) -> str:
 
 
 def all_in_words(amounts: Amounts) -> str:
-    """`8 cpus, 128 GB of memory`; what is not given is not said."""
-    stated = [(found, kind) for kind in KINDS if (found := amount(amounts, kind)) is not None]
+    """`8 cpus, 128 GB of memory`; what is not given, or none, is not said."""
+    stated = [(found, kind) for kind in KINDS if (found := amount(amounts, kind))]
     return ", ".join(in_words(found, kind) for found, kind in stated) or "nothing stated"

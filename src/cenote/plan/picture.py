@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from cenote.plan.picture_cards import DATA, Card, Link, sketch
-from cenote.plan.picture_scene import PALETTE, compose
+from cenote.plan.picture_parts import PALETTE, label_lines
+from cenote.plan.picture_scene import compose
 from cenote.plan.picture_shapes import as_svg
 from cenote.plan.plan import Plan
-
-_MOST_COLUMNS_NAMED = 4
 
 
 def svg(plan: Plan) -> str:
@@ -22,14 +21,6 @@ def png(plan: Plan, path: Path) -> None:
     from cenote.plan.picture_png import save_png
 
     save_png(compose(plan), path)
-
-
-def draw(plan: Plan, path: Path, *, form: str) -> None:
-    """Write the picture to a file; `form` is `svg` or `png`."""
-    if form == "png":
-        png(plan, path)
-    else:
-        path.write_text(svg(plan), encoding="utf-8")
 
 
 def mermaid(plan: Plan) -> str:
@@ -64,9 +55,7 @@ def _arrow(link: Link) -> str:
         return "-.->"
     if not link.columns:
         return "-->"
-    named = link.columns if len(link.columns) <= _MOST_COLUMNS_NAMED else link.columns[: _MOST_COLUMNS_NAMED - 1]
-    more = [f"+ {len(link.columns) - len(named)} more"] if len(named) < len(link.columns) else []
-    return f'-- "{"<br/>".join(_safe(name) for name in (*named, *more))}" -->'
+    return f'-- "{"<br/>".join(_safe(line) for line in label_lines(link))}" -->'
 
 
 def _safe(text: str) -> str:

@@ -92,7 +92,7 @@ def sketch(plan: Plan) -> Sketch:
     if len(groups.cards) > MOST_CARDS:
         groups = _Groups()
         for segment in shown:
-            groups.add(segment.index, segment.steps, "chain")
+            groups.add(segment.index, segment.steps, "alike")
     data = _data_card(plan)
     return Sketch(
         frames=tuple(_frame(plan, segment) for segment in shown),
@@ -106,7 +106,7 @@ def _data_card(plan: Plan) -> Card:
     datasets = [dataset.name for dataset in plan.datasets]
     named = datasets if len(datasets) <= 5 else [*datasets[:4], f"… {len(datasets) - 4} more"]
     rows = [Row(f"{format_count(plan.events)} events", f"{len(plan.partitions):,} partitions")]
-    return Card("data", DATA, (*rows, *(Row(name) for name in named)), "data")
+    return Card("|data", DATA, (*rows, *(Row(name) for name in named)), "data")
 
 
 def _frame(plan: Plan, segment: Segment) -> Frame:

@@ -27,11 +27,17 @@ class Arranged:
 
 
 def arrange(
-    sizes: Mapping[str, Point], edges: Sequence[Edge], *, gap: Point, last: frozenset[str] = frozenset()
+    sizes: Mapping[str, Point],
+    edges: Sequence[Edge],
+    *,
+    gap: Point,
+    last: frozenset[str] = frozenset(),
+    anchors: Mapping[str, float] | None = None,
 ) -> Arranged:
     """Columns by the longest way to each box, then an order with few crossings, then heights near the neighbours.
 
-    Edges must not form a circle. `last` are boxes that stand in a column behind all others.
+    Edges must not form a circle. `last` are boxes that stand in a column behind all others. `anchors` says how far
+    below its middle a box has its arrows.
     """
     ranks = _ranks(sizes, edges, last)
     passing = {
@@ -44,7 +50,7 @@ def arrange(
     heights = {name: sizes[name][1] if name in sizes else _BEND for name in all_ranks}
     steps = [step for edge, names in passing.items() for step in zip([edge[0], *names], [*names, edge[1]], strict=True)]
     columns = _ordered(_columns(all_ranks), steps)
-    middles = _middles(columns, steps, heights, gap[1])
+    middles = _middles(columns, steps, heights, gap=gap[1], anchors=anchors or {})
     return _finished(columns, middles, sizes, passing, gap)
 
 
@@ -110,7 +116,12 @@ def _crossings(columns: Sequence[Sequence[str]], after: Mapping[str, Sequence[st
 
 
 def _middles(
-    columns: Sequence[Sequence[str]], steps: Sequence[Edge], heights: Mapping[str, float], gap: float
+    columns: Sequence[Sequence[str]],
+    steps: Sequence[Edge],
+    heights: Mapping[str, float],
+    *,
+    gap: float,
+    anchors: Mapping[str, float],
 ) -> dict[str, float]:
     """The middle of each box: near its neighbours, in the order of its column, without overlap."""
     before, after = _neighbours(steps)
@@ -124,7 +135,12 @@ def _middles(
         forward = sweep % 2 == 0
         for column in columns if forward else reversed(columns):
             near = before if forward else after
-            wanted = [_mean([middles[n] for n in near[name]]) if near.get(name) else middles[name] for name in column]
+            wanted = [
+                _mean([middles[n] + anchors.get(n, 0.0) for n in near[name]]) - anchors.get(name, 0.0)
+                if near.get(name)
+                else middles[name]
+                for name in column
+            ]
             middles.update(zip(column, _spread(wanted, [heights[name] for name in column], gap), strict=True))
     return middles
 
@@ -152,28 +168,18 @@ def _finished(
     passing: Mapping[Edge, Sequence[str]],
     gap: Point,
 ) -> Arranged:
-    lefts: list[float] = []
-    x = 0.0
-    for column in columns:
-        lefts.append(x)
-        x += max((sizes[name][0] for name in column if name in sizes), default=0.0) + gap[0]
-    rights = [
-        left + max((sizes[n][0] for n in column if n in sizes), default=0.0)
-        for left, column in zip(lefts, columns, strict=True)
-    ]
+    widths = [max((sizes[name][0] for name in column if name in sizes), default=0.0) for column in columns]
+    lefts = [sum(widths[:i]) + gap[0] * i for i in range(len(columns))]
     rank = {name: i for i, column in enumerate(columns) for name in column}
     top = min((middles[name] - (sizes[name][1] if name in sizes else _BEND) / 2 for name in rank), default=0.0)
     bottom = max((middles[name] + (sizes[name][1] if name in sizes else _BEND) / 2 for name in rank), default=0.0)
-    corners = {
-        name: ((lefts[rank[name]] + rights[rank[name]] - width) / 2, middles[name] - height / 2 - top)
-        for name, (width, height) in sizes.items()
-    }
+    corners = {name: (lefts[rank[name]], middles[name] - height / 2 - top) for name, (_, height) in sizes.items()}
     bends = {
         edge: tuple(
-            point
+            (x, middles[name] - top)
             for name in names
-            for point in ((lefts[rank[name]], middles[name] - top), (rights[rank[name]], middles[name] - top))
+            for x in (lefts[rank[name]], lefts[rank[name]] + widths[rank[name]])
         )
         for edge, names in passing.items()
     }
-    return Arranged(corners, bends, max(0.0, x - gap[0]), bottom - top)
+    return Arranged(corners, bends, sum(widths) + gap[0] * max(0, len(widths) - 1), bottom - top)
