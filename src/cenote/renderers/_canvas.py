@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cenote import errors
+from cenote.renderers._label import write_label
 from cenote.renderers._style import ExperimentStyle, FigureStyle, Format
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -25,17 +26,13 @@ if TYPE_CHECKING:  # for annotations only: the import would cost half a second
 
 @dataclass(frozen=True)
 class _Look:
-    """What mplhep has for an experiment, and where its label stands by custom."""
+    """What mplhep has for an experiment."""
 
     style: str
     drawn_for: tuple[float, float]
     """The size in inches that the style's fonts are made for."""
     font: float
-    """The size of text in points, for that size of figure."""
-    place: int
-    """mplhep's number: 0 above the frame, 1 inside at the top left, 4 the same with the luminosity below."""
-    slanted: tuple[str, str, str, str] = ("normal", "italic", "normal", "normal")
-    bold: tuple[str, str, str, str] = ("bold", "normal", "normal", "normal")
+    """The size of the label in points, for that size of figure."""
 
     def scale(self, size: tuple[float, float]) -> float:
         """By how much fonts and lines shrink for a figure of this size."""
@@ -43,12 +40,12 @@ class _Look:
 
 
 _LOOKS = {
-    "CMS": _Look("CMS", (10, 10), 26, place=0),
-    "ATLAS": _Look("ATLAS", (8, 6), 16, place=4, slanted=("italic", "normal", "normal", "normal")),
-    "LHCb": _Look("LHCb2", (12, 9), 28, place=1, slanted=("normal",) * 4, bold=("normal",) * 4),
-    "ALICE": _Look("ALICE", (12, 9), 26, place=1, slanted=("normal",) * 4),
-    "ROOT": _Look("ROOT", (10, 10), 26, place=0),
-    "none": _Look("ROOT", (10, 10), 26, place=0),
+    "CMS": _Look("CMS", (10, 10), 26),
+    "ATLAS": _Look("ATLAS", (8, 6), 16),
+    "LHCb": _Look("LHCb2", (12, 9), 28),
+    "ALICE": _Look("ALICE", (12, 9), 26),
+    "ROOT": _Look("ROOT", (10, 10), 26),
+    "none": _Look("ROOT", (10, 10), 26),
 }
 _MORE_COLOURS = (
     *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
@@ -60,6 +57,8 @@ _WITHOUT_DATES = {
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
     "svg": {"Date": None, "Creator": None},
 }
+MARGIN = 0.15
+"""White around a picture, in inches."""
 _SCALED_ENDINGS = ("size", "pad", "width")
 
 
@@ -80,8 +79,7 @@ def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
         {
             "figure.autolayout": False,
             "xtick.major.pad": max(float(parameters.get("xtick.major.pad", 3.5)), 9 * scale),
-            "savefig.bbox": "tight",
-            "savefig.pad_inches": 0.15,
+            "savefig.bbox": "standard",
             "savefig.format": "png",
             "hatch.linewidth": 0.6,
             "svg.hashsalt": "cenote",
@@ -93,8 +91,15 @@ def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
     level = log.level
     try:
         log.setLevel(logging.ERROR)
-        with matplotlib.style.context(["default", parameters]):
+        with matplotlib.style.context(["default", parameters]), warnings.catch_warnings():
+            # A letter that no font has is drawn as a box: nothing that the reader of the log could change.
+            warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
             yield
+    except ValueError as problem:
+        explained = _unreadable(problem)
+        if explained is None:
+            raise
+        raise explained from None
     finally:
         log.setLevel(level)
 
@@ -172,36 +177,8 @@ def experiment_label(
 
     `size` is the one the picture is styled for; `above` keeps the inside free.
     """
-    import matplotlib
-    from mplhep.label import exp_label
-
     look = _LOOKS[style.experiment]
-    named = style.experiment not in ("none", "ROOT")
-    if not named and not style.label and style.lumi is None and style.com is None and style.year is None:
-        return []
-    place = 0 if above else look.place
-    points = look.font * look.scale(size)
-    texts = exp_label(
-        exp=style.experiment if named else style.label,
-        text=style.label if named else "",
-        loc=place,
-        data=has_data or not named,
-        year=style.year,
-        lumi=_short(style.lumi),
-        com=_short(style.com),
-        fontsize=(points * 1.25 if named else points, points, points * 0.85, points * 0.8),
-        fontstyle=look.slanted,
-        fontweight=look.bold if named else ("normal",) * 4,
-        scilocator_adjust=False,  # it would ask pyplot for the current axes
-        ax=axes,
-        fontfamily=matplotlib.rcParams["font.family"],
-    )
-    shown = [text for text in texts if text is not None]
-    return shown if place else []
-
-
-def _short(number: float | str | None) -> str | None:
-    return f"{number:g}" if isinstance(number, int | float) else number
+    return write_label(axes, style, points=look.font * look.scale(size), has_data=has_data, above=above)
 
 
 def mark_partial(figure: Figure) -> None:
@@ -228,29 +205,28 @@ def note(axes: Axes, text: str, *, at: tuple[float, float] = (0.5, 0.5), size: s
 def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -> list[Path]:
     """Write the figure once per format; a file is there whole or not at all. Equal figures give equal bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    page = figure.get_tightbbox().padded(MARGIN)
     written = []
     for kind in formats:
         path = target.with_name(f"{target.name}.{kind}")
         unfinished = target.with_name(f".{target.name}.{kind}.part")
         try:
-            with warnings.catch_warnings():
-                # A letter that no font has is drawn as a box: nothing that the reader of the log could change.
-                warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-                figure.savefig(unfinished, format=kind, dpi=dpi, metadata=_WITHOUT_DATES[kind])
+            figure.savefig(unfinished, format=kind, dpi=dpi, bbox_inches=page, metadata=_WITHOUT_DATES[kind])
             unfinished.replace(path)
-        except ValueError as problem:
-            raise _not_drawn(problem, path) from None
         finally:
             unfinished.unlink(missing_ok=True)
         written.append(path)
     return written
 
 
-def _not_drawn(problem: ValueError, path: Path) -> errors.CenoteError:
+def _unreadable(problem: ValueError) -> errors.CenoteError | None:
+    """Mathematics that matplotlib cannot read, in the user's words; None for anything else."""
     lines = [line for line in str(problem).splitlines() if line.strip()]
+    if not any(line.startswith("Parse") for line in lines):
+        return None
     return errors.error(
         errors.RENDER_FAILED,
-        f"{path.name} could not be drawn: {lines[-1] if lines else 'unknown reason'}",
+        f"a label cannot be drawn: {lines[-1].partition(': ')[2]}",
         details=lines[:-1],
-        hint="check the labels: text between two $ must be mathematics that matplotlib understands",
+        hint="text between two $ must be mathematics that matplotlib understands",
     )

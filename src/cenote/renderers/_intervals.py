@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 TAIL = 0.5 * math.erfc(1 / math.sqrt(2))
 """The probability left out at each side: 15.87 %."""
 EXACT_BELOW = 200
-"""Beyond it the cube-root approximation is right to a millionth."""
+"""Beyond it the cube-root approximation is right to a ten-thousandth of a standard deviation."""
 
 
 def poisson_errors(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

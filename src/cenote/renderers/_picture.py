@@ -100,7 +100,9 @@ def shows_data(samples: Sequence[Sample], context: DrawContext) -> bool:
     """Whether real data is in the picture; without any, experiments want it called a simulation."""
     if any(sample.is_data for sample in samples) or not context.datasets:
         return True
-    return len(samples) == 1 and any(info.eventtype == "data" for info in context.datasets.values())
+    return not any(sample.is_named for sample in samples) and any(
+        info.eventtype == "data" for info in context.datasets.values()
+    )
 
 
 def broken_note(samples: Sequence[Sample]) -> str | None:

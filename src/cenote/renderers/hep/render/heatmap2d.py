@@ -124,8 +124,8 @@ class Heatmap2D(Picture):
         axes.set(xlabel=x.label, ylabel=y.label)
         if titled:
             paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "boxstyle": "round,pad=0.25"}
-            where = {"transform": axes.transAxes, "ha": "right", "va": "top", "fontsize": "small", "bbox": paper}
-            axes.text(0.97, 0.96, sample.label, **where)
+            place: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "transform": axes.transAxes}
+            axes.text(0.97, 0.96, sample.label, bbox=paper, **place)
         if broken := broken_note([sample]):
             _canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
 

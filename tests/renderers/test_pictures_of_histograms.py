@@ -1,0 +1,428 @@
+"""This file draws histograms for real and looks at what was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hist
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+from pydantic import ValidationError
+
+from cenote.errors import CenoteError
+from cenote.renderers import _canvas
+from cenote.renderers.hep.render.data_mc import DataMC
+from cenote.renderers.hep.render.heatmap2d import Heatmap2D
+from cenote.renderers.hep.render.hist1d import Hist1D
+from cenote.renderers.interface import DrawContext
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that are saved while the test runs."""
+    figures: list[Figure] = []
+    save = _canvas.save
+
+    def keep(figure: Figure, *args: Any, **settings: Any) -> list[Path]:
+        figures.append(figure)
+        return save(figure, *args, **settings)
+
+    monkeypatch.setattr(_canvas, "save", keep)
+    return figures
+
+
+def texts(figure: Figure) -> list[str]:
+    return [found.get_text() for found in figure.findobj(Text) if isinstance(found, Text) and found.get_text()]
+
+
+def legend_of(figure: Figure) -> list[str]:
+    legend = figure.axes[0].get_legend()
+    return [text.get_text() for text in legend.get_texts()] if legend else []
+
+
+def test_a_histogram_with_datasets_gets_a_line_and_a_name_for_each(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    files = Hist1D(formats=["png"]).draw(mass, target, context)
+    assert files == [target.with_name("mass.png")]
+    assert legend_of(drawn[0]) == ["data", "DYJets", "DYLow", "TTbar", "Zprime"]
+    assert drawn[0].axes[0].get_ylabel() == "Events / 2 GeV"
+
+
+def test_png_and_pdf_are_written_by_default(mass: Any, context: DrawContext, target: Path) -> None:
+    files = Hist1D(figure={"dpi": 40}).draw(mass, target, context)
+    assert [path.name for path in files] == ["mass.png", "mass.pdf"]
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert files[1].read_bytes().startswith(b"%PDF")
+    assert sorted(path.name for path in target.parent.iterdir()) == ["mass.pdf", "mass.png"]
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_the_same_histogram_gives_the_same_bytes(mass: Any, context: DrawContext, target: Path, kind: str) -> None:
+    renderer = DataMC(formats=[kind], figure={"dpi": 30})
+    first = renderer.draw(mass, target, context)[0].read_bytes()
+    assert renderer.draw(mass, target, context)[0].read_bytes() == first
+
+
+def test_drawing_leaves_the_settings_of_matplotlib_and_pyplot_alone(
+    mass: Any, context: DrawContext, target: Path
+) -> None:
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    before, figures = dict(matplotlib.rcParams), plt.get_fignums()
+    DataMC(formats=["png"], figure={"dpi": 30}, style={"experiment": "ATLAS"}).draw(mass, target, context)
+    assert dict(matplotlib.rcParams) == before
+    assert plt.get_fignums() == figures
+
+
+@pytest.mark.parametrize("experiment", ["CMS", "ATLAS", "LHCb", "ALICE"])
+def test_the_experiment_labels_its_pictures(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure], experiment: str, caplog: Any
+) -> None:
+    style = {"experiment": experiment.lower(), "label": "Preliminary", "lumi": 138, "com": 13}
+    DataMC(formats=["png"], figure={"dpi": 30}, style=style).draw(mass, target, context)
+    assert {experiment, "Preliminary"} <= set(texts(drawn[0]))
+    assert any("138" in text and "13" in text for text in texts(drawn[0]))
+    assert caplog.records == []
+
+
+def test_pictures_without_data_are_called_a_simulation(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    only_mc = hist.Hist(hist.axis.StrCategory(["TTbar"], name="dataset"), hist.axis.Regular(3, 0, 3, name="mass")).fill(
+        "TTbar", [1.0, 2.0]
+    )
+    for product in (only_mc, mass):
+        DataMC(formats=["png"], figure={"dpi": 30}, style={"experiment": "CMS"}).draw(product, target, context)
+    assert "Simulation" in texts(drawn[0])
+    assert "Simulation" not in texts(drawn[1])
+
+
+def test_simulation_is_stacked_by_group_under_the_data(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    DataMC(formats=["png"], figure={"dpi": 30}).draw(mass, target, context)
+    assert legend_of(drawn[0]) == ["Data", "Z", "top", "Zprime", "MC stat. unc."]
+    main, ratio = drawn[0].axes
+    assert ratio.get_ylabel() == "Data/MC"
+    assert ratio.get_ylim() == (0.5, 1.5)
+    assert main.get_ylim()[0] == 0
+
+
+def test_signals_and_backgrounds_can_be_named_by_dataset_or_group(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    block = {"data": "data", "backgrounds": ["TTbar", "Z"], "signals": ["Zprime"], "yields": True}
+    DataMC(formats=["png"], figure={"dpi": 30}, data_mc=block).draw(mass, target, context)
+    assert legend_of(drawn[0]) == ["Data (2000)", "Zprime (30)", "TTbar (180)", "Z (1720)", "MC stat. unc."]
+
+
+def test_a_dataset_that_is_not_there_is_named_with_the_nearest(mass: Any, context: DrawContext, target: Path) -> None:
+    with pytest.raises(CenoteError) as caught:
+        DataMC(data_mc={"backgrounds": ["TTbarr"]}).draw(mass, target, context)
+    problem = caught.value.problems[0]
+    assert "'data_mc.backgrounds' names 'TTbarr'" in problem.message
+    assert problem.hint == "did you mean 'TTbar'?"
+
+
+def test_signals_outside_the_stack_do_not_enter_the_ratio(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    for within in (True, False):
+        block = {"signals": ["Zprime"], "include_signals_in_stack": within}
+        DataMC(formats=["png"], figure={"dpi": 30}, data_mc=block).draw(mass, target, context)
+    points = [figure.axes[1].containers[0].lines[0].get_ydata() for figure in drawn]  # type: ignore[attr-defined]
+    assert not np.array_equal(points[0], points[1])
+
+
+@pytest.mark.parametrize("names", [["data"], ["DYJets", "TTbar"]])
+def test_without_data_or_without_simulation_there_is_no_ratio(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure], names: list[str]
+) -> None:
+    some = hist.Hist(hist.axis.StrCategory(names, name="dataset"), mass.axes[1], storage=hist.storage.Weight())
+    for name in names:
+        some[name, :] = mass[name, :].view()
+    DataMC(formats=["png"], figure={"dpi": 30}).draw(some, target, context)
+    assert len(drawn[0].axes) == 1
+
+
+def test_simulation_can_be_scaled_to_the_data(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    block = {"normalise_to_data": True, "yields": True, "backgrounds": ["DYJets"]}
+    DataMC(formats=["png"], figure={"dpi": 30}, data_mc=block).draw(mass, target, context)
+    assert "DYJets (2000)" in legend_of(drawn[0])
+
+
+@pytest.mark.parametrize("place", ["upper right", "upper left", "best"])
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_the_legend_and_the_label_cover_no_data(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure], place: str, scale: str
+) -> None:
+    style = {"experiment": "ATLAS", "label": "Preliminary", "lumi": 1}
+    DataMC(formats=["png"], figure={"dpi": 30}, style=style, legend={"loc": place}, axes={"y": {"scale": scale}}).draw(
+        mass, target, context
+    )
+    axes = drawn[0].axes[0]
+    legend = axes.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    highest = mass["data", :].values()
+    for centre, count in zip(mass.axes[1].centers, highest, strict=True):
+        x, y = axes.transData.transform((centre, max(count, 1e-9)))
+        assert not (box.x0 <= x <= box.x1 and y >= box.y0)
+    inside = [text for text in axes.texts if text.get_text() in {"ATLAS", "Preliminary"}]
+    assert inside
+    assert not any(text.get_window_extent().overlaps(box) for text in inside)
+
+
+@contextmanager
+def no_complaint() -> Iterator[None]:
+    yield
+
+
+def nothing_in_it() -> Any:
+    return hist.Hist(hist.axis.Regular(5, 0, 1, name="mass"), storage=hist.storage.Weight())
+
+
+def no_category_yet() -> Any:
+    return hist.Hist(hist.axis.StrCategory([], growth=True, name="channel"))
+
+
+def no_dataset_yet() -> Any:
+    return hist.Hist(hist.axis.StrCategory([], growth=True, name="dataset"), hist.axis.Regular(5, 0, 1, name="mass"))
+
+
+def weights_that_cancel() -> Any:
+    return nothing_in_it().fill([0.5, 0.5], weight=[1.0, -1.0])
+
+
+def not_a_number() -> Any:
+    return nothing_in_it().fill([0.5], weight=[np.nan])
+
+
+def infinite() -> Any:
+    return nothing_in_it().fill([0.1, 0.5], weight=[1.0, np.inf])
+
+
+def one_bin() -> Any:
+    return hist.Hist(hist.axis.Regular(1, 0, 1, name="mass")).fill([0.5])
+
+
+def negative() -> Any:
+    return nothing_in_it().fill([0.1, 0.5], weight=[-3.0, 1.0])
+
+
+def all_negative() -> Any:
+    return nothing_in_it().fill([0.1, 0.5], weight=[-3.0, -1.0])
+
+
+def huge() -> Any:
+    return nothing_in_it().fill([0.1, 0.5], weight=[1e300, 1.0])
+
+
+@pytest.mark.parametrize("renderer", [Hist1D, DataMC])
+@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        *(nothing_in_it, no_category_yet, no_dataset_yet, weights_that_cancel, not_a_number, infinite),
+        *(one_bin, negative, all_negative, huge),
+    ],
+)
+def test_odd_histograms_give_a_picture_without_a_complaint(made: Any, scale: str, renderer: Any, target: Path) -> None:
+    picture = renderer(formats=["png"], figure={"dpi": 30}, axes={"y": {"scale": scale}})
+    files = picture.draw(made(), target, DrawContext("Odd"))
+    assert all(path.stat().st_size > 1000 for path in files)
+
+
+def test_a_histogram_without_entries_says_so(target: Path, drawn: list[Figure]) -> None:
+    for picture in (Hist1D(formats=["png"]), DataMC(formats=["png"])):
+        picture.draw(nothing_in_it(), target, DrawContext("Empty"))
+    assert all("no entries" in texts(figure) for figure in drawn)
+
+
+def test_bins_that_are_not_finite_are_mentioned(target: Path, drawn: list[Figure]) -> None:
+    Hist1D(formats=["png"]).draw(infinite(), target, DrawContext("Odd"))
+    assert "1 bin not finite, drawn as empty" in texts(drawn[0])
+
+
+def test_a_partial_product_is_marked_across_the_picture(mass: Any, target: Path, drawn: list[Figure]) -> None:
+    for partial in (True, False):
+        Hist1D(formats=["png"]).draw(mass, target, DrawContext("Mass", partial=partial))
+    assert "PARTIAL" in texts(drawn[0])
+    assert "PARTIAL" not in texts(drawn[1])
+
+
+def test_several_variables_give_a_picture_each_unless_one_is_chosen(target: Path) -> None:
+    both = hist.Hist(hist.axis.Regular(2, 0, 1, name="pt"), hist.axis.Regular(2, 0, 1, name="eta")).fill([0.5], [0.5])
+    files = Hist1D(formats=["png"]).draw(both, target, DrawContext("Both"))
+    assert [path.name for path in files] == ["mass_pt.png", "mass_eta.png"]
+    chosen = Hist1D(formats=["png"], axes={"x": {"name": "eta"}}).draw(both, target, DrawContext("Both"))
+    assert [path.name for path in chosen] == ["mass.png"]
+    with pytest.raises(CenoteError, match="no axis 'etaa' to draw") as caught:
+        Hist1D(axes={"x": {"name": "etaa"}}).draw(both, target, DrawContext("Both"))
+    assert caught.value.problems[0].hint == "did you mean 'eta'?"
+
+
+def test_categories_are_named_at_the_ticks(target: Path, drawn: list[Figure]) -> None:
+    made = hist.Hist(hist.axis.StrCategory(["ee", "mumu"], name="channel")).fill(["ee", "mumu", "ee"])
+    Hist1D(formats=["png"]).draw(made, target, DrawContext("Channel"))
+    assert [label.get_text() for label in drawn[0].axes[0].get_xticklabels()] == ["ee", "mumu"]
+
+
+def test_normalised_histograms_have_an_integral_of_one(target: Path, drawn: list[Figure]) -> None:
+    made = hist.Hist(hist.axis.Regular(4, 0, 8, name="pt", label="pt [GeV]")).fill([1.0, 3.0, 3.0, 7.0])
+    for normalise in ("area", "sum"):
+        Hist1D(formats=["png"], hist1d={"normalise": normalise}).draw(made, target, DrawContext("Pt"))
+    heights = [figure.axes[0].patches[0].get_data().values for figure in drawn]  # type: ignore[attr-defined]
+    assert sum(heights[0]) * 2 == pytest.approx(1)
+    assert sum(heights[1]) == pytest.approx(1)
+    assert drawn[0].axes[0].get_ylabel() == "Density [1/GeV]"
+
+
+def test_labels_may_hold_any_text(target: Path, drawn: list[Figure]) -> None:
+    names = ["_hidden", "100% $", "日本", "a&b<c>"]
+    made = hist.Hist(hist.axis.StrCategory(names, name="dataset"), hist.axis.Regular(2, 0, 1, name="x"))
+    for name in names:
+        made.fill(name, [0.5])
+    Hist1D(formats=["png", "pdf"]).draw(made, target, DrawContext("Odd"))
+    assert [name.strip() for name in legend_of(drawn[0])] == names
+
+
+def test_mathematics_that_cannot_be_read_is_an_error_that_says_so(mass: Any, target: Path) -> None:
+    for settings in (
+        {"axes": {"x": {"label": r"$\frac{a$"}}},
+        {"style": {"datasets": {"data": {"label": r"$\frac{a$"}}}},
+    ):
+        with pytest.raises(CenoteError, match=r"a label cannot be drawn: Expected \\frac") as caught:
+            Hist1D.model_validate(settings).draw(mass, target, DrawContext("Mass"))
+        assert "text between two $" in (caught.value.problems[0].hint or "")
+    assert [path for path in target.parent.rglob("*") if path.is_file()] == []
+
+
+def test_something_else_than_a_histogram_is_an_error_that_says_so(target: Path) -> None:
+    with pytest.raises(CenoteError, match="stage 'Train' makes no histogram"):
+        Hist1D().draw({"weights": []}, target, DrawContext("Train"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"figur": {}}, "Extra inputs are not permitted"),
+        ({"axes": {"x": {"lable": "m"}}}, "Extra inputs are not permitted"),
+        ({"style": {"experiment": "CDF"}}, "Input should be 'CMS', 'ATLAS'"),
+        ({"style": {"datasets": {"mc": {"color": "bleu"}}}}, "did you mean 'blue'"),
+        ({"formats": ["gif"]}, "Input should be 'png', 'pdf' or 'svg'"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_drawn(settings: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Hist1D.model_validate(settings)
+
+
+def test_the_styles_of_fast_hep_are_understood(mass: Any, context: DrawContext, target: Path) -> None:
+    base = {
+        "figure": {"size": [8, 6], "dpi": 30},
+        "style": {
+            "experiment": "CMS",
+            "lumi": 59.8,
+            "label": "Preliminary",
+            "color_cycle": ["#5790fc", "red"],
+            "datasets": {"TTbar": {"label": r"$t\bar{t}$", "color": "C1", "hatch": "//", "alpha": 0.5, "kind": None}},
+        },
+        "axes": {
+            "x": {"name": "mass", "label": "m", "scale": "linear", "limits": [60, 120]},
+            "y": {"name": "events", "label": "Events", "scale": "log", "limits": [0.1, 1e6]},
+            "ratio": {"name": "ratio", "limits": [0, 2]},
+        },
+        "legend": {"loc": "upper right", "ncol": None, "frameon": False, "fontsize": 10},
+        "transforms": [{"kind": "scale", "by": "dataset_name", "mode": "overall", "factors": {"TTbar": 1.1}}],
+    }
+    data_mc = {
+        "data": "data",
+        "backgrounds": ["TTbar", "DYJets"],
+        "signals": ["Zprime"],
+        "include_signals_in_stack": True,
+        "show_mc_uncertainty": True,
+        "stack": True,
+        "stack_order": "reverse_legend",
+        "ratio": True,
+        "histtype_mc": "fill",
+        "histtype_signal": "step",
+        "legend_auto_ncol_threshold": 5,
+        "legend_max_ncol": 4,
+        "ratio_ylim": [0.5, 1.5],
+        "ratio_ylabel": "Data/MC",
+    }
+    assert DataMC.model_validate(base | {"data_mc": data_mc}).draw(mass, target, context)
+    line = {"overlay": True, "histtype": "step", "sort_datasets": "data_first"}
+    assert Hist1D.model_validate(base | {"hist1d": line}).draw(mass, target, context)
+
+
+def test_a_legend_outside_stands_beside_the_frame(mass: Any, target: Path, drawn: list[Figure]) -> None:
+    Hist1D(formats=["png"], legend={"loc": "outside"}).draw(mass, target, DrawContext("Mass"))
+    axes = drawn[0].axes[0]
+    legend = axes.get_legend()
+    assert isinstance(legend, Legend)
+    assert legend.get_window_extent().x0 > axes.get_window_extent().x1
+
+
+def two_variables(names: list[str]) -> Any:
+    made = hist.Hist(
+        hist.axis.StrCategory(names, name="dataset"),
+        hist.axis.Regular(4, 0, 4, name="pt"),
+        hist.axis.Regular(3, -1, 1, name="eta"),
+    )
+    for name in names:
+        made.fill(name, [0.5, 1.5, 1.5], [0.0, 0.9, 0.9])
+    return made
+
+
+def test_a_heat_map_has_a_panel_for_each_dataset(target: Path, drawn: list[Figure]) -> None:
+    files = Heatmap2D(formats=["png"]).draw(two_variables(["mc", "data", "other"]), target, DrawContext("Map"))
+    assert [path.name for path in files] == ["mass.png"]
+    assert [name for name in texts(drawn[0]) if name in {"mc", "data", "other"}] == ["data", "mc", "other"]
+
+
+def test_a_heat_map_per_dataset_is_a_file_each_with_a_safe_name(target: Path) -> None:
+    files = Heatmap2D(formats=["png"], heatmap2d={"per_dataset": True}).draw(
+        two_variables(["data", "a/../b c"]), target, DrawContext("Map")
+    )
+    assert [path.relative_to(target).as_posix() for path in files] == ["data.png", "a_.._b_c.png"]
+
+
+def test_the_colours_of_a_heat_map_may_be_logarithmic(target: Path, drawn: list[Figure]) -> None:
+    Heatmap2D(formats=["png"], axes={"z": {"scale": "log"}}).draw(two_variables(["mc"]), target, DrawContext("Map"))
+    mesh = drawn[0].axes[0].collections[0]
+    assert type(mesh.norm).__name__ == "LogNorm"
+
+
+def test_the_axes_of_a_heat_map_can_be_exchanged(target: Path, drawn: list[Figure]) -> None:
+    settings = {"axes": {"x": {"name": "eta"}, "y": {"name": "pt"}}, "formats": ["png"]}
+    Heatmap2D.model_validate(settings).draw(two_variables(["mc"]), target, DrawContext("Map"))
+    axes = drawn[0].axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("eta", "pt")
+    values = np.ma.filled(axes.collections[0].get_array(), 0.0)  # type: ignore[arg-type]
+    assert values.shape == (4, 3)
+    assert values[1, 2] == 2
+
+
+def test_an_empty_heat_map_says_so(target: Path, drawn: list[Figure]) -> None:
+    empty = hist.Hist(hist.axis.Regular(4, 0, 4, name="pt"), hist.axis.Regular(3, -1, 1, name="eta"))
+    Heatmap2D(axes={"z": {"scale": "log"}}).draw(empty, target, DrawContext("Map"))
+    assert "no entries" in texts(drawn[0])
+
+
+def test_a_heat_map_of_one_variable_is_an_error_with_advice(target: Path) -> None:
+    one = hist.Hist(hist.axis.Regular(4, 0, 4, name="pt"))
+    with pytest.raises(CenoteError, match="needs two axes") as caught:
+        Heatmap2D().draw(one, target, DrawContext("Map"))
+    assert caught.value.problems[0].hint == "draw it with hist1d"
