@@ -13,6 +13,8 @@ from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement, Verdict
 
+calm = settings(deadline=None)
+"""Without a time limit per example: a busy machine is not a bug."""
 GB = 10**9
 NAMES = ("default", "cheap", "gpu", "fat", "merge")
 LABELS = ("gpu", "a100", "big", "nowhere")
@@ -99,6 +101,7 @@ def allowed_by_the_words(workflow: Workflow, stage: Stage) -> set[str]:
 
 
 @given(a_workflow(), st.booleans())
+@calm
 def test_a_stage_never_gets_a_pool_that_it_does_not_allow(workflow: Workflow, here: bool) -> None:
     found = placed(workflow, here=here)
     for stage in workflow.stages:
@@ -106,6 +109,7 @@ def test_a_stage_never_gets_a_pool_that_it_does_not_allow(workflow: Workflow, he
 
 
 @given(a_workflow())
+@calm
 def test_one_slot_of_every_candidate_holds_what_the_stage_asks_for(workflow: Workflow) -> None:
     found = placed(workflow)
     for stage in workflow.stages:
@@ -118,6 +122,7 @@ def test_one_slot_of_every_candidate_holds_what_the_stage_asks_for(workflow: Wor
 
 
 @given(a_workflow())
+@calm
 def test_never_means_no_pool_a_reason_for_each_of_them_and_a_problem(workflow: Workflow) -> None:
     found = placed(workflow)
     for stage in found.stages:
@@ -130,6 +135,7 @@ def test_never_means_no_pool_a_reason_for_each_of_them_and_a_problem(workflow: W
 
 
 @given(a_workflow(), st.data())
+@calm
 def test_adding_a_pool_never_takes_away_the_chance_to_run(workflow: Workflow, data: st.DataObject) -> None:
     free = [name for name in (*NAMES, "new") if name not in {pool.name for pool in workflow.execution.pools}]
     extra = data.draw(a_pool(data.draw(st.sampled_from(free))))
@@ -142,6 +148,7 @@ def test_adding_a_pool_never_takes_away_the_chance_to_run(workflow: Workflow, da
 
 
 @given(a_workflow(), st.data())
+@calm
 def test_a_larger_worker_never_hurts(workflow: Workflow, data: st.DataObject) -> None:
     pool = data.draw(st.sampled_from(workflow.execution.pools))
     # A pool that states nothing takes any shape: stating something is not "larger".
@@ -158,6 +165,7 @@ def test_a_larger_worker_never_hurts(workflow: Workflow, data: st.DataObject) ->
 
 
 @given(a_workflow(), st.data())
+@calm
 def test_the_order_of_pools_only_orders_those_that_share(workflow: Workflow, data: st.DataObject) -> None:
     shuffled = with_pools(workflow, *data.draw(st.permutations(workflow.execution.pools)))
     for one, other in zip(placed(workflow).stages, placed(shuffled).stages, strict=True):
@@ -174,6 +182,7 @@ def test_the_order_of_pools_only_orders_those_that_share(workflow: Workflow, dat
 
 
 @given(a_workflow(), machines)
+@calm
 def test_strict_only_turns_warnings_about_this_machine_into_problems(workflow: Workflow, machine: Machine) -> None:
     loose = place(workflow, machine, on_this_machine=True)
     strict = place(workflow, machine, on_this_machine=True, strict=True)
@@ -187,7 +196,7 @@ def test_strict_only_turns_warnings_about_this_machine_into_problems(workflow: W
 
 
 @given(a_workflow(), machines)
-@settings(max_examples=200)
+@calm
 def test_this_machine_changes_sizes_but_neither_routes_nor_verdicts(workflow: Workflow, machine: Machine) -> None:
     here = place(workflow, machine, on_this_machine=True)
     assert here.stages == place(workflow, machine, on_this_machine=False).stages
@@ -200,5 +209,6 @@ def test_this_machine_changes_sizes_but_neither_routes_nor_verdicts(workflow: Wo
 
 
 @given(a_workflow())
+@calm
 def test_the_same_question_gets_the_same_answer(workflow: Workflow) -> None:
     assert placed(workflow) == placed(workflow)

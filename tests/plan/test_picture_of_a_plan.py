@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cenote.language.workflow import Amounts, Pool
@@ -136,6 +136,7 @@ def graphs(draw: st.DrawFn) -> tuple[dict[str, tuple[float, float]], list[tuple[
 
 
 @given(graphs())
+@settings(deadline=None)
 def test_arranged_boxes_go_forward_and_never_overlap(
     graph: tuple[dict[str, tuple[float, float]], list[tuple[str, str]]],
 ) -> None:
