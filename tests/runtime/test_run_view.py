@@ -107,6 +107,12 @@ def test_the_rate_is_events_per_second_of_wall_time() -> None:
     assert view.stages[0].rate == pytest.approx(100.0)
 
 
+def test_the_rate_of_a_stage_stays_once_it_is_through() -> None:
+    stats = {"Select": StageStats(seconds=1, events_in=100, events_out=100)}
+    view = view_of(*(done(task, T0 + 1, stages=stats) for task in range(4)), Warned(at=T0 + 99, message="later"))
+    assert view.stages[0].rate == pytest.approx(400.0)
+
+
 def test_reused_tasks_are_done_but_do_not_make_the_pace() -> None:
     view = view_of(TaskReused(at=T0, task=0), TaskReused(at=T0, task=1), started(2, T0 + 1), done(2, T0 + 3))
     select = view.stages[0]

@@ -19,9 +19,9 @@ def command(output: Path | None) -> None:
     With the YAML language server, put this on the first line of a workflow:
       # yaml-language-server: $schema=cenote.schema.json
     """
-    from cenote.language.schema import json_schema
+    from cenote.language.json_schema import workflow_schema
 
-    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(workflow_schema(), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -48,8 +48,11 @@ def _follow(run: FollowedRun, *, quiet: bool) -> None:
 
 
 def _told(run: FollowedRun) -> dict[str, object]:
-    """The summary so far; a run that was cut off says so."""
-    return {**run.view.summary(), "status": status_word(run), "time_left": run.view.time_left}
+    """What the run itself wrote at its end; before that, what its journal says so far."""
+    from cenote.api import open_run
+
+    finished = open_run(run.folder.path).summary if run.view.finished else {}
+    return finished or {**run.view.summary(), "status": status_word(run), "time_left": run.view.time_left}
 
 
 def status_word(run: FollowedRun) -> str:
@@ -58,6 +61,7 @@ def status_word(run: FollowedRun) -> str:
 
 
 def _show(run: FollowedRun) -> None:
+    from cenote.api import open_run
     from cenote.cli.console import output
     from cenote.cli.outcome import failure_lines, outcome_lines
     from cenote.cli.problems import show_warnings
@@ -66,7 +70,7 @@ def _show(run: FollowedRun) -> None:
     console = output()
     summary = _told(run)
     folder = run.folder.path
-    pictures = sorted(path for path in run.folder.plots.rglob("*.png")) if run.folder.plots.is_dir() else []
+    pictures = open_run(folder).plots if run.view.finished else ()
     for line in outcome_lines(summary, folder=folder, pictures=pictures):
         console.print(line, soft_wrap=True)
     console.print()

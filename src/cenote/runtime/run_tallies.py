@@ -22,6 +22,7 @@ class TaskTally:
     seconds: float = 0.0
     peak_memory: int = 0
     first_started: float | None = None
+    last_done: float = 0.0
     pools: Counter[str] = field(default_factory=Counter)
     workers: set[str] = field(default_factory=set)
 
@@ -43,12 +44,16 @@ class TaskTally:
         self.peak_memory = max(self.peak_memory, event.peak_memory)
         self.pools[event.pool] += 1
         self.workers.add(event.worker)
+        self.last_done = max(self.last_done, event.at)
         if self.first_started is None:
             self.first_started = event.at - event.seconds
 
     def wall(self, now: float) -> float:
-        """Seconds since the first one started."""
-        return 0.0 if self.first_started is None else max(0.0, now - self.first_started)
+        """Seconds from the first start until now, or until the last one was done."""
+        if self.first_started is None:
+            return 0.0
+        until = now if self.waiting + self.running else self.last_done
+        return max(0.0, until - self.first_started)
 
     def time_left(self, now: float) -> float | None:
         """Seconds for the rest at the pace so far; None before one is done."""

@@ -6,31 +6,35 @@ import awkward as ak
 import numpy as np
 import uproot
 
-EVENTS = 20_000
-FILES = 4
+EVENTS, FILES = 20_000, 2
+HARDNESS = {"background": 1.0, "signal": 1.8}
+"""Of muons and missing momentum, compared to the background."""
 
 
 def write(folder: Path) -> list[Path]:
     """Write the files and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [write_file(folder / f"muons_{number}.root", seed=number) for number in range(FILES)]
+    paths = []
+    for seed, (name, hardness) in enumerate(HARDNESS.items()):
+        for number in range(FILES):
+            paths.append(folder / f"{name}_{number}.root")
+            write_file(paths[-1], np.random.default_rng([seed, number]), hardness)
+    return paths
 
 
-def write_file(path: Path, *, seed: int) -> Path:
+def write_file(path: Path, random: np.random.Generator, hardness: float) -> None:
     """Write one file."""
-    random = np.random.default_rng(seed)
-    counts = random.poisson(1.6, EVENTS)
+    counts = 1 + random.poisson(0.5 * hardness, EVENTS)
     muons = ak.zip(
         {
-            "pt": ak.unflatten((3.0 + random.exponential(22.0, counts.sum())).astype(np.float32), counts),
+            "pt": ak.unflatten((3.0 + random.exponential(18.0 * hardness, counts.sum())).astype(np.float32), counts),
             "eta": ak.unflatten(random.normal(0.0, 1.2, counts.sum()).astype(np.float32), counts),
         }
     )
-    met = random.exponential(25.0, EVENTS).astype(np.float32)
+    met = random.gamma(2.0, 12.0 * hardness, EVENTS).astype(np.float32)
     with uproot.recreate(path) as file:
         tree = file.mktree("Events", {"Muon": muons.type.content, "MET_pt": met.dtype})
         tree.extend({"Muon": muons, "MET_pt": met})
-    return path
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import uproot
 
 MUON_MASS = 0.10566
-DY_EVENTS, TOP_EVENTS = 40_000, 4_000
+DY_EVENTS, TOP_EVENTS = 40_000, 8_000
 """Expected in data; the simulation has three times as many, with weights of a third."""
 
 
