@@ -42,10 +42,13 @@ class Attachments:
             if render.when not in AT_THE_END:
                 self.findings.accept(f"drawing when: {render.when}", (*path, "render", index), matters=False)
             target = self._target(stage, render.from_, entry)
-            self.draw(target, self.styles.of_render(entry), entry, (*path, "render", index))
+            self.draw(target, entry, (*path, "render", index))
 
-    def draw(self, target: str, resolved: Located, entry: Located, path: Path_, *, out: str | None = None) -> None:
+    def draw(self, target: str, entry: Located, path: Path_, *, out: str | None = None) -> None:
         """Keep a picture of the stage `target`, once its style is resolved and its renderer known."""
+        resolved = self.styles.of_render(entry)
+        if resolved is None:
+            return
         op, written_out = resolved.get("op"), resolved.get("out")
         if op is None or op.text is None:
             hint = "for example op: hep.render.hist1d"

@@ -106,7 +106,7 @@ class _Checker:
         model = validated(StageModel, node, what, self.findings)
         self._check_operation(node, what)
         self._check_references(node, what)
-        if model is None:
+        if model is None or self.ids[model.id] is not named:
             return None
         return _Draft(model.id, what, node, model, ("analysis", "stages", index))
 
@@ -194,7 +194,7 @@ class _Checker:
         if draft.model.variations:
             self.findings.accept("pictures per variation", (*draft.path, "variations"))
         entry = draft.node.holding(dict(content))
-        self.attachments.draw(target, self.attachments.styles.of_render(entry), entry, draft.path, out=draft.id)
+        self.attachments.draw(target, entry, draft.path, out=draft.id)
         self.drawn[draft.id] = target
 
     def _requirement(self, draft: _Draft) -> Requirement:

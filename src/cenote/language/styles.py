@@ -7,9 +7,6 @@ from cenote.language.findings import Findings
 from cenote.language.merge import merge
 from cenote.language.yaml_source import Located
 
-OWN_KEYS = ("style", "use", "with", "op", "out", "when", "from")
-"""Keys of a `render` entry that are not the renderer's."""
-
 
 class Styles:
     """The styles of a file, each resolved once."""
@@ -56,10 +53,10 @@ class Styles:
             result = merge(result, self.expanded(changes, trail))
         return result
 
-    def of_render(self, entry: Located) -> Located:
-        """Everything that a `render` entry says to its renderer, `op` and `out` included."""
+    def of_render(self, entry: Located) -> Located | None:
+        """Everything that a `render` entry says to its renderer, `op` and `out` included; None without its style."""
         if entry.text is not None:
-            return self.named(entry) or entry.holding({})
+            return self.named(entry)
         style = entry.get("style")
         content = {key: child for key, child in entry.mapping.items() if key not in ("style", "when", "from")}
         if style is None:
@@ -71,4 +68,4 @@ class Styles:
         else:
             base = self.expanded(style)
         inline = self.expanded(entry.holding(content))
-        return merge(base, inline) if base is not None else inline
+        return merge(base, inline) if base is not None else None
