@@ -10,7 +10,7 @@ from cenote import errors
 from cenote.language.workflow import Amounts, Elastic, Execution, Pool, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.place import place
-from cenote.placement.pools import PlacedPool, Verdict
+from cenote.placement.pools import PlacedPool, PoolSize, Verdict
 
 GB = 10**9
 NOTHING = Amounts()
@@ -75,6 +75,12 @@ def test_workers_and_slots_are_capped_at_the_cpus() -> None:
     assert here(Pool("p", workers=2)).workers == 2
     wide = here(Pool("p", workers=2, slots=8, resources=Amounts(cpus=8)))
     assert (wide.workers, wide.slots, wide.granted.cpus) == (1, 4, 4)
+
+
+def test_a_pool_that_was_scaled_down_remembers_what_the_file_asks_for() -> None:
+    assert here(Pool("p", workers=20, resources=Amounts(cpus=8))).asked_size == PoolSize(20, None, 8)
+    assert here(Pool("p", workers=2)).scaled_from is None
+    assert here(Pool("default")).scaled_from is None
 
 
 def test_an_elastic_pool_is_capped_too() -> None:

@@ -9,7 +9,7 @@ from cenote.errors import Problem
 from cenote.language.workflow import Amounts, Elastic, FallbackWhen
 from cenote.machine import Machine
 
-__all__ = ["Candidate", "Machine", "PlacedPool", "Placement", "StagePlacement", "Verdict"]
+__all__ = ["Candidate", "Machine", "PlacedPool", "Placement", "PoolSize", "StagePlacement", "Verdict"]
 
 
 class Verdict(Enum):
@@ -18,6 +18,15 @@ class Verdict(Enum):
     YES = "yes"
     NOT_NOW = "not now"
     NEVER = "never"
+
+
+@dataclass(frozen=True)
+class PoolSize:
+    """How many workers, and how many tasks at once on each."""
+
+    workers: int | None
+    elastic: Elastic | None
+    slots: int
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,13 @@ class PlacedPool:
     fallback_when: FallbackWhen = field(default_factory=FallbackWhen)
     queue_timeout: int | None = None
     cost: float | None = None
+    scaled_from: PoolSize | None = None
+    """What the file asks for, where this machine has less; None when that is its size."""
+
+    @property
+    def asked_size(self) -> PoolSize:
+        """How large it would be where there is room."""
+        return self.scaled_from or PoolSize(self.workers, self.elastic, self.slots)
 
     @property
     def most_workers(self) -> int:

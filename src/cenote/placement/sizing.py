@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cenote.errors import NEVER_FITS, Problem
 from cenote.language.workflow import Amounts, Elastic, Execution, Pool, Workflow
 from cenote.machine import Machine
-from cenote.placement.pools import PlacedPool
+from cenote.placement.pools import PlacedPool, PoolSize
 from cenote.placement.resources import amount, in_words, lacking, largest, share, slots_for
 from cenote.placement.routes import Labels, states_nothing
 
@@ -97,7 +97,10 @@ def _scaled_down(pool: PlacedPool, size: Sized, backend: str, machine: Machine) 
     else:
         workers = None if pool.workers is None else min(pool.workers, most)
     elastic = _shrunk(pool.elastic, most) if pool.elastic else None
-    shrunk = replace(pool, slots=slots, workers=workers, elastic=elastic)
+    stated = workers if size.pool.workers is None else pool.workers
+    before, after = PoolSize(stated, pool.elastic, pool.slots), PoolSize(workers, elastic, slots)
+    scaled_from = before if before != after else None
+    shrunk = replace(pool, slots=slots, workers=workers, elastic=elastic, scaled_from=scaled_from)
     return replace(shrunk, granted=_granted(size.worker, shrunk.most_workers, machine))
 
 

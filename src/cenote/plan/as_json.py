@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cenote.language.workflow import Amounts, Origin, Path_, Pool
-from cenote.placement.pools import PlacedPool, StagePlacement
+from cenote.language.workflow import Origin, Path_
+from cenote.placement.pools import PlacedPool, PoolSize, StagePlacement
 from cenote.plan.plan import MERGE, Plan, Segment, StageSummary, TaskTable
 
 Json = dict[str, Any]
@@ -82,25 +82,20 @@ def _stage(stage: StageSummary, placement: StagePlacement | None) -> Json:
 
 
 def _pools(plan: Plan) -> list[Json]:
-    written = {pool.name: pool for pool in plan.workflow.execution.pools}
     origins = _origins(plan)
-    return [_pool(pool, written.get(pool.name), origins.get(pool.name, {})) for pool in plan.placement.pools]
+    return [_pool(pool, origins[pool.name]) for pool in plan.placement.pools]
 
 
-def _pool(pool: PlacedPool, written: Pool | None, origins: Json) -> Json:
-    """As the file has it, where it says something; `granted` is what there will be, smaller on a small machine."""
-    elastic = (written and written.elastic) or pool.elastic
-    workers = pool.workers if written is None or written.workers is None else written.workers
+def _pool(pool: PlacedPool, origins: Json) -> Json:
+    """As the file asks for it; `granted` is what there will be, smaller on a small machine."""
     return {
         "name": pool.name,
         "strategy": pool.strategy,
-        **({"elastic": asdict(elastic)} if elastic else {"workers": workers}),
-        "slots": (written and written.slots) or pool.slots,
-        "resources": _amounts(pool.resources),
+        **_size(pool.asked_size),
+        "resources": asdict(pool.resources),
         "granted": {
-            **({"elastic": asdict(pool.elastic)} if pool.elastic else {"workers": pool.workers}),
-            "slots": pool.slots,
-            "resources": _amounts(pool.granted),
+            **_size(PoolSize(pool.workers, pool.elastic, pool.slots)),
+            "resources": asdict(pool.granted),
         },
         "labels": sorted(pool.labels),
         "fallback": list(pool.fallback),
@@ -111,9 +106,10 @@ def _pool(pool: PlacedPool, written: Pool | None, origins: Json) -> Json:
     }
 
 
-def _amounts(amounts: Amounts) -> Json:
-    """Memory and disk in bytes; null where nothing is stated."""
-    return asdict(amounts)
+def _size(size: PoolSize) -> Json:
+    """Either `workers` or `elastic`, never both."""
+    many = {"elastic": asdict(size.elastic)} if size.elastic else {"workers": size.workers}
+    return many | {"slots": size.slots}
 
 
 def _origins(plan: Plan) -> dict[str, Json]:

@@ -104,9 +104,10 @@ def label_shapes(link: Link, corner: Point) -> Iterator[Shape]:
 
 def pool_in_words(pool: PlacedPool) -> str:
     """`2 workers, each with 8 slots, 8 cpus, 128 GB of memory`."""
-    fewest, most = (pool.elastic.min, pool.elastic.max) if pool.elastic else (pool.workers or 0, pool.workers or 0)
+    size = pool.asked_size
+    fewest, most = (size.elastic.min, size.elastic.max) if size.elastic else (size.workers or 0, size.workers or 0)
     count = f"{most} worker{'' if most == 1 else 's'}"
-    slots = f"{pool.slots} slots, " if pool.slots > 1 else ""
+    slots = f"{size.slots} slots, " if size.slots > 1 else ""
     elastic = f"{fewest} to " if fewest != most else ""
     return f"{elastic}{count}{', each' if most > 1 else ''} with {slots}{all_in_words(pool.resources)}"
 
