@@ -1,0 +1,294 @@
+"""This file tests the Workflow that correct files give: what follows what, what is filled in, what is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cenote.language.read import Checked
+from cenote.language.workflow import Amounts, AppliesTo, Elastic, FallbackWhen, PluginUse, Pool, Requirement, Workflow
+
+Load = Callable[..., Workflow]
+Read = Callable[..., Checked]
+
+
+def stages(*lines: str) -> str:
+    written = "".join(f"    - {{op: custom.scale, {line}}}\n" for line in lines)
+    return f"plugins: [own_operations.py]\nanalysis:\n  stages:\n{written}"
+
+
+def needs(workflow: Workflow) -> dict[str, tuple[str, ...]]:
+    return {stage.id: stage.needs for stage in workflow.stages}
+
+
+def test_a_stage_follows_the_one_before(workflow: Load) -> None:
+    assert needs(workflow(stages("id: a", "id: b", "id: c"))) == {"a": (), "b": ("a",), "c": ("b",)}
+
+
+def test_needs_replace_the_order_of_the_list(workflow: Load) -> None:
+    loaded = workflow(stages("id: a", "id: b, needs: []", "id: c, needs: a", "id: d, needs: [c, b, c]"))
+    assert needs(loaded) == {"a": (), "b": (), "c": ("a",), "d": ("c", "b")}
+
+
+def test_needs_may_name_stages_that_come_later(workflow: Load) -> None:
+    assert needs(workflow(stages("id: a, needs: b", "id: b, needs: []"))) == {"a": ("b",), "b": ()}
+
+
+def test_from_names_the_input(workflow: Load) -> None:
+    lines = [
+        "id: a",
+        "id: b",
+        "id: c, from: a",
+        "id: d, in: a",
+        "id: e, from: [{node: a, as: x}, b]",
+        "id: f, from: events",
+    ]
+    loaded = workflow(stages(*lines))
+    assert needs(loaded) == {"a": (), "b": ("a",), "c": ("a",), "d": ("a",), "e": ("a", "b"), "f": ()}
+    assert [stage.source for stage in loaded.stages] == [None] * 5 + ["events"]
+
+
+def test_the_primary_stream_is_where_stages_start(workflow: Load) -> None:
+    text = "sources: {x: {tree: t}, y: {tree: t}}\nprimary_stream: y\n" + stages("id: a", "id: b", "id: c, from: x")
+    assert [stage.source for stage in workflow(text).stages] == ["y", None, "x"]
+
+
+def test_a_stage_that_only_draws_hangs_on_the_stage_it_draws(workflow: Load) -> None:
+    text = "styles: {dark: {figure: {dpi: 80}}}\n" + stages("id: a", "id: b")
+    text += (
+        "    - {id: plot, op: hep.render.hist1d, from: [{node: a, port: hist}], params: {style: dark}, out: a.png}\n"
+    )
+    text += "    - {id: more, op: custom.scale}\n"
+    text += "    - {id: late, op: custom.scale, needs: plot}\n"
+    loaded = workflow(text)
+    assert needs(loaded) == {"a": (), "b": ("a",), "more": ("b",), "late": ("a",)}
+    (render,) = loaded.stages[0].render
+    assert (render.name, render.out, render.settings) == ("hep.render.hist1d", "a.png", {"figure": {"dpi": 80}})
+
+
+def test_without_pools_there_is_one_called_default(workflow: Load) -> None:
+    loaded = workflow("analysis: {stages: []}")
+    assert loaded.execution.pools == (Pool("default"),)
+    assert (loaded.execution.backend, loaded.execution.strategy) == ("local", "local")
+
+
+def test_without_sources_there_is_one_called_events(workflow: Load) -> None:
+    (source,) = workflow("data: {defaults: {tree_primary: Events}}\nanalysis: {stages: []}").sources
+    assert (source.id, source.kind, source.settings) == ("events", "root_tree", {"tree": "Events"})
+
+
+def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
+    loaded = workflow(
+        """
+        execution:
+          resources: {big: {cpus: 8, memory: 128GB}}
+          defaults: {cpu: cheap, gpu: v100}
+          pools:
+            cheap: {}
+            v100:
+              elastic: {min: 0, max: 20, idle_slots: 1, idle_time: 5m, resize_period: 30s, resize_factor: 0.5}
+              slots: 4
+              resources: big
+              provides: gpu
+              strategy: htcondor
+              fallback: [cheap]
+              fallback_when: {no_worker_for: 10m, preempted: 2, oom: true}
+              queue_timeout: 2h
+              environment: packed-pixi
+              cost: 1.20
+              config: {walltime: 04:00:00, partition: gpu}
+        analysis: {stages: []}
+        """
+    )
+    execution = loaded.execution
+    assert (execution.default_cpu, execution.default_gpu) == ("cheap", "v100")
+    assert execution.pools[1] == Pool(
+        name="v100",
+        elastic=Elastic(min=0, max=20, idle_slots=1, idle_time=300, resize_period=30, resize_factor=0.5),
+        slots=4,
+        resources=Amounts(cpus=8, memory=128 * 10**9),
+        resource_class="big",
+        provides=("gpu",),
+        strategy="htcondor",
+        fallback=("cheap",),
+        fallback_when=FallbackWhen(no_worker_for=600, preempted=2, oom=True),
+        queue_timeout=7200,
+        environment={"type": "packed-pixi"},
+        cost=1.2,
+        config={"walltime": "04:00:00", "partition": "gpu"},
+        path=("execution", "pools", "v100"),
+    )
+    assert execution.pools[1].labels == {"v100", "big", "gpu"}
+
+
+def test_everything_a_stage_asks_for_arrives(workflow: Load) -> None:
+    text = "execution: {pools: {gpu: {}, old: {}}}\n" + stages(
+        "id: a, execution: {prefer: gpu, fallback: old, timeout: 30m, retries: 2, "
+        "resources: {cpus: 2, memory: 40GB, gpus: 1, disk: 10GB}, "
+        "modifiers: [gpu.preload, {name: cuda.jit, params: {n: 1}}]}",
+        "id: b, execution: {require: [gpu, a100]}",
+    )
+    first, second = workflow(text).stages
+    path = ("analysis", "stages", 0, "execution")
+    assert first.requirement == Requirement(
+        prefer="gpu",
+        fallback=("old",),
+        amounts=Amounts(cpus=2, memory=40 * 10**9, gpus=1, disk=10**10),
+        timeout=1800,
+        retries=2,
+        modifiers=(
+            PluginUse("gpu.preload", {}, (*path, "modifiers", 0)),
+            PluginUse("cuda.jit", {"n": 1}, (*path, "modifiers", 1)),
+        ),
+        path=path,
+    )
+    assert second.requirement.labels == ("gpu", "a100")
+
+
+@pytest.mark.parametrize(
+    "datasets",
+    [
+        "data: {datasets: [{name: top, files: a.root, eventtype: mc, xs: 3, meta: {year: 2018}}]}",
+        "data: {datasets: {top: {files: [a.root], xs: 3, metadata: {year: 2018}}}}",
+        "datasets: {top: {files: [a.root], meta: {year: 2018}}}\ndata: {defaults: {xs: 3, eventtype: mc}}",
+    ],
+)
+def test_datasets_may_be_written_in_several_ways(workflow: Load, datasets: str) -> None:
+    (dataset,) = workflow(f"{datasets}\nanalysis: {{stages: []}}").datasets
+    assert (dataset.name, dataset.files, dataset.eventtype) == ("top", ("a.root",), "mc")
+    assert dataset.metadata == {"xs": 3, "year": 2018}
+
+
+def test_datasets_of_the_top_level_come_first(workflow: Load) -> None:
+    text = "datasets: {b: b.root}\ndata: {datasets: {a: [a.root]}}\nanalysis: {stages: []}"
+    assert [dataset.name for dataset in workflow(text).datasets] == ["b", "a"]
+
+
+def test_defaults_hold_for_datasets_that_do_not_say_otherwise(workflow: Load) -> None:
+    text = """
+        data:
+          defaults: {eventtype: data, nevents: 1e3, group: all}
+          datasets: {a: {files: f}, b: {files: g, eventtype: mc, nevents: 5}}
+        analysis: {stages: []}
+    """
+    found = [(d.eventtype, d.nevents, d.group) for d in workflow(text).datasets]
+    assert found == [("data", 1000, "all"), ("mc", 5, "all")]
+
+
+def test_sources_keep_their_own_settings_apart(workflow: Load) -> None:
+    text = "sources: {e: {kind: root_tree, tree: Events, branches: [a], start: 1, stop: 9, chunk_size: 1e5}}"
+    (source,) = workflow(f"{text}\nanalysis: {{stages: []}}").sources
+    assert (source.settings, source.branches) == ({"tree": "Events"}, ("a",))
+    assert (source.start, source.stop, source.chunk_size) == (1, 9, 100_000)
+
+
+def test_fields_and_joins_arrive(workflow: Load) -> None:
+    text = """
+        sources: {a: {tree: t}, b: {tree: t}}
+        joins: {both: {inputs: [{source: a, prefix: A}, b]}}
+        fields: {pt: {stream: both, branch: A.Muon_Pt}, eta: Muon_Eta}
+        analysis: {stages: []}
+    """
+    loaded = workflow(text)
+    (join,) = loaded.joins
+    assert (join.inputs, join.prefixes) == (("a", "b"), ("A", "b"))
+    assert [(f.alias, f.stream, f.branch) for f in loaded.fields] == [
+        ("pt", "both", "A.Muon_Pt"),
+        ("eta", None, "Muon_Eta"),
+    ]
+
+
+def test_a_stage_may_apply_to_some_datasets(workflow: Load) -> None:
+    text = "datasets: {top: a.root}\n" + stages("id: a, applies_to: {eventtype: mc, datasets: [top]}")
+    assert workflow(text).stages[0].applies_to == AppliesTo(("mc",), ("top",))
+
+
+def test_skims_take_their_layout_from_outputs(workflow: Load) -> None:
+    text = "outputs: {slim: {tree: events, keep: [a, b]}}\n" + stages(
+        "id: a, write: [{path: x.root, use: slim}, {kind: root_tree, path: y.root, use: slim, keep: c}]",
+        "id: b, write: {path: z.root, from: a}",
+    )
+    writes = workflow(text).stages[0].write
+    assert [(w.path_template, w.keep, dict(w.settings)) for w in writes] == [
+        ("x.root", ("a", "b"), {"tree": "events"}),
+        ("y.root", ("c",), {"tree": "events"}),
+        ("z.root", None, {}),
+    ]
+
+
+STYLES = """
+styles:
+  plain: {figure: {size: [8, 6], dpi: 80}, style: {experiment: CMS}}
+  line: {use: plain, op: hep.render.hist1d, out: from_style.png}
+  fine: {use: line, with: {figure: {dpi: 300}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("render", "out", "dpi"),
+    [
+        ("line", "from_style.png", 80),
+        ("fine", "from_style.png", 300),
+        ("{style: line, out: x.png}", "x.png", 80),
+        ("{style: {use: line, with: {figure: {dpi: 100}}}}", "from_style.png", 100),
+        ("{use: line, with: {figure: {dpi: 100}}, out: x.png}", "x.png", 100),
+        ("{style: {op: hep.render.hist1d, use: plain}, out: x.png, when: final}", "x.png", 80),
+        ("{op: hep.render.hist1d, figure: {dpi: 50, size: [8, 6]}, style: {experiment: CMS}}", None, 50),
+    ],
+)
+def test_styles_are_resolved_into_settings(workflow: Load, render: str, out: str | None, dpi: int) -> None:
+    (found,) = workflow(STYLES + stages(f"id: a, render: {render}")).stages[0].render
+    assert (found.name, found.out) == ("hep.render.hist1d", out)
+    assert found.settings == {"figure": {"size": [8, 6], "dpi": dpi}, "style": {"experiment": "CMS"}}
+
+
+def test_a_wrong_key_of_a_style_is_shown_where_the_style_is_written(read: Read) -> None:
+    text = "styles: {line: {op: hep.render.hist1d, figrue: {dpi: 3}}}\n" + stages("id: a, render: line")
+    (problem,) = read(text).problems
+    assert str(problem).startswith("flow.yaml:1:40: there is no key 'figrue' in renderer 'hep.render.hist1d'")
+
+
+def test_several_pictures_may_hang_on_one_stage(workflow: Load) -> None:
+    text = STYLES + stages("id: a, render: [line, {style: fine, out: b.pdf}]", "id: b, render: {style: line, from: a}")
+    first, second = workflow(text).stages
+    assert [render.out for render in first.render] == ["from_style.png", "b.pdf", "from_style.png"]
+    assert second.render == ()
+
+
+def test_plugins_say_where_they_came_from(workflow: Load) -> None:
+    text = """
+        plugins: [own_operations.py]
+        registry: {operations: {custom.other: {impl: "cenote.operations.interface:Operation"}}}
+        analysis: {stages: [{id: a, op: custom.other}]}
+    """
+    own, other = workflow(text).plugins
+    assert own.target.endswith("/own_operations.py")
+    assert (other.target, other.kind, other.name) == (
+        "cenote.operations.interface:Operation",
+        "operation",
+        "custom.other",
+    )
+
+
+def test_constants_and_version_arrive(workflow: Load) -> None:
+    loaded = workflow("version: 1.0\nanalysis: {globals: {lumi: 59.7, names: [a]}, stages: []}")
+    assert (loaded.version, loaded.constants) == ("1.0", {"lumi": 59.7, "names": ["a"]})
+
+
+def test_empty_sections_mean_that_nothing_was_said(workflow: Load) -> None:
+    keys = (
+        "use",
+        "data",
+        "datasets",
+        "sources",
+        "fields",
+        "joins",
+        "outputs",
+        "styles",
+        "plugins",
+        "registry",
+        "execution",
+    )
+    text = "".join(f"{key}:\n" for key in keys) + "analysis:\n  globals:\n  stages: []\n"
+    assert workflow(text).stages == ()

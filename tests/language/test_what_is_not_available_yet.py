@@ -1,0 +1,98 @@
+"""This file tests that parts whose execution comes later are accepted, and never left out in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cenote import errors
+from cenote.language.availability import unavailable
+from cenote.language.workflow import Workflow
+from cenote.operations.interface import Operation
+from cenote.plugins import registry
+from cenote.plugins.kinds import PLANNED, PluginKind
+
+Load = Callable[..., Workflow]
+AFTER = "\nanalysis: {stages: []}"
+STAGE = "analysis: {stages: [{id: a, op: custom.scale, %s}]}\nplugins: own_operations.py"
+OVERLAY = """
+plugins: own_operations.py
+analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]},
+                    {id: b, op: custom.scale, needs: []}, {id: c, op: custom.scale, needs: []}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "place"),
+    [
+        ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
+        ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
+        ("sources: {s: {tree: t, missing_branches: ignore}}" + AFTER, "missing_branches: ignore", "1:14"),
+        ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions", "1:23"),
+        ("execution: {environment: {type: packed-pixi}}" + AFTER, "environments", "1:26"),
+        ("execution: {pools: {p: {environment: x}}}" + AFTER, "environments", "1:38"),
+        ("execution: {credentials: [x509, scitokens]}" + AFTER, "credentials", "1:26"),
+        (STAGE % "write: {path: x.root, when: final}", "writing when: final", "1:54"),
+        (OVERLAY, "a picture of several products", "2:21"),
+    ],
+)
+def test_what_a_run_would_need_is_a_problem_of_the_plan(workflow: Load, text: str, words: str, place: str) -> None:
+    problems, warnings = unavailable(workflow(text))
+    assert warnings == []
+    (problem,) = problems
+    assert problem.kind is errors.NOT_AVAILABLE
+    assert problem.message.startswith("not available yet: ")
+    assert words in problem.message
+    assert str(problem.place) == f"flow.yaml:{place}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (STAGE % "inspect: {kind: hep.branches, out: br}", "inspect 'hep.branches'"),
+        (STAGE % "render: {op: hep.render.hist1d, when: dataset}", "drawing when: dataset"),
+        ("observers: [{kind: hep.branches, at: stage.a}]" + AFTER, "observers"),
+        ("execution: {staging: {a: b}}" + AFTER, "execution.staging"),
+        ("execution: {backend: local, environment: {type: x}, credentials: x509}" + AFTER, "environments"),
+    ],
+)
+def test_what_changes_no_result_is_left_out_with_a_warning(workflow: Load, text: str, words: str) -> None:
+    problems, warnings = unavailable(workflow(text))
+    assert problems == []
+    assert words in warnings[0]
+    assert "not available yet" in warnings[0]
+
+
+PLACES = {
+    PluginKind.OPERATION: "analysis: {stages: [{id: a, op: %s}]}",
+    PluginKind.RENDERER: STAGE % "render: {op: %s}",
+    PluginKind.MODIFIER: "execution: {modifiers: [%s]}" + AFTER,
+    PluginKind.BACKEND: "execution: {backend: %s}" + AFTER,
+    PluginKind.STRATEGY: "execution: {strategy: %s}" + AFTER,
+}
+STILL_PLANNED = [
+    (kind, name) for kind, names in PLANNED.items() for name in names if registry.is_planned(kind, name) is not None
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), STILL_PLANNED, ids=str)
+def test_a_planned_plugin_is_named_until_it_is_there(workflow: Load, kind: PluginKind, name: str) -> None:
+    loaded = workflow(PLACES[kind] % name)
+    problems, warnings = unavailable(loaded)
+    said = [problem.message for problem in problems] + warnings
+    assert len(said) == 1
+    assert "not available yet: " in said[0]
+    assert f"'{name}'" in said[0]
+    registry.add(kind, name, Operation)  # any class will do: only its name is asked for
+    assert unavailable(loaded) == ([], [])
+
+
+def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow: Load) -> None:
+    text = "execution: {strategy: slurm, pools: {p: {strategy: htcondor}}}" + AFTER
+    problems, _ = unavailable(workflow(text))
+    assert len(problems) == 2
+    assert problems[0].hint == "`--backend local` runs everything on this machine"
+    problems, warnings = unavailable(workflow(text, backend="local"))
+    assert problems == []
+    assert len(warnings) == 2
