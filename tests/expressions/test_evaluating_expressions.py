@@ -1,4 +1,4 @@
-"""Expressions give what numpy gives, event by event, on flat and on jagged columns."""
+"""This file checks that expressions give what numpy gives, event by event, on flat and on jagged columns."""
 
 from __future__ import annotations
 

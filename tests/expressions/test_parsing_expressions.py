@@ -1,4 +1,4 @@
-"""Expressions are parsed as physicists mean them, and mistakes are found with their column."""
+"""This file checks that expressions are parsed as physicists mean them, and that mistakes have their column."""
 
 from __future__ import annotations
 

@@ -85,7 +85,9 @@ def _union(axes: Sequence[Any]) -> Any:
     """One axis with the categories of all, sorted. An axis that saw no value yet does not know if it holds text."""
     kind = next((type(axis) for axis in axes if len(axis)), type(axes[0]))
     categories = sorted({category for axis in axes for category in axis})
-    return kind(categories, name=axes[0].name, label=axes[0].label, growth=True)
+    name, label = axes[0].name, axes[0].label
+    # hist answers with the name where no label was given: given back, it would count as a label.
+    return kind(categories, name=name, label="" if label == name else label, growth=True)
 
 
 def _places(part: Histogram, total: Histogram) -> Any:

@@ -37,7 +37,7 @@ class AxisFill:
 def axis_fill(axis: Axis, values: Column) -> AxisFill:
     """Build an axis for these values (growing categories are those that appear, sorted: the order cannot depend
     on how the data were cut)."""
-    said: dict[str, Any] = {"name": axis.name, "label": axis.label or axis.name}  # Any: hist's overloads
+    said: dict[str, Any] = {"name": axis.name, "label": axis.label or ""}  # Any: hist's overloads
     flow: dict[str, Any] = {"underflow": axis.overflow, "overflow": axis.overflow}
     built: HistAxis
     match axis.type:
@@ -136,7 +136,7 @@ def filled(
     """A histogram filled once per weight (None: 1): with a label, along a last axis called `variation`."""
     product: hist.Hist[Any] | None = None
     for label, weight in weights.items():
-        one_fill = fills if label is None else [*fills, named_category(variation, variation, labels, label)]
+        one_fill = fills if label is None else [*fills, named_category(variation, "", labels, label)]
         if product is None:
             storage = hist.storage.Weight() if weighted else hist.storage.Int64()
             product = hist.Hist(*(fill.axis for fill in one_fill), storage=storage)

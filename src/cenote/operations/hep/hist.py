@@ -136,7 +136,7 @@ class Hist(Operation):
         columns = aligned([evaluate(text, events) for text in texts], texts, events.size)
         fills = [self._axis_fill(axis, column, events) for axis, column in zip(axes, columns, strict=False)]
         if self.dataset_axis is True:
-            fills.insert(0, _dataset_fill("dataset", "dataset", events))
+            fills.insert(0, _dataset_fill("dataset", "", events))
         given = iter(columns[len(axes) :])
         product = filled(
             fills,
@@ -160,7 +160,7 @@ class Hist(Operation):
 
     def _axis_fill(self, axis: Axis, values: Column, events: Events) -> AxisFill:
         if axis.source == DATASET_NAME and axis.bins is None:
-            return _dataset_fill(axis.name, axis.label or axis.name, events)
+            return _dataset_fill(axis.name, axis.label or "", events)
         return axis_fill(axis, values)
 
 
