@@ -162,7 +162,8 @@ class _Checker:
                 words = f"there is no dataset '{written.text}'"
                 known = self.around.datasets
                 self.findings.report_unknown(errors.UNKNOWN_STAGE, words, written, known, what="datasets")
-        check_pool_name(node.get("execution", "pool"), self.around.pools, f"'pool' of {what}", self.findings)
+        for keys in (("pool",), ("resources", "resource_pool")):
+            check_pool_name(node.get("execution", *keys), self.around.pools, f"'pool' of {what}", self.findings)
         for key in ("prefer", "fallback"):
             for written in one_or_many(node.get("execution", key)):
                 named_as = f"'{key}' of {what}"
@@ -206,7 +207,7 @@ class _Checker:
             labels=model.require,
             prefer=model.prefer,
             fallback=model.fallback,
-            pool=model.pool,
+            pool=model.chosen_pool,
             amounts=amounts(model.resources),
             timeout=model.timeout,
             retries=model.retries,

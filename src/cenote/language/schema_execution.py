@@ -23,6 +23,13 @@ class ResourcesModel(Part):
     """Scratch space, such as `50GB`."""
 
 
+class TaskResourcesModel(ResourcesModel):
+    """What one task needs."""
+
+    resource_pool: str | None = None
+    """Another spelling of `pool`, for those who come from Determined."""
+
+
 class PoolResourcesModel(ResourcesModel):
     """What one worker of a pool has: amounts, the name of a resource class, or a class with amounts changed."""
 
@@ -170,7 +177,7 @@ class StageExecutionModel(Part):
     """… and then these, in order; each move is recorded with its reason."""
     pool: str | None = None
     """Exactly this pool."""
-    resources: ResourcesModel | None = None
+    resources: TaskResourcesModel | None = None
     """Amounts that one task needs."""
     timeout: Seconds | None = None
     """A task past it is stopped and counts as failed."""
@@ -179,8 +186,13 @@ class StageExecutionModel(Part):
     modifiers: Modifiers = ()
     """What wraps its execution: `[profile, {name: cuda.jit, params: {…}}]`."""
 
+    @property
+    def chosen_pool(self) -> str | None:
+        """The pool in either spelling."""
+        return self.pool or (self.resources.resource_pool if self.resources else None)
+
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if self.pool is not None and (self.require or self.prefer is not None):
+        if self.chosen_pool is not None and (self.require or self.prefer is not None):
             raise ValueError("`pool` names exactly one pool, so that `require` and `prefer` have nothing to choose")
         return self

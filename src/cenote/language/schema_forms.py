@@ -6,8 +6,6 @@ import re
 from typing import Annotated, Any
 
 from pydantic import (
-    AliasChoices,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -21,18 +19,10 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from cenote.plugins.settings import Settings
 
 
-def _other_spellings(schema: dict[str, Any], model: type[BaseModel]) -> None:
-    """JSON Schema has no aliases, so a key with two spellings becomes two keys."""
-    for info in model.model_fields.values():
-        if isinstance(info.validation_alias, AliasChoices):
-            first, *others = (str(choice) for choice in info.validation_alias.choices)
-            schema["properties"].update(dict.fromkeys(others, schema["properties"][first]))
-
-
 class Part(Settings):
     """A mapping of the language: its keys are spelt as in the file, never as in Python."""
 
-    model_config = ConfigDict(populate_by_name=False, json_schema_extra=_other_spellings)
+    model_config = ConfigDict(populate_by_name=False)
 
 
 _BAD_NAME = re.compile(r"[/\\\x00-\x1f]|^\.|^\s|\s$")

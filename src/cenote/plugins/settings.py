@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from cenote.units import parse_bytes, parse_seconds
+
+
+def _other_spellings(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """JSON Schema has no aliases, so a key with two spellings becomes two keys, of which one may be demanded."""
+    for info in model.model_fields.values():
+        if not isinstance(info.validation_alias, AliasChoices):
+            continue
+        first, *others = (str(choice) for choice in info.validation_alias.choices)
+        schema["properties"].update(dict.fromkeys(others, schema["properties"][first]))
+        if first in schema.get("required", ()):
+            schema["required"] = [key for key in schema["required"] if key != first]
+            either = {"anyOf": [{"required": [spelling]} for spelling in (first, *others)]}
+            schema.setdefault("allOf", []).append(either)
 
 
 class Settings(BaseModel):
@@ -19,6 +32,7 @@ class Settings(BaseModel):
         use_attribute_docstrings=True,
         populate_by_name=True,
         arbitrary_types_allowed=True,
+        json_schema_extra=_other_spellings,
     )
 
 
