@@ -3,7 +3,7 @@
 from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask
 from cenote.engine.options import EngineOptions
 from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, cancelled, done, failed, joined, reused, started
+from cenote.testing.stories import Story, cancelled, done, failed, joined, reused, started, taken
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 
@@ -65,7 +65,7 @@ def test_reused_tasks_make_a_merge_ready() -> None:
 
 def test_cancelling_calls_running_tasks_back_and_then_ends() -> None:
     story = Story(a_plan(partitions=4), ONE_PER_SLOT)
-    story.after(started(), joined(slots=2))
+    story.after(started(), joined(slots=2), taken(0), taken(1))
 
     assert story.after(cancelled()) == [CancelTask(0), CancelTask(1)]
     assert story.after(done(0)) == []
@@ -74,7 +74,7 @@ def test_cancelling_calls_running_tasks_back_and_then_ends() -> None:
 
 def test_cancelling_again_ends_at_once() -> None:
     story = Story(a_plan(partitions=4))
-    story.after(started(), joined(), cancelled())
+    story.after(started(), joined(), taken(0), cancelled())
 
     assert story.after(cancelled()) == [FinishRun("cancelled")]
     assert story.after(cancelled(), done(0)) == []
@@ -86,15 +86,23 @@ def test_cancelling_while_nothing_runs_ends_at_once() -> None:
     assert story.after(started(), cancelled()) == [FinishRun("cancelled")]
 
 
+def test_cancelling_does_not_wait_for_tasks_that_no_worker_has() -> None:
+    story = Story(a_plan(partitions=4))
+    story.after(started(), joined(), taken(0))
+
+    assert story.after(cancelled()) == [CancelTask(0), CancelTask(1)]
+    assert story.after(done(0)) == [FinishRun("cancelled")]
+
+
 def test_cancelling_a_run_that_is_failing_already_ends_it_as_failed() -> None:
     story = Story(a_plan(partitions=4))
-    story.after(started(), joined(), failed(0))
+    story.after(started(), joined(), taken(1), failed(0))
 
     assert story.after(cancelled()) == [FinishRun("failed")]
 
 
 def test_a_worker_that_joins_a_cancelled_run_gets_nothing() -> None:
     story = Story(a_plan(partitions=4), ONE_PER_SLOT)
-    story.after(started(), joined(), cancelled())
+    story.after(started(), joined(), taken(0), cancelled())
 
     assert story.after(joined("late")) == []

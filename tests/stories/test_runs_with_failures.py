@@ -63,7 +63,7 @@ def test_a_task_that_loses_worker_after_worker_is_said_to_kill_them() -> None:
 
 def test_the_first_failure_stops_the_run_and_calls_running_tasks_back() -> None:
     story = Story(a_plan(partitions=4), EngineOptions(window_per_slot=1.0))
-    story.after(started(), joined(slots=3))
+    story.after(started(), joined(slots=3), taken(0), taken(1), taken(2))
 
     assert story.after(failed(0)) == [CancelTask(1), CancelTask(2)]
     assert story.after(done(1)) == []

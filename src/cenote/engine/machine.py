@@ -43,7 +43,7 @@ class Phase(Enum):
 
     NEW = "not started"
     GOING = "sends work"
-    STOPPING = "sends no more work, waits for what is out"
+    STOPPING = "sends no more work, waits for what workers have"
     OVER = "finished"
 
 
@@ -159,7 +159,7 @@ class Engine:
         self._states.reuse(event.task)
 
     def _cancel_asked(self, commands: list[AnyCommand]) -> None:
-        """The first time: stop and wait for what is out. Asked again, or while stopping anyway: end at once."""
+        """The first time: stop, and wait for what workers have. Asked again, or while stopping anyway: end at once."""
         if self._phase is Phase.STOPPING:
             self._finish(self._ending, commands)
         else:
@@ -212,7 +212,7 @@ class Engine:
             self._send(commands)
             if not self._out and self._states.open_results == 0:
                 self._finish(self._outcome(), commands)
-        elif self._phase is Phase.STOPPING and not self._out:
+        elif self._phase is Phase.STOPPING and not self._taken:
             self._finish(self._ending, commands)
 
     def _send(self, commands: list[AnyCommand]) -> None:

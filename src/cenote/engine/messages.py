@@ -166,7 +166,8 @@ class RunTask(Command, frozen=True, tag=True):
 
 
 class CancelTask(Command, frozen=True, tag=True):
-    """Stop this task. A TaskDone or TaskFailed (of any cause) still answers it, so that the end is known."""
+    """Stop this task. One that a worker has (TaskStarted) still ends with TaskDone or TaskFailed, of any cause, and
+    the engine waits for that; one that still waits for a slot may vanish without a word."""
 
     task: int
 

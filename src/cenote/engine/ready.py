@@ -103,7 +103,8 @@ def choose_pool(route: Route) -> PoolRoom | None:
     Otherwise the first pool has it all; moving on to the next candidates is decided here and nowhere else.
     """
     if not route.shared:
-        return route.pools[0] if route.pools and route.pools[0].has_room else None
+        first = route.pools[0] if route.pools else None
+        return first if first is not None and first.has_room else None
     for pool in route.pools:
         if pool.has_idle_slot:
             return pool

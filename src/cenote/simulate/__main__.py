@@ -42,7 +42,7 @@ def _seeds(first: int, count: int) -> int:
 def _scale(tasks: int) -> int:
     plan = three_pools(tasks)
     timed, weighed = measure(plan, memory=False), measure(plan, memory=True)
-    print(f"{timed.tasks} tasks, {timed.events} events: {timed.status} after {timed.seconds:.1f} s")
+    print(f"{timed.tasks} tasks, {timed.events} events: {timed.status} after {timed.seconds:.1f} s of processor time")
     print(f"{timed.events / timed.seconds:,.0f} events per second, {format_bytes(weighed.peak_bytes)} at the most")
     return 0 if timed.status == "succeeded" else 1
 

@@ -266,11 +266,12 @@ class Life:
         self._tell(failed, run.attempt, late=late)
 
     def _cancel(self, task: int) -> None:
-        """Out of the queue, or off its worker if it can be stopped in time; a task already over is left alone."""
+        """Out of the queue, perhaps without a word, or off its worker if it can be stopped in time."""
         for pool, queue in self._queues.items():
             for run in [run for run in queue if run.task == task]:
                 queue.remove(run)
-                self._report_failure(run, Worker("", pool, 0), "internal", late=True)
+                if self._random.random() < 0.5:
+                    self._report_failure(run, Worker("", pool, 0), "internal", late=True)
         for worker in self._workers.values():
             for run in [run for run in worker.running if run.task == task]:
                 if self._random.random() < 0.5:

@@ -24,6 +24,7 @@ class Measured:
     tasks: int
     events: int
     seconds: float
+    """Of processor time."""
     peak_bytes: int
     """Of the engine, the plan left out; 0 where it was not measured (measuring makes it slow)."""
 
@@ -42,7 +43,7 @@ def measure(plan: Plan, *, memory: bool) -> Measured:
     """Run the plan to its end, measuring time, or memory."""
     if memory:
         tracemalloc.start()
-    begin = time.perf_counter()
+    begin = time.process_time()
     engine = Engine(plan)
     inbox: deque[AnyEvent] = deque([RunStarted(at=0.0, run="scale", plan_digest="", tasks=len(plan.tasks))])
     inbox.extend(WorkerJoined(at=0.0, worker=pool, pool=pool, slots=SLOTS) for pool in POOLS)
@@ -58,7 +59,7 @@ def measure(plan: Plan, *, memory: bool) -> Measured:
                     pass
                 case _:
                     pass
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     peak = tracemalloc.get_traced_memory()[1] if memory else 0
     if memory:
         tracemalloc.stop()
