@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import uproot
@@ -21,8 +22,10 @@ from cenote.sources._files import demand_client, explained, is_remote, local_pat
 PREFERRED_TREES = ("Events", "events")
 """The tree to read when a file holds several and the workflow names none."""
 
-OPEN_FILES = 4
-"""Kept open per process. A worker reads file after file, and one wide tree takes tens of megabytes."""
+OPEN_BRANCHES = 8_000
+"""Trees are kept open until together they have more branches than this: about 80 MB."""
+OPEN_FILES = 100
+"""Kept open at the most, for the system's limit of open files."""
 
 _TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
 
@@ -38,6 +41,8 @@ class OpenTree:
     tree: Any  # uproot publishes no types: a TTree or an RNTuple
     size: int
     stamp: str
+    columns: dict[str, Any] = field(default_factory=dict)
+    """Filled by who first needs to know them all: column name → branch or field."""
 
     @property
     def is_rntuple(self) -> bool:
@@ -45,15 +50,34 @@ class OpenTree:
         return isinstance(self.tree, uproot.behaviors.RNTuple.RNTuple)
 
 
+_Key = tuple[str, str | None, str]
+_kept: OrderedDict[_Key, OpenTree] = OrderedDict()
+"""The trees of this process that were used last, the latest at the end."""
+_keeping = Lock()
+
+
 def open_tree(url: str, tree: str | None, *, kind: ErrorKind) -> OpenTree:
     """The tree of this file, opened now or before. Problems are raised as this kind of error, naming the file."""
     with explained(url, kind):
-        return _opened(url, tree, local_stamp(url))
+        # The stamp is part of the key: a file that was rewritten is opened again.
+        key = (url, tree, local_stamp(url))
+        with _keeping:
+            if key in _kept:
+                _kept.move_to_end(key)
+                return _kept[key]
+        opened = _opened(*key)
+        with _keeping:
+            _kept[key] = opened
+            while len(_kept) > 1 and (len(_kept) > OPEN_FILES or sum(map(_branches, _kept.values())) > OPEN_BRANCHES):
+                _kept.popitem(last=False)
+        return opened
 
 
-@lru_cache(maxsize=OPEN_FILES)
+def _branches(opened: OpenTree) -> int:
+    return len(opened.tree.fields) if opened.is_rntuple else len(opened.tree.branches)
+
+
 def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
-    """The stamp is part of the key: a file that was rewritten is opened again."""
     if is_remote(url):
         demand_client(url)
         file = _open_quickly(url)
@@ -66,7 +90,7 @@ def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
         file.close()
         raise
     opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid))
-    weakref.finalize(opened, file.close)
+    weakref.finalize(opened, file.close)  # when nobody reads from it any more, which may be later than it is dropped
     return opened
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.operations.events import Column
 from cenote.sources import _rntuple, _ttree
-from cenote.sources._open_root import OPEN_FILES, OpenTree, open_tree
+from cenote.sources._open_root import OpenTree, open_tree
 from cenote.sources.interface import FileInfo, Source, find_column
 
 
@@ -43,9 +42,10 @@ class RootTree(Source):
         return read(opened, chosen, start, stop, kind=errors.UNREADABLE_INPUT)
 
 
-@lru_cache(maxsize=OPEN_FILES)
 def _columns(opened: OpenTree) -> dict[str, Any]:  # Any: branches of uproot, which publishes no types
-    return _rntuple.fields(opened) if opened.is_rntuple else _ttree.branches(opened)
+    if not opened.columns:
+        opened.columns.update(_rntuple.fields(opened) if opened.is_rntuple else _ttree.branches(opened))
+    return opened.columns
 
 
 def _one(opened: OpenTree, name: str) -> Any:
