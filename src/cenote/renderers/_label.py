@@ -51,10 +51,16 @@ def write_label(axes: Axes, style: ExperimentStyle, *, points: float, has_data: 
     below = look.place == "inside, luminosity below" and inside
     conditions = conditions_below(style) if below else conditions_above(style)
     if conditions and below:
-        under = shown[0] if shown else None
-        place = {"xy": (0, 0), "xycoords": under} if under else {"xy": (0.05, 0.95), "xycoords": "axes fraction"}
-        shift = {"xytext": (0, -0.3 * points), "textcoords": "offset points"}
-        shown.append(axes.annotate(conditions, **place, **shift, ha="left", va="top", fontsize=0.85 * points))  # type: ignore[arg-type]  # annotate's overloads do not know keyword groups
+        under = axes.annotate(
+            *(conditions, (0, 0)),
+            xycoords=shown[0],
+            xytext=(0, -0.3 * points),
+            textcoords="offset points",
+            ha="left",
+            va="top",
+            fontsize=0.85 * points,
+        )
+        shown.append(under)
     elif conditions:
         axes.annotate(
             *(conditions, (1.0, 1.0)),
