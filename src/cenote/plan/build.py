@@ -109,7 +109,7 @@ def _assembled(
         segments=tuple(segments),
         tasks=table,
         layout=layout,
-        products=_products(segments, analysed.resolved, results),
+        products=_products(workflow, segments, analysed.resolved, results),
         stages=_summaries(workflow, segments, analysed.resolved, [len(runs) for runs in layout.runs]),
         warnings=tuple(dict.fromkeys(warnings)),
         digest=digest_of([segment.digest for segment in segments] + [table.keys.hex()]),
@@ -161,7 +161,9 @@ def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs)
     return partitions
 
 
-def _products(segments: Sequence[Segment], resolved: Resolved, results: Mapping[str, int]) -> tuple[ProductPlan, ...]:
+def _products(
+    workflow: Workflow, segments: Sequence[Segment], resolved: Resolved, results: Mapping[str, int]
+) -> tuple[ProductPlan, ...]:
     stages = {stage.id: stage for stage in resolved.stages}
     found = [
         ProductPlan(
@@ -169,7 +171,7 @@ def _products(segments: Sequence[Segment], resolved: Resolved, results: Mapping[
             stage=name.removesuffix(":files"),
             kind=kind,
             task=results[name],
-            renders=() if name.endswith(":files") else _renders(stages[name], kind),
+            renders=() if name.endswith(":files") else _renders(workflow, stages[name], kind),
         )
         for segment in segments
         for name, kind in segment.products.items()
@@ -179,9 +181,9 @@ def _products(segments: Sequence[Segment], resolved: Resolved, results: Mapping[
     return tuple(sorted(found, key=lambda product: order[product.stage]))
 
 
-def _renders(stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
-    """As written; a histogram that says nothing is drawn in the usual way."""
-    if stage.stage.render or kind != "histogram":
+def _renders(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
+    """As written, `render: []` included; a histogram that says nothing is drawn in the usual way."""
+    if kind != "histogram" or stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
         return stage.stage.render
     axes = getattr(stage.operation, "axes", None) or ()
     renderer = DEFAULT_RENDERERS.get(len(axes))
