@@ -60,7 +60,7 @@ def test_counts_are_whole_numbers_and_nan_overflows() -> None:
 def test_every_element_of_a_list_is_filled_with_the_weight_of_its_event() -> None:
     histogram = filled({"axes": [{"source": "Muon_pt", "bins": [0.0, 20.0, 60.0]}], "weight_expr": "w"})
     assert values(histogram) == [0.0, 1.0, 5.0, 0.0]
-    assert histogram.view(flow=True)["variance"].tolist() == [0.0, 1.0, 17.0, 0.0]
+    assert np.asarray(histogram.variances(flow=True)).tolist() == [0.0, 1.0, 17.0, 0.0]
 
 
 def test_event_columns_are_repeated_beside_lists() -> None:

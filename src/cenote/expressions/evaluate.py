@@ -11,6 +11,7 @@ import numpy as np
 
 from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
 from cenote.expressions.functions import FUNCTIONS, power
+from cenote.expressions.lists import lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
 
@@ -148,6 +149,10 @@ def _picked(value: Column, positions: tuple[int | slice, ...]) -> Column:
 def _masked(value: Column, condition: Column) -> Column:
     if dimensions(condition) < 2 or dimensions(value) < 2:
         raise EvaluationError("x[condition] picks elements within events; whole events are dropped by a filter")
+    chosen, there = lists_of(condition), lists_of(value)
+    simple = isinstance(chosen.content, np.ndarray) and chosen.content.dtype == np.bool_
+    if simple and np.array_equal(chosen.counts, there.counts):
+        return there.where(chosen.content).column()
     return ak.Array(value)[ak.Array(condition)]
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cenote.expressions.arrays import dimensions, is_array
+from cenote.expressions.lists import common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
-from cenote.operations._lists import common_counts, lists_of
 from cenote.operations.events import Column
 
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from cenote import errors
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.kinematics import cartesian_mass, invariant_mass
+from cenote.expressions.lists import Counts, Lists, common_counts, lists_of
 from cenote.names import listed
+from cenote.operations._element_masks import element_mask
 from cenote.operations._evaluation import evaluate
-from cenote.operations._lists import Lists, common_counts, element_mask, lists_of
 from cenote.operations.events import Column, Events
 from cenote.operations.hep._object_columns import CARTESIAN, CYLINDRICAL, MASS, column_of, columns_of
 from cenote.operations.interface import Operation, Result
@@ -80,8 +81,7 @@ class DiObjectMass(Operation):
         counts = common_counts([(self._fields[component], found) for component, found in lists.items()])
         if counts is None:
             raise ValueError(f"the collection '{self.collection}' has no columns to compute a mass from")
-        value = True if self.mask is None else evaluate(self.mask, events)
-        chosen = element_mask(value, counts, self.mask or "")
+        chosen = None if self.mask is None else element_mask(evaluate(self.mask, events), counts, self.mask)
         enough, first, second = _pairs(chosen, counts)
         masses = np.full(events.size, np.nan)
         with np.errstate(all="ignore"):
@@ -102,11 +102,15 @@ class DiObjectMass(Operation):
 
 
 def _pairs(
-    chosen: NDArray[np.bool_], counts: NDArray[np.int64]
+    chosen: NDArray[np.bool_] | None, counts: Counts
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Which events have two chosen objects, and where the first two of each are."""
-    places = np.flatnonzero(chosen)
+    """Which events have two chosen objects (None: all are), and where the first two of each are."""
     ends = np.cumsum(counts)
+    if chosen is None:
+        enough = counts >= 2
+        first = (ends - counts)[enough]
+        return enough, first, first + 1
+    places = np.flatnonzero(chosen)
     passed = np.concatenate(([0], np.cumsum(chosen)))
     before, after = passed[ends - counts], passed[ends]
     enough = after - before >= 2

@@ -12,12 +12,15 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.expressions.expression import ExpressionText, expression
+from cenote.expressions.lists import Counts, Lists, common_counts, lists_of
+from cenote.operations._element_masks import element_mask
 from cenote.operations._evaluation import value_of
-from cenote.operations._lists import Counts, Lists, common_counts, element_mask, lists_of
 from cenote.operations.events import Column, Events
 from cenote.operations.hep._object_columns import column_of
 from cenote.operations.interface import Operation, Result
 from cenote.plugins.settings import Settings
+
+Places = NDArray[np.int64]
 
 
 class Sort(Settings):
@@ -106,29 +109,34 @@ class SelectObjects(Operation):
         fields = {name: lists_of(objects.value(name)) for name in kept}
         counts = common_counts([(f"{self.collection}_{name}", lists) for name, lists in fields.items()])
         counts = objects.counts() if counts is None else counts
-        places = self._places(objects, counts, events)
-        kept_counts = np.bincount(_owners(counts)[places], minlength=events.size)
-        added = {f"{self.output}_{name}": _taken(lists, places, kept_counts) for name, lists in fields.items()}
-        return Result(events.with_columns({**added, f"n{self.output}": kept_counts}))
+        places, left = self._chosen(objects, counts)
+        places = self._in_order(places, left, objects)
+        added = {f"{self.output}_{name}": Lists(lists.content[places], left).column() for name, lists in fields.items()}
+        return Result(events.with_columns({**added, f"n{self.output}": left}))
 
     def _uses(self, derived: str) -> bool:
         texts = (*self.selection, *self.derived.values())
         by = self.sort.by if isinstance(self.sort, Sort) else None
         return derived == by or any(derived in expression(text).names for text in texts)
 
-    def _places(self, objects: _Objects, counts: Counts, events: Events) -> NDArray[np.int64]:
-        """Where the objects of the new collection are in the old one, in their new order."""
+    def _chosen(self, objects: _Objects, counts: Counts) -> tuple[Places, Counts]:
+        """Where the objects that fulfil the selection are in the collection, and how many each event has left."""
         chosen = np.ones(int(counts.sum()), dtype=np.bool_)
         for text in self.selection:
             chosen &= element_mask(objects.evaluate(text), counts, text)
-        places = np.flatnonzero(chosen)
-        default = self._default_key(events.names)
+        passed = np.concatenate(([0], np.cumsum(chosen)))
+        ends = np.cumsum(counts)
+        return np.flatnonzero(chosen), passed[ends] - passed[ends - counts]
+
+    def _in_order(self, places: Places, counts: Counts, objects: _Objects) -> Places:
+        default = self._default_key(objects.events.names)
         if isinstance(self.sort, Sort):
-            key = lists_of(objects.value(self.sort.by)).content
-            return _sorted(places, key, _owners(counts), descending=self.sort.order == "descending")
-        if default is not None:
-            return _sorted(places, lists_of(events[default]).content, _owners(counts), descending=True)
-        return places
+            key, ascending = objects.value(self.sort.by), self.sort.order == "ascending"
+        elif default is not None:
+            key, ascending = objects.events[default], False
+        else:
+            return places
+        return places[_order(Lists(lists_of(key).content[places], counts), ascending=ascending)]
 
 
 class _Objects:
@@ -158,23 +166,8 @@ class _Objects:
         return lists_of(self.events[field]).counts
 
 
-def _owners(counts: Counts) -> NDArray[np.int64]:
-    """For each object, the event it belongs to."""
-    return np.repeat(np.arange(len(counts)), counts)
-
-
-def _sorted(
-    places: NDArray[np.int64], key: Column, owners: NDArray[np.int64], *, descending: bool
-) -> NDArray[np.int64]:
-    """Stable within each event. Files mostly hold objects in order already, and then nothing is sorted."""
-    values = np.asarray(key)[places]
-    values = -values.astype(np.float64) if descending else values
-    owner = owners[places]
-    with np.errstate(invalid="ignore"):
-        in_order = (owner[1:] != owner[:-1]) | (values[1:] >= values[:-1])
-    return places if in_order.all() else places[np.lexsort((values, owner))]
-
-
-def _taken(lists: Lists, places: NDArray[np.int64], counts: Counts) -> Column:
-    content = lists.content[places] if isinstance(lists.content, np.ndarray) else ak.Array(lists.content)[places]
-    return Lists(content, counts).column()
+def _order(keys: Lists, *, ascending: bool) -> Places:
+    """Positions that sort the elements within their events; equal ones stay in their order."""
+    within: Places = lists_of(ak.argsort(keys.column(), axis=1, ascending=ascending, stable=True)).content
+    ends = np.cumsum(keys.counts)
+    return np.repeat(ends - keys.counts, keys.counts) + within

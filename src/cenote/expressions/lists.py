@@ -12,8 +12,8 @@ import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.expressions.arrays import Column
 from cenote.expressions.problems import EvaluationError
-from cenote.operations.events import Column
 
 Counts = NDArray[np.int64]
 
@@ -31,6 +31,12 @@ class Lists:
         offsets = np.concatenate(([0], np.cumsum(self.counts)))
         content = ak.to_layout(self.content)
         return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(offsets), content))
+
+    def where(self, chosen: NDArray[np.bool_]) -> Lists:
+        """With the elements that are chosen, one boolean for each."""
+        passed = np.concatenate(([0], np.cumsum(chosen)))
+        ends = np.cumsum(self.counts)
+        return Lists(self.content[np.flatnonzero(chosen)], passed[ends] - passed[ends - self.counts])
 
 
 def lists_of(column: Column) -> Lists:
@@ -59,22 +65,3 @@ def common_counts(lists: Sequence[tuple[str, Lists]]) -> Counts | None:
         if not np.array_equal(other.counts, first.counts):
             raise EvaluationError(f"'{first_name}' and '{name}' have different numbers of elements in the same event")
     return first.counts
-
-
-def element_mask(value: Column, counts: Counts, text: str) -> NDArray[np.bool_]:
-    """A condition as one boolean per element; one per event is repeated, a missing one fulfils nothing."""
-    if isinstance(value, bool | np.bool_):
-        return np.full(int(counts.sum()), bool(value))
-    if np.ndim(value) == 1 if isinstance(value, np.ndarray) else value.ndim == 1:
-        return np.repeat(_booleans(value, text), counts)
-    lists = lists_of(value)
-    if not np.array_equal(lists.counts, counts):
-        raise EvaluationError(f"'{text}' has other numbers of elements than the collection")
-    return _booleans(lists.content, text)
-
-
-def _booleans(value: Column, text: str) -> NDArray[np.bool_]:
-    plain = ak.to_numpy(ak.fill_none(value, value=False)) if isinstance(value, ak.Array) else value
-    if plain.dtype != np.bool_ and plain.size:
-        raise EvaluationError(f"'{text}' gives numbers ({plain.dtype}), a selection needs true or false")
-    return np.asarray(plain, dtype=np.bool_)
