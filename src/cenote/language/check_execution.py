@@ -27,7 +27,7 @@ DEFAULT_POOL = Pool("default")
 def check_execution(root: Located, findings: Findings) -> Execution:
     """Where and how it runs; what is wrong is noted and replaced by the default."""
     node = root.get("execution") or Located({}, "built-in")
-    entries(node, "'execution'", findings)
+    entries(node, "'execution'", findings)  # says so if it is none
     model = validated(ExecutionModel, node.without("pools", "resources"), "'execution'", findings) or ExecutionModel()
     for key, kind in (("backend", PluginKind.BACKEND), ("strategy", PluginKind.STRATEGY)):
         check_name(kind, node.get(key), findings)

@@ -44,6 +44,7 @@ _WORDS = {
     "string_too_short": "should not be empty",
 }
 """pydantic's names of errors in the words of somebody who writes YAML."""
+_ABOUT_LENGTH = ("too_short", "too_long", "string_too_short")
 
 
 def validated(model: type[Model], node: Located, what: str, findings: Findings) -> Model | None:
@@ -61,11 +62,11 @@ def report_errors(
     """Note every error of a validation at the place of the value that it complains about."""
     complaints = [_Complaint(error, model, node) for error in found]
     unknown = [c for c in complaints if c.type == "extra_forbidden"]
-    for complaint in _best_branches(complaints):
+    for complaint in _without_consequences(_best_branches(complaints)):
         if complaint.type == "extra_forbidden":
             complaint.report_unknown_key(what, findings)
         elif complaint.type == "missing":
-            misspelt = any(u.parent is complaint.node and u.meant == complaint.key for u in unknown)
+            misspelt = any(u.node is complaint.node and u.meant == complaint.key for u in unknown)
             if not misspelt:
                 findings.missing(complaint.key, complaint.within(what), complaint.node)
         else:
@@ -83,7 +84,6 @@ class _Complaint:
         self.key = str(loc[-1]) if own_key and loc else ""
         steps = loc[:-1] if own_key else loc
         self.node, self.path, self.branch = _walk(root, steps)
-        self.parent = self.node
         self.known = known_keys(model, steps) if own_key else []
         self.meant = nearest(self.key, self.known) if self.type == "extra_forbidden" else None
 
@@ -99,7 +99,7 @@ class _Complaint:
         context: Mapping[str, Any] = self.error.get("ctx", {})
         template = _WORDS.get(self.type)
         words = template.format(**context) if template else self.error["msg"].removeprefix("Value error, ")
-        if template or self.type in ("name", "whole", "number"):
+        if (template or self.type in ("name", "whole", "number")) and self.type not in _ABOUT_LENGTH:
             words = f"{words}, not {described(self.node)}"
         hint = _literal_hint(self.node, context) if self.type == "literal_error" else None
         findings.report(errors.BAD_VALUE, f"{self.within(what)}: {words}", self.node, hint=hint)
@@ -138,6 +138,17 @@ def _best_branches(complaints: list[_Complaint]) -> list[_Complaint]:
         ranked = sorted(alternatives.values(), key=lambda found: (_wrong_type(found), len(found)))
         chosen += ranked[0]
     return chosen
+
+
+def _without_consequences(complaints: list[_Complaint]) -> list[_Complaint]:
+    """Without lists called too short only because their items are wrong."""
+    paths = [complaint.path for complaint in complaints]
+    return [
+        complaint
+        for complaint in complaints
+        if complaint.type != "too_short"
+        or not any(len(path) > len(complaint.path) and path[: len(complaint.path)] == complaint.path for path in paths)
+    ]
 
 
 def _wrong_type(found: list[_Complaint]) -> bool:
