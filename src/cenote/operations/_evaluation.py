@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.expressions.arrays import dimensions, is_array, leaf_kind
+from cenote.expressions.arrays import dimensions, is_array
 from cenote.expressions.expression import expression
 from cenote.expressions.functions import CONSTANTS
 from cenote.expressions.problems import EvaluationError
@@ -68,8 +66,3 @@ def cast(value: Column, dtype: str | None) -> Column:
         if isinstance(value, ak.Array):
             return ak.values_astype(value, np.dtype(dtype))
         return np.asarray(value).astype(np.dtype(dtype), copy=False)
-
-
-def is_numeric(value: Any) -> bool:
-    """Whether these are numbers or booleans (and not texts)."""
-    return leaf_kind(value) in "biuf?"
