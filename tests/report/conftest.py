@@ -37,7 +37,7 @@ SUMMARY: dict[str, Any] = {
     "ended": "2026-03-01T12:04:00.000Z",
     "seconds": 239.75,
     "cpu_seconds": 801.2,
-    "tasks": {"tasks": 41, "done": 36, "failed": 1, "reused": 4, "running": 0},
+    "tasks": {"total": 41, "done": 40, "failed": 1, "reused": 4, "running": 0},
     "retries": 2,
     "events": 2_000_000,
     "bytes_read": 512_000_000,

@@ -94,7 +94,7 @@ def test_a_report_has_every_promised_section(run_folder: Path) -> None:
         "95.0%",
         "16.6 k",
         "8 CPUs, 1 GPU, 64 GB",
-        "0 to 20",
+        "0 to 20 × 4",
         "0.44",
         "no worker for 10m",
         "two muons",

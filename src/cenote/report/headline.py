@@ -44,9 +44,11 @@ def _when(run: RunRecord) -> Markup:
 
 def _tiles(run: RunRecord) -> list[Markup]:
     cost = sum(pool.cost for pool in run.pools if pool.cost is not None)
-    done = f"{grouped(run.done + run.reused)} of {grouped(run.tasks)}"
+    done = f"{grouped(run.done)} of {grouped(run.tasks)}"
     details = [
-        f"{grouped(number)} {word}" for number, word in ((run.failed, "failed"), (run.reused, "reused")) if number
+        f"{grouped(number)} {word}"
+        for number, word in ((run.failed, "failed"), (run.reused, "reused"), (run.retries, "retried"))
+        if number
     ]
     rate = f"{format_count(run.events / run.seconds)} per second" if run.events and run.seconds else ""
     tiles = [

@@ -49,7 +49,7 @@ def read_run(folder: Path) -> RunRecord:
         events=summary.whole("events"),
         bytes_read=summary.whole("bytes_read"),
         peak_memory=summary.whole("peak_memory", max((stage.peak_memory for stage in stages), default=0)),
-        tasks=tasks.whole("tasks", plan.whole("tasks")),
+        tasks=tasks.whole("total", plan.whole("tasks")),
         done=tasks.whole("done"),
         failed=tasks.whole("failed"),
         reused=tasks.whole("reused"),

@@ -11,7 +11,7 @@ from cenote.report.tables import Cell, badge, bar, count, folded, pairs, table
 
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 CAUSES = {
-    "error": "the stage's own code raised",
+    "error": "an exception in the stage's own code",
     "bad_input": "an input could not be read",
     "timeout": "it ran longer than its time limit",
     "lost": "its worker was lost",

@@ -163,6 +163,7 @@ class RunRecord:
     peak_memory: int
     tasks: int
     done: int
+    """Finished, those reused from an earlier run included."""
     failed: int
     reused: int
     retries: int

@@ -65,7 +65,7 @@ def bar(share: float, text: str) -> Markup:
 
 def pairs(items: Iterable[tuple[str, Child]]) -> Markup:
     """Names and values below each other."""
-    return element("dl", (joined(element("dt", name), element("dd", value)) for name, value in items))
+    return element("dl", (element("div", element("dt", name), element("dd", value)) for name, value in items))
 
 
 def folded(summary: Child, *content: Child) -> Markup:

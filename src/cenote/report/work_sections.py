@@ -106,8 +106,7 @@ def pools(run: RunRecord) -> Markup | None:
                 pool.strategy or "–",
                 pool.state,
                 pool.resources,
-                Cell(pool.workers),
-                count(pool.slots),
+                Cell(f"{pool.workers} × {pool.slots}"),
                 count(pool.workers_started),
                 lost,
                 count(pool.tasks),
@@ -118,8 +117,8 @@ def pools(run: RunRecord) -> Markup | None:
             )
         )
     headings = (
-        *("Pool", "Strategy", "State", "One worker has", "Workers", "Slots each", "Started", "Lost"),
-        *("Tasks", "Slots busy", "Slots idle", "Use", "Cost"),
+        *("Pool", "Strategy", "State", "One worker has", "Workers × slots", "Started", "Lost"),
+        *("Tasks", "Slots busy", "Idle", "Use", "Cost"),
     )
     return joined(table(headings, rows, caption="Pools, in the order written"), timeline(run.timeline))
 
