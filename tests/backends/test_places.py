@@ -60,6 +60,6 @@ def test_workers_are_named_after_their_pool() -> None:
 def test_a_waiting_task_can_be_taken_back() -> None:
     places = Places([pool("default", 1)])
     places.wait(task(1), "default")
-    assert places.withdraw(1)
-    assert not places.withdraw(1)
+    assert places.withdraw(1) == (task(1), "default")
+    assert places.withdraw(1) is None
     assert places.take() is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,16 +42,17 @@ class Desk:
             check=False,
         )
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Type a command and do not wait for it."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "cenote", *words],
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+    @contextmanager
+    def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """Type a command and do not wait for it; it is gone afterwards, whatever happened."""
+        command = [sys.executable, "-m", "cenote", *words]
+        with subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
 
 @pytest.fixture

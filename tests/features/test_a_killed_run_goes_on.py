@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections import Counter
@@ -79,10 +78,9 @@ def has_done(folder: Path, tasks: int) -> Callable[[], bool]:
 
 def test_after_kill_9_of_the_driver_a_resumed_run_repeats_nothing(desk: Desk, flow: Path) -> None:
     out = desk.folder / "out"
-    process = desk.start("run", str(flow), "--out", str(out), "--workers", "2", "--quiet")
-    wait_for(has_done(out, 5))
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    with desk.started("run", str(flow), "--out", str(out), "--workers", "2", "--quiet") as process:
+        wait_for(has_done(out, 5))
+        process.kill()
     before = set(done_tasks(out))
     assert not (out / "summary.json").exists()
 
@@ -100,12 +98,11 @@ def test_after_kill_9_of_the_driver_a_resumed_run_repeats_nothing(desk: Desk, fl
 
 def test_workers_end_when_their_driver_is_killed(desk: Desk, flow: Path) -> None:
     out = desk.folder / "out"
-    process = desk.start("run", str(flow), "--out", str(out), "--workers", "2", "--quiet")
-    wait_for(has_done(out, 2))
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    assert children
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    with desk.started("run", str(flow), "--out", str(out), "--workers", "2", "--quiet") as process:
+        wait_for(has_done(out, 2))
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert children
+        process.kill()
     wait_for(lambda: not any(_alive(int(child)) for child in children), seconds=10)
 
 
@@ -118,10 +115,10 @@ def _alive(process: int) -> bool:
 
 def test_ctrl_c_ends_cleanly_and_the_run_can_be_resumed(desk: Desk, flow: Path) -> None:
     out = desk.folder / "out"
-    process = desk.start("run", str(flow), "--out", str(out), "--workers", "2", "--quiet")
-    wait_for(has_done(out, 3))
-    os.kill(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=30)
+    with desk.started("run", str(flow), "--out", str(out), "--workers", "2", "--quiet") as process:
+        wait_for(has_done(out, 3))
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in output
     assert json.loads((out / "summary.json").read_text())["status"] == "cancelled"

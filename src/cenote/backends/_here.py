@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cenote.backends._outcomes import event_of
+from cenote.backends._outcomes import event_of, withdrawn
 from cenote.backends._places import Places
 from cenote.backends._processes import Processes
 from cenote.backends.interface import Session, SessionRequest
@@ -34,8 +34,10 @@ class Here(Session):
             self._places.wait(envelope, pool)
 
     def cancel(self, task: int) -> None:
-        if not self._places.withdraw(task) and self._others is not None:
+        if self._others is not None:
             self._others.cancel(task)
+        elif (taken := self._places.withdraw(task)) is not None:
+            self._pending.append(withdrawn(taken[0], at=self._request.clock(), pool=taken[1]))
 
     def events(self, seconds: float) -> list[AnyEvent]:
         if self._pending:
@@ -58,7 +60,7 @@ class Here(Session):
             return []
         envelope, pool, place = taken
         worker, clock = self._places.worker(pool, place), self._request.clock
-        started = TaskStarted(at=clock(), task=envelope.task, pool=pool, worker=worker)
+        started = TaskStarted(at=clock(), task=envelope.task, attempt=envelope.attempt, pool=pool, worker=worker)
         outcome = self._runner.run(envelope)
         self._places.free(pool, place)
         self._worked += outcome.seconds

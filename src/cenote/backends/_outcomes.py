@@ -10,10 +10,19 @@ def event_of(outcome: Outcome, envelope: TaskEnvelope, *, at: float, pool: str, 
     """Done or failed, with the measurements."""
     if outcome.failure is not None:
         info = placed(outcome.failure, envelope)
-        return TaskFailed(at=at, task=envelope.task, pool=pool, worker=worker, failure=info, seconds=outcome.seconds)
+        return TaskFailed(
+            at=at,
+            task=envelope.task,
+            attempt=envelope.attempt,
+            pool=pool,
+            worker=worker,
+            failure=info,
+            seconds=outcome.seconds,
+        )
     return TaskDone(
         at=at,
         task=envelope.task,
+        attempt=envelope.attempt,
         pool=pool,
         worker=worker,
         seconds=outcome.seconds,
@@ -40,3 +49,9 @@ def placed(info: FailureInfo, envelope: TaskEnvelope) -> FailureInfo:
         traceback=info.traceback,
         error_kind=info.error_kind,
     )
+
+
+def withdrawn(envelope: TaskEnvelope, *, at: float, pool: str) -> TaskFailed:
+    """The event of a task that was stopped before any worker took it."""
+    info = placed(FailureInfo(cause="lost", message="stopped before it began"), envelope)
+    return TaskFailed(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker="", failure=info)

@@ -42,14 +42,14 @@ class Places:
         """Let a task wait for a place."""
         self._waiting[pool].append(envelope)
 
-    def withdraw(self, task: int) -> bool:
-        """Take a waiting task back; False when it does not wait."""
-        for tasks in self._waiting.values():
+    def withdraw(self, task: int) -> tuple[TaskEnvelope, str] | None:
+        """Take a waiting task back, with its pool; None when it does not wait."""
+        for pool, tasks in self._waiting.items():
             for envelope in tasks:
                 if envelope.task == task:
                     tasks.remove(envelope)
-                    return True
-        return False
+                    return envelope, pool
+        return None
 
     def take(self) -> tuple[TaskEnvelope, str, int] | None:
         """The next task that has a place, with its pool and place; pools take turns."""

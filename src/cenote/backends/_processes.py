@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 
 from cenote import errors
-from cenote.backends._outcomes import event_of, placed
+from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends._places import Places
 from cenote.backends.interface import Session, SessionRequest
 from cenote.engine.messages import AnyEvent, FailureInfo, TaskFailed, TaskStarted
@@ -58,7 +58,8 @@ class Processes(Session):
         self._places.wait(envelope, pool)
 
     def cancel(self, task: int) -> None:
-        if self._places.withdraw(task):
+        if (taken := self._places.withdraw(task)) is not None:
+            self._pending.append(withdrawn(taken[0], at=self._request.clock(), pool=taken[1]))
             return
         for worker in self._crew.workers:
             if worker.busy is not None and worker.busy[0].task == task:
@@ -93,7 +94,9 @@ class Processes(Session):
             at = self._request.clock()
             worker.busy = (*taken, at)
             name = self._places.worker(pool, place)
-            self._pending.append(TaskStarted(at=at, task=envelope.task, pool=pool, worker=name))
+            self._pending.append(
+                TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker=name)
+            )
             try:
                 worker.pipe.send(envelope)
             except OSError:
@@ -161,7 +164,15 @@ class Processes(Session):
         info = placed(FailureInfo(cause="lost", message=words), envelope)
         name = self._places.worker(pool, place)
         self._pending.append(
-            TaskFailed(at=at, task=envelope.task, pool=pool, worker=name, failure=info, seconds=at - since)
+            TaskFailed(
+                at=at,
+                task=envelope.task,
+                attempt=envelope.attempt,
+                pool=pool,
+                worker=name,
+                failure=info,
+                seconds=at - since,
+            )
         )
 
     def _stillborn(self, worker: _Worker, code: int) -> None:

@@ -24,7 +24,7 @@ class SessionRequest:
     cpus: int
     """How many processes may compute at once on this machine."""
     small: bool
-    """Whether starting processes would cost more than the work."""
+    """Whether starting processes would probably cost more than the work."""
     clock: Callable[[], float]
 
 
@@ -37,7 +37,7 @@ class Session(ABC):
 
     @abstractmethod
     def cancel(self, task: int) -> None:
-        """Stop a task. What becomes of it is told as an event unless it had not started."""
+        """Stop a task, started or not; an event tells when it is gone. One that is gone already is not an error."""
 
     @abstractmethod
     def events(self, seconds: float) -> list[AnyEvent]:

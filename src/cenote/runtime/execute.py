@@ -115,7 +115,7 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions) -> Session:
             pools=plan.placement.pools,
             logs=folder.debug,
             cpus=options.workers or options.cpus,
-            small=values < _SMALL_VALUES,
+            small=values < _SMALL_VALUES and options.workers is None,
             clock=time.time,
         )
     )
