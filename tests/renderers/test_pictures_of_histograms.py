@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -181,11 +179,6 @@ def test_the_legend_and_the_label_cover_no_data(
     inside = [text for text in axes.texts if text.get_text() in {"ATLAS", "Preliminary"}]
     assert inside
     assert not any(text.get_window_extent().overlaps(box) for text in inside)
-
-
-@contextmanager
-def no_complaint() -> Iterator[None]:
-    yield
 
 
 def nothing_in_it() -> Any:

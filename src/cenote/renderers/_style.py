@@ -14,7 +14,20 @@ from cenote.plugins.settings import Settings
 
 Format = Literal["png", "pdf", "svg"]
 Experiment = Literal["CMS", "ATLAS", "LHCb", "ALICE", "ROOT", "none"]
-LegendPlace = Literal["best", "upper right", "upper left", "upper center", "lower right", "lower left", "outside"]
+LegendPlace = Literal[
+    "best",
+    "outside",
+    "upper right",
+    "upper left",
+    "upper center",
+    "lower right",
+    "lower left",
+    "lower center",
+    "center right",
+    "center left",
+    "center",
+    "right",
+]
 
 _EXPERIMENTS = {name.lower(): name for name in ("CMS", "ATLAS", "LHCb", "ALICE", "ROOT", "none")}
 _HEX = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|C\d+")
