@@ -1,4 +1,4 @@
-"""This file writes NanoAOD-like ROOT files: jagged Muon, Jet and Electron, MET, trigger flags, weights; always the same."""
+"""This file writes NanoAOD-like ROOT files, always the same: jagged objects, MET, trigger flags, weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ MUON_FLAGS = ("looseId", "mediumId", "tightId", "isGlobal", "isTracker")
 MUON_FLOATS = ("dxy", "dz", "pfRelIso03_all", "pfRelIso04_all", "ptErr")
 ELECTRON_FLOATS = ("dxy", "dz", "pfRelIso03_all", "mvaIso", "r9", "sieie", "hoe")
 JET_FLOATS = ("area", "btagDeepB", "btagDeepFlavB", "chHEF", "neHEF", "chEmEF", "neEmEF", "rawFactor", "qgl")
-TRIGGERS = ("IsoMu24", "IsoMu27", "Ele32_WPTight_Gsf", "PFMET120_PFMHT120_IDTight", "PFHT1050", "PFJet500", "AK8PFJet400")
+TRIGGERS = (
+    "IsoMu24",
+    "IsoMu27",
+    "Ele32_WPTight_Gsf",
+    "PFMET120_PFMHT120_IDTight",
+    "PFHT1050",
+    "PFJet500",
+    "AK8PFJet400",
+)
 
 
 def generate(folder: Path, *, files: int, events: int, wide: bool, basket: int, seed: int = 1) -> list[Path]:
@@ -69,9 +77,7 @@ def columns(random: np.random.Generator, size: int, *, wide: bool, start: int) -
     return arrays
 
 
-def _leptons(
-    random: np.random.Generator, size: int, *, mean: float, floats: tuple[str, ...], mass: float
-) -> ak.Array:
+def _leptons(random: np.random.Generator, size: int, *, mean: float, floats: tuple[str, ...], mass: float) -> ak.Array:
     counts = random.poisson(mean, size)
     total = int(counts.sum())
     fields: Arrays = {
