@@ -99,9 +99,21 @@ def test_a_picture_that_failed_needs_no_file() -> None:
     assert failures(a_summary(status="partial", failures=[failure])).startswith("MuonPt has no picture: no axis")
 
 
-def test_many_failures_are_cut_short() -> None:
-    assert "… and 40 more failures, all in out/flow/summary.json" in failures(
-        a_summary(status="partial", failures=[a_failure()] * 50)
+def test_failures_that_are_alike_are_told_once() -> None:
+    alike = [a_failure(file=f"data/muons_{number}.root") for number in range(1, 8)]
+    told = failures(a_summary(status="partial", failures=alike)).splitlines()
+    assert told[0].startswith("RunInference raised on data/muons_1.root")
+    assert told[2] == (
+        "    and in the same way on 6 more partitions, also of data/muons_2.root, data/muons_3.root, data/muons_4.root"
+        " and 3 more"
+    )
+    assert told[3].startswith("next: ")
+
+
+def test_many_kinds_of_failure_are_cut_short() -> None:
+    many = [a_failure(message=f"ValueError: {number}") for number in range(50)]
+    assert "… and 40 more kinds of failure, all in out/flow/summary.json" in failures(
+        a_summary(status="partial", failures=many)
     )
 
 

@@ -14,6 +14,8 @@ from cenote.units import format_bytes, format_count, format_seconds
 
 Summary = Mapping[str, Any]
 """The content of `summary.json`."""
+Failure = Mapping[str, Any]
+"""One of its `failures`."""
 
 MOST_FAILURES = 10
 MOST_PICTURES = 12
@@ -93,17 +95,19 @@ def status_line(summary: Summary) -> Text:
 
 def failure_lines(summary: Summary, *, folder: Path, again: str) -> Iterator[Text]:
     """What failed with its place, and what to do next; nothing after a success."""
-    failures = summary["failures"]
-    for failure in failures[:MOST_FAILURES]:
-        yield from _failure(failure)
-    if len(failures) > MOST_FAILURES:
-        yield Text(f"… and {len(failures) - MOST_FAILURES} more failures, all in {folder / 'summary.json'}")
-    if summary["status"] == "succeeded":
-        return
-    yield Text.assemble(("next: ", "cyan"), _next_step(summary, again=again))
+    alike: dict[tuple[object, ...], list[Failure]] = {}
+    for failure in summary["failures"]:
+        key = tuple(failure.get(name) for name in ("stage", "cause", "message", "traceback"))
+        alike.setdefault(key, []).append(failure)
+    for failures in list(alike.values())[:MOST_FAILURES]:
+        yield from _failure(failures[0], others=failures[1:])
+    if len(alike) > MOST_FAILURES:
+        yield Text(f"… and {len(alike) - MOST_FAILURES} more kinds of failure, all in {folder / 'summary.json'}")
+    if summary["status"] != "succeeded":
+        yield Text.assemble(("next: ", "cyan"), _next_step(summary, again=again))
 
 
-def _failure(failure: Mapping[str, Any]) -> Iterator[Text]:
+def _failure(failure: Failure, *, others: Sequence[Failure]) -> Iterator[Text]:
     """`RunInference raised on data/muons.root, events 0 to 5,000 (dataset data): ValueError: …`."""
     cause = "has no picture" if failure.get("kind") == "render-failed" else _CAUSES.get(failure["cause"], "failed")
     text = Text.assemble((failure["stage"], "bold red"), f" {cause}")
@@ -119,6 +123,15 @@ def _failure(failure: Mapping[str, Any]) -> Iterator[Text]:
     yield text
     if failure.get("traceback"):
         yield Text("\n".join(f"    {line}" for line in failure["traceback"].rstrip().splitlines()), style="dim")
+    if others:
+        files = {other["file"] for other in others if other.get("file")} - {failure.get("file")}
+        where = f", also of {_some(sorted(files))}" if files else ""
+        yield Text(f"    and in the same way on {plural(len(others), 'more partition')}{where}")
+
+
+def _some(names: Sequence[str], *, most: int = 3) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _next_step(summary: Summary, *, again: str) -> str:

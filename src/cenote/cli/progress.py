@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cenote.cli.amounts import duration_in_words, plural, rate_in_words
+from cenote.cli.problems import show_warnings
 from cenote.cli.progress_table import pool_rows, stage_rows, warning_lines
 from cenote.runtime.run_view import RunView
 from cenote.units import format_seconds
@@ -111,10 +112,12 @@ class LiveTable:
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
         self._title = title
+        self._warnings: tuple[str, ...] = ()
         self._live = Live(console=console, auto_refresh=True, refresh_per_second=5, transient=True)
 
     def __call__(self, view: RunView) -> None:
         """Draws from values taken now: the thread that repaints never touches the view."""
+        self._warnings = view.warnings
         height = max(6, self._console.size.height - 6)
         parts: list[RenderableType] = [stage_rows(view, most=height - len(view.facts.pools)), pool_rows(view)]
         if lines := warning_lines(view):
@@ -128,10 +131,13 @@ class LiveTable:
 
     def __enter__(self) -> Self:
         self._live.start()
+        self._live.update(Text.assemble((f"{self._title} ", "bold"), "planning"), refresh=True)
         return self
 
     def __exit__(self, *_: object) -> None:
+        """The table goes; what was warned of stays."""
         self._live.stop()
+        show_warnings(self._warnings, console=self._console)
 
 
 class Head:
