@@ -53,5 +53,5 @@ def placed(info: FailureInfo, envelope: TaskEnvelope) -> FailureInfo:
 
 def withdrawn(envelope: TaskEnvelope, *, at: float, pool: str) -> TaskFailed:
     """The event of a task that was stopped before any worker took it."""
-    info = placed(FailureInfo(cause="lost", message="stopped before it began"), envelope)
+    info = placed(FailureInfo(cause="stopped", message="stopped before it began"), envelope)
     return TaskFailed(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker="", failure=info)

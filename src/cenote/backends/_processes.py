@@ -160,8 +160,9 @@ class Processes(Session):
         envelope, pool, place, since = worker.busy
         self._places.free(pool, place)
         at = self._request.clock()
-        words = "stopped, as asked" if worker.cancelled else self._last_words(worker, code)
-        info = placed(FailureInfo(cause="lost", message=words), envelope)
+        stopped = FailureInfo(cause="stopped", message="stopped, as asked")
+        lost = stopped if worker.cancelled else FailureInfo(cause="lost", message=self._last_words(worker, code))
+        info = placed(lost, envelope)
         name = self._places.worker(pool, place)
         self._pending.append(
             TaskFailed(

@@ -15,11 +15,13 @@ from cenote.engine.messages import (
     FailureInfo,
     FinishRun,
     ForgetTask,
+    GiveUpTask,
     RunFinished,
     RunStarted,
     RunTask,
     TaskDone,
     TaskFailed,
+    TaskGivenUp,
     TaskReused,
     TaskStarted,
     Tick,
@@ -93,7 +95,7 @@ class Engine:
                 self._phase = Phase.GOING if self._phase is Phase.NEW else self._phase
             case CancelAsked():
                 self._cancel_asked(commands)
-            case Tick() | Warned() | RunFinished():
+            case Tick() | Warned() | TaskGivenUp() | RunFinished():
                 return commands
             case _:
                 assert_never(event)
@@ -148,7 +150,7 @@ class Engine:
     def _task_failed(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         task = event.task
         if task in self._out and event.attempt in (0, self._attempts[task]):
-            self._not_done(task, event.failure, commands)
+            self._not_done(event, commands)
 
     def _task_reused(self, event: TaskReused, commands: list[AnyCommand]) -> None:
         if not 0 <= event.task < len(self._states):
@@ -165,8 +167,9 @@ class Engine:
         else:
             self._stop("cancelled", commands)
 
-    def _not_done(self, task: int, failure: FailureInfo, commands: list[AnyCommand]) -> None:
+    def _not_done(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         """A task came back without success: once more, or failed."""
+        task = event.task
         self._came_back(task)
         if self._phase is Phase.STOPPING:
             self._states.take_back(task)
@@ -174,13 +177,14 @@ class Engine:
         if not self._states.is_wanted(task):
             self._states.drop(task)
             return
-        decision = self._decision(task, failure)
+        decision = self._decision(task, event.failure)
         self._history[task] = decision.history
         if decision.again:
             self._states.take_back(task)
             self._ready.add([task])
             return
         self._failures[task] = decision.failure
+        commands.append(GiveUpTask(task, event.pool, event.worker, decision.failure))
         if self._options.keep_going:
             self._states.fail(task)
         else:

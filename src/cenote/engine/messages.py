@@ -21,8 +21,8 @@ class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
 class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a task did not succeed, in words and for rules."""
 
-    cause: Literal["error", "bad_input", "timeout", "lost", "oom", "internal"]
-    """`error` is the user's code; `lost` is the worker's death."""
+    cause: Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "internal"]
+    """`error` is the user's code; `lost` is the worker's death; `stopped` was asked for by CancelTask."""
     message: str
     stage: str | None = None
     dataset: str | None = None
@@ -97,6 +97,15 @@ class TaskFailed(Event, frozen=True, tag=True):
     """Which RunTask this answers; 0 when the backend cannot say, and then it is taken for the latest."""
 
 
+class TaskGivenUp(Event, frozen=True, tag=True):
+    """The engine's word, written down: the task failed for good, and why. The engine itself passes over it."""
+
+    task: int
+    pool: str
+    worker: str
+    failure: FailureInfo
+
+
 class WorkerJoined(Event, frozen=True, tag=True):
     """A worker offers its slots to a pool."""
 
@@ -144,6 +153,7 @@ AnyEvent = (
     | TaskStarted
     | TaskDone
     | TaskFailed
+    | TaskGivenUp
     | WorkerJoined
     | WorkerLost
     | CancelAsked
@@ -172,6 +182,15 @@ class CancelTask(Command, frozen=True, tag=True):
     task: int
 
 
+class GiveUpTask(Command, frozen=True, tag=True):
+    """This task failed for good: write it down as TaskGivenUp."""
+
+    task: int
+    pool: str
+    worker: str
+    failure: FailureInfo
+
+
 class ForgetTask(Command, frozen=True, tag=True):
     """Nobody will read what this task stored any more: its intermediate data may be removed."""
 
@@ -184,4 +203,4 @@ class FinishRun(Command, frozen=True, tag=True):
     status: Literal["succeeded", "partial", "failed", "cancelled"]
 
 
-AnyCommand = RunTask | CancelTask | ForgetTask | FinishRun
+AnyCommand = RunTask | CancelTask | GiveUpTask | ForgetTask | FinishRun

@@ -27,6 +27,7 @@ RULES = {
     "timeout": Rule.AS_RETRIES_SAY,
     "oom": Rule.AS_RETRIES_SAY,
     "lost": Rule.MOVES,
+    "stopped": Rule.MOVES,
     "internal": Rule.FINAL,
 }
 

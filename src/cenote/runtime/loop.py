@@ -20,7 +20,9 @@ from cenote.engine.messages import (
     CancelTask,
     FinishRun,
     ForgetTask,
+    GiveUpTask,
     RunTask,
+    TaskGivenUp,
     Tick,
 )
 from cenote.runtime.envelopes import Envelopes
@@ -74,6 +76,8 @@ class Loop:
                 self.session.run(self.envelopes.write(task, attempt=attempt, usable=usable), pool)
             case CancelTask(task):
                 self.session.cancel(task)
+            case GiveUpTask(task, pool, worker, failure):
+                self._take([TaskGivenUp(at=self.clock(), task=task, pool=pool, worker=worker, failure=failure)])
             case ForgetTask(task):
                 for name in self.envelopes.stored_names(task):
                     self.store.remove(name)

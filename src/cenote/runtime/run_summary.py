@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cenote import errors
 from cenote.engine.messages import FailureInfo
 
 Json = dict[str, Any]
@@ -101,6 +102,18 @@ class PoolView:
         }
 
 
+_KINDS = {
+    "error": errors.STAGE_FAILED,
+    "bad_input": errors.UNREADABLE_INPUT,
+    "timeout": errors.TIMED_OUT,
+    "lost": errors.WORKER_LOST,
+    "stopped": errors.INTERRUPTED,
+    "oom": errors.OUT_OF_MEMORY,
+    "internal": errors.STAGE_FAILED,
+}
+"""Cause of a failure → the kind of error it is, where nothing more exact is known."""
+
+
 @dataclass(frozen=True)
 class FailureView:
     """A task whose last attempt failed."""
@@ -119,7 +132,7 @@ class FailureView:
             "stage": self.stage,
             "task": self.task,
             "cause": self.info.cause,
-            "kind": self.info.error_kind,
+            "kind": self.info.error_kind or _KINDS[self.info.cause].name,
             "message": self.info.message,
             "dataset": self.info.dataset,
             "file": self.info.file,

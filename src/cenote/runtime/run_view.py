@@ -17,6 +17,7 @@ from cenote.engine.messages import (
     RunStarted,
     TaskDone,
     TaskFailed,
+    TaskGivenUp,
     TaskReused,
     TaskStarted,
     Tick,
@@ -91,6 +92,8 @@ class RunView:
                 self._task_reused(event)
             case TaskFailed():
                 self._task_failed(event)
+            case TaskGivenUp():
+                self._task_given_up(event)
             case WorkerJoined():
                 self._pool(event.pool).join(event.worker, slots=event.slots, at=event.at)
             case WorkerLost():
@@ -127,6 +130,7 @@ class RunView:
         if state is None or state == _DONE:
             return
         self._leave(event.task)
+        self.retries += event.task in self._attempts
         tally = self._tallies[self._tally_of[event.task]]
         tally.start(at=event.at)
         self._pool(event.pool).running += 1
@@ -176,18 +180,28 @@ class RunView:
         if state is None or state == _DONE:
             return
         self._leave(event.task)
-        self._state[event.task] = _FAILED
-        self._tallies[self._tally_of[event.task]].failed += 1
+        self._state[event.task] = _WAITING
+        if event.failure.cause == "stopped":
+            self._pool(event.pool).busy += event.seconds
+            return
         self._pool(event.pool).fail(event.seconds)
         self._attempts[event.task] = self._attempts.get(event.task, 0) + 1
         self._moved_from[event.task] = (event.pool, event.failure.message)
+
+    def _task_given_up(self, event: TaskGivenUp) -> None:
+        state = self._state_of(event.task)
+        if state is None or state == _DONE:
+            return
+        self._leave(event.task)
+        self._state[event.task] = _FAILED
+        self._tallies[self._tally_of[event.task]].failed += 1
         self._failures[event.task] = FailureView(
             task=event.task,
             stage=event.failure.stage or self._segment(event.task).stages[-1],
             pool=event.pool,
             worker=event.worker,
             at=event.at,
-            attempts=self._attempts[event.task],
+            attempts=self._attempts.get(event.task, 1),
             info=event.failure,
         )
 
@@ -205,7 +219,6 @@ class RunView:
         elif state == _FAILED:
             del self._failures[task]
             self._tallies[self._tally_of[task]].failed -= 1
-            self.retries += 1
 
     def _note_fallback(self, event: TaskStarted) -> None:
         number = self._tally_of[event.task]
