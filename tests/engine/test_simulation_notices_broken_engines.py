@@ -70,7 +70,7 @@ def _takes_partial_for_whole(patch: pytest.MonkeyPatch) -> None:
 def _believes_late_failures(patch: pytest.MonkeyPatch) -> None:
     def task_failed(self, event, commands):  # type: ignore[no-untyped-def]
         if event.task in self._out:
-            self._not_done(event.task, event.failure, commands)
+            self._not_done(event, commands)
 
     patch.setattr(machine.Engine, "_task_failed", task_failed)
 

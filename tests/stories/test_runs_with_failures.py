@@ -2,10 +2,10 @@
 
 import pytest
 
-from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask
+from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, GiveUpTask, RunTask
 from cenote.engine.options import EngineOptions
 from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Cause, Story, done, failed, joined, lost, started, taken
+from cenote.testing.stories import Cause, Story, done, failed, given_up, joined, lost, started, taken
 
 KEEP_GOING = EngineOptions(keep_going=True)
 
@@ -14,7 +14,7 @@ def test_an_error_of_the_users_code_is_not_retried_by_default() -> None:
     story = Story(a_plan(partitions=1))
     story.after(started(), joined())
 
-    assert story.after(failed(0)) == [FinishRun("failed")]
+    assert story.after(failed(0)) == [given_up(0), FinishRun("failed")]
     assert story.engine.failures[0].message == "simulated error"
 
 
@@ -25,14 +25,14 @@ def test_a_failure_is_retried_as_often_as_the_stage_says(cause: Cause) -> None:
 
     assert story.after(failed(0, cause, attempt=1)) == [RunTask(0, "default", 2)]
     assert story.after(failed(0, cause, attempt=2)) == [RunTask(0, "default", 3)]
-    assert story.after(failed(0, cause, attempt=3)) == [FinishRun("failed")]
+    assert story.after(failed(0, cause, attempt=3)) == [given_up(0, cause), FinishRun("failed")]
 
 
 def test_a_fault_of_ours_is_never_retried() -> None:
     story = Story(a_plan(partitions=1, segments=[a_segment("Hist", retries=2)]))
     story.after(started(), joined())
 
-    assert story.after(failed(0, "internal")) == [FinishRun("failed")]
+    assert story.after(failed(0, "internal")) == [given_up(0, "internal"), FinishRun("failed")]
 
 
 def test_a_lost_worker_does_not_use_up_retries() -> None:
@@ -57,7 +57,9 @@ def test_a_task_that_loses_worker_after_worker_is_said_to_kill_them() -> None:
     story.after(started(), joined())
 
     assert story.after(failed(0, "lost"), failed(0, "lost")) == [RunTask(0, "default", 2), RunTask(0, "default", 3)]
-    assert story.after(failed(0, "lost")) == [FinishRun("failed")]
+    given_up, finished = story.after(failed(0, "lost"))
+    assert finished == FinishRun("failed")
+    assert given_up == GiveUpTask(0, "default", "worker", story.engine.failures[0])
     assert story.engine.failures[0].message.startswith("kills its worker: 3 workers were lost")
 
 
@@ -65,7 +67,7 @@ def test_the_first_failure_stops_the_run_and_calls_running_tasks_back() -> None:
     story = Story(a_plan(partitions=4), EngineOptions(window_per_slot=1.0))
     story.after(started(), joined(slots=3), taken(0), taken(1), taken(2))
 
-    assert story.after(failed(0)) == [CancelTask(1), CancelTask(2)]
+    assert story.after(failed(0)) == [given_up(0), CancelTask(1), CancelTask(2)]
     assert story.after(done(1)) == []
     assert story.after(failed(2, "internal")) == [FinishRun("failed")]
     assert list(story.engine.failures) == [0], "a task that was called back has not failed"
@@ -75,7 +77,7 @@ def test_keep_going_merges_the_parts_that_there_are() -> None:
     story = Story(a_plan(partitions=3), KEEP_GOING)
     story.after(started(), joined(slots=3))
 
-    assert story.after(failed(1)) == []
+    assert story.after(failed(1)) == [given_up(1)]
     assert story.after(done(0), done(2)) == [RunTask(3, "default", 1)]
     assert story.engine.usable_needs(3) == [0, 2]
     assert story.after(done(3)) == [FinishRun("partial")], "parts of a partial merge are kept for the next run"
@@ -87,7 +89,7 @@ def test_keep_going_abandons_what_needs_the_failed_task_and_nothing_else() -> No
     story = Story(plan, KEEP_GOING)
     story.after(started(), joined(slots=2))
 
-    assert story.after(failed(0)) == []
+    assert story.after(failed(0)) == [given_up(0)]
     assert story.after(done(1)) == [RunTask(3, "default", 1)]
     assert story.after(done(3)) == [ForgetTask(1), RunTask(4, "default", 1)]
     assert story.after(done(4)) == [FinishRun("partial")]
@@ -123,7 +125,7 @@ def test_keep_going_abandons_a_merge_without_any_part() -> None:
     story = Story(a_plan(partitions=2), KEEP_GOING)
     story.after(started(), joined(slots=2), failed(0))
 
-    assert story.after(failed(1)) == [FinishRun("failed")]
+    assert story.after(failed(1)) == [given_up(1), FinishRun("failed")]
     assert story.engine.waiting_reason(2).startswith("abandoned, because task 1")
 
 
@@ -132,7 +134,7 @@ def test_keep_going_ends_as_failed_when_no_result_is_there() -> None:
     story = Story(plan, KEEP_GOING)
     story.after(started(), joined(), done(0))
 
-    assert story.after(failed(1)) == [FinishRun("failed")]
+    assert story.after(failed(1)) == [given_up(1), FinishRun("failed")]
 
 
 def test_keep_going_leaves_out_work_that_nobody_could_use_any_more() -> None:
@@ -140,7 +142,7 @@ def test_keep_going_leaves_out_work_that_nobody_could_use_any_more() -> None:
     story = Story(plan, EngineOptions(keep_going=True, window_per_slot=1.0))
     story.after(started(), joined())
 
-    assert story.after(failed(0)) == [FinishRun("failed")]
+    assert story.after(failed(0)) == [given_up(0), FinishRun("failed")]
     assert story.engine.counts(0).needless == 2
 
 
@@ -152,7 +154,7 @@ def test_keep_going_waits_for_a_running_task_that_nobody_needs_and_never_retries
     story = Story(plan, KEEP_GOING)
     story.after(started(), joined(slots=2))
 
-    assert story.after(failed(0, "internal")) == []
+    assert story.after(failed(0, "internal")) == [given_up(0, "internal")]
     assert story.after(failed(1, "error")) == [FinishRun("failed")]
     assert list(story.engine.failures) == [0]
 

@@ -10,6 +10,7 @@ from cenote.engine.messages import (
     CancelTask,
     FinishRun,
     ForgetTask,
+    GiveUpTask,
     RunTask,
     TaskDone,
     TaskFailed,
@@ -37,6 +38,7 @@ class Watch:
         self._attempts: dict[int, int] = {}
         self._out: dict[int, str] = {}
         self._forgotten: set[int] = set()
+        self._given_up: set[int] = set()
         self.known: set[int] = set()
         """Tasks that the engine was told are done."""
         self.status: str | None = None
@@ -68,6 +70,8 @@ class Watch:
                     self._check_forget(task)
                 case CancelTask(task):
                     self._require(task in self._attempts, f"cancels task {task}, which never ran")
+                case GiveUpTask(task):
+                    self._check_give_up(task)
                 case FinishRun(status):
                     self.status = status
 
@@ -96,6 +100,12 @@ class Watch:
         self._require(task not in self._forgotten, f"forgets task {task} twice")
         self._require(task not in self._expected.results, f"forgets task {task}, which is a result")
         self._forgotten.add(task)
+
+    def _check_give_up(self, task: int) -> None:
+        self._require(task in self._attempts, f"gives up task {task}, which never ran")
+        self._require(task not in self._out, f"gives up task {task}, which is still out")
+        self._require(task not in self._given_up, f"gives up task {task} twice")
+        self._given_up.add(task)
 
     @staticmethod
     def _require(holds: bool, otherwise: str) -> None:

@@ -271,12 +271,12 @@ class Life:
             for run in [run for run in queue if run.task == task]:
                 queue.remove(run)
                 if self._random.random() < 0.5:
-                    self._report_failure(run, Worker("", pool, 0), "internal", late=True)
+                    self._report_failure(run, Worker("", pool, 0), "stopped", late=True)
         for worker in self._workers.values():
             for run in [run for run in worker.running if run.task == task]:
                 if self._random.random() < 0.5:
-                    self._report_failure(run, worker, "internal", late=True)
+                    self._report_failure(run, worker, "stopped", late=True)
 
 
-Cause = Literal["error", "bad_input", "timeout", "oom", "lost", "internal"]
+Cause = Literal["error", "bad_input", "timeout", "oom", "lost", "stopped"]
 _CAUSES: tuple[Cause, ...] = ("error", "bad_input", "timeout", "oom")

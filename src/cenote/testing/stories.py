@@ -10,6 +10,7 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     FailureInfo,
+    GiveUpTask,
     RunStarted,
     TaskDone,
     TaskFailed,
@@ -21,7 +22,7 @@ from cenote.engine.messages import (
 from cenote.engine.options import EngineOptions
 from cenote.plan.plan import Plan
 
-Cause = Literal["error", "bad_input", "timeout", "lost", "oom", "internal"]
+Cause = Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "internal"]
 
 
 class Story:
@@ -69,6 +70,11 @@ def failed(task: int, cause: Cause = "error", *, attempt: int = 0, stage: str | 
     """The task did not succeed."""
     failure = FailureInfo(cause=cause, message=f"simulated {cause}", stage=stage)
     return TaskFailed(at=3.0, task=task, pool="default", worker="worker", failure=failure, attempt=attempt)
+
+
+def given_up(task: int, cause: Cause = "error", *, stage: str | None = None) -> GiveUpTask:
+    """What the engine says when a task that `failed` so is not tried again."""
+    return GiveUpTask(task, "default", "worker", failed(task, cause, stage=stage).failure)
 
 
 def cancelled() -> CancelAsked:
