@@ -15,7 +15,7 @@ from cenote.engine.messages import (
     RunStarted,
     StageStats,
     TaskDone,
-    TaskFailed,
+    TaskGivenUp,
     TaskStarted,
     WorkerJoined,
 )
@@ -48,7 +48,7 @@ def a_view(*, done: int = 0, failed: int = 0, running: int = 0, stages: int = 1)
         )
     for task in range(done, done + failed):
         failure = FailureInfo(cause="error", message="no")
-        view.apply(TaskFailed(at=float(done), task=task, pool="default", worker="w", failure=failure))
+        view.apply(TaskGivenUp(at=float(done), task=task, pool="default", worker="w", failure=failure))
     for task in range(done + failed, done + failed + running):
         view.apply(TaskStarted(at=float(done), task=task, pool="default", worker="w"))
     return view

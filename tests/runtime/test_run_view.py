@@ -16,6 +16,7 @@ from cenote.engine.messages import (
     StageStats,
     TaskDone,
     TaskFailed,
+    TaskGivenUp,
     TaskReused,
     TaskStarted,
     Warned,
@@ -65,6 +66,11 @@ def done(task: int, at: float, pool: str = "default", worker: str = "default-1",
 def failed(task: int, at: float, message: str = "boom", pool: str = "default", **more: Any) -> TaskFailed:
     info = FailureInfo(**{"cause": "error", "message": message, **more})
     return TaskFailed(at=at, task=task, pool=pool, worker=f"{pool}-1", failure=info, seconds=0.5)
+
+
+def given_up(task: int, at: float, message: str = "boom", pool: str = "default", **more: Any) -> TaskGivenUp:
+    info = FailureInfo(**{"cause": "error", "message": message, **more})
+    return TaskGivenUp(at=at, task=task, pool=pool, worker=f"{pool}-1", failure=info)
 
 
 def view_of(*events: AnyEvent, facts: RunFacts | None = None) -> RunView:
@@ -121,13 +127,24 @@ def test_reused_tasks_are_done_but_do_not_make_the_pace() -> None:
     assert select.time_left == pytest.approx(2.0)
 
 
-def test_a_failed_task_that_is_tried_again_is_no_failure_any_more() -> None:
+def test_a_failed_attempt_is_no_failure_while_the_task_is_tried_again() -> None:
     view = view_of(started(0, T0), failed(0, T0 + 1))
-    assert (view.stages[0].failed, len(view.failures)) == (1, 1)
+    assert (view.stages[0].failed, view.failures, view.tasks.waiting) == (0, (), 10)
     for event in (started(0, T0 + 2), done(0, T0 + 3)):
         view.apply(event)
     assert (view.stages[0].failed, view.failures, view.retries) == (0, (), 1)
     assert view.stages[0].done == 1
+
+
+def test_a_task_that_was_stopped_on_purpose_did_not_fail() -> None:
+    view = view_of(started(0, T0), failed(0, T0 + 1, cause="stopped"))
+    assert (view.tasks.failed, view.tasks.waiting, view.failures, view.retries) == (0, 10, (), 0)
+    assert view.pools[0].slot_seconds_busy == 0.5
+
+
+def test_a_task_that_was_given_up_stays_failed() -> None:
+    view = view_of(started(0, T0), failed(0, T0 + 1), given_up(0, T0 + 1), failed(0, T0 + 1))
+    assert (view.tasks.failed, view.stages[0].failed, len(view.failures)) == (1, 1, 1)
 
 
 def test_a_failure_names_stage_file_and_attempts() -> None:
@@ -135,11 +152,13 @@ def test_a_failure_names_stage_file_and_attempts() -> None:
         started(4, T0, pool="gpu"),
         failed(4, T0 + 1, pool="gpu"),
         started(4, T0 + 2, pool="gpu"),
-        failed(4, T0 + 3, "bad", pool="gpu", file="a.root", dataset="data", entries=(0, 10), traceback="tb"),
+        failed(4, T0 + 3, "bad", pool="gpu"),
+        given_up(4, T0 + 3, "bad", pool="gpu", file="a.root", dataset="data", entries=(0, 10), traceback="tb"),
     )
     (failure,) = view.summary()["failures"]
     assert failure["stage"] == "Score"
     assert failure["attempts"] == 2
+    assert failure["kind"] == "stage-failed"
     assert (failure["file"], failure["entries"], failure["message"]) == ("a.root", [0, 10], "bad")
 
 
@@ -205,13 +224,13 @@ def test_repeated_and_late_events_change_nothing() -> None:
 
 
 def test_a_second_attempt_forgets_the_first() -> None:
-    view = view_of(started(0, T0), failed(0, T0 + 1), Warned(at=T0, message="old"))
+    view = view_of(started(0, T0), failed(0, T0 + 1), given_up(0, T0 + 1), Warned(at=T0, message="old"))
     view.apply(RunStarted(at=T0 + 60, run="r1", plan_digest="d", tasks=10, resumed=True))
     assert (view.failures, view.warnings, view.seconds, view.resumed) == ((), (), 0.0, True)
 
 
 def test_tasks_of_another_plan_are_passed_over() -> None:
-    assert view_of(started(99, T0), done(99, T0 + 1), failed(99, T0 + 2)).tasks.done == 0
+    assert view_of(started(99, T0), done(99, T0 + 1), failed(99, T0 + 2), given_up(99, T0 + 2)).tasks.done == 0
 
 
 def test_the_end_leaves_nothing_running() -> None:

@@ -64,10 +64,10 @@ class Loop:
 
     def _take(self, events: list[AnyEvent]) -> None:
         self.journal.write(event for event in events if not isinstance(event, Tick))
+        self.listen(events)  # before the commands: one of them may write down events of its own
         for event in events:
             for command in self.engine.handle(event):
                 self._carry_out(command)
-        self.listen(events)
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:

@@ -177,7 +177,7 @@ class RunView:
 
     def _task_failed(self, event: TaskFailed) -> None:
         state = self._state_of(event.task)
-        if state is None or state == _DONE:
+        if state is None or state in (_DONE, _FAILED):
             return
         self._leave(event.task)
         self._state[event.task] = _WAITING
