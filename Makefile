@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
+# Compiled modules are kept: without them every start of a worker compiles the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check live docs schema clean
 
 demo: $(VENV)/.installed

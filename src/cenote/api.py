@@ -17,6 +17,7 @@ from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan
 from cenote.plan.look import Progress
 from cenote.plan.plan import Plan
+from cenote.report import write_report
 from cenote.runtime.execute import Listener, RunOptions, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import product_kind
@@ -105,6 +106,7 @@ class Analysis:
             command=command,
         )
         execute(plan, folder, options, listen)
+        write_report(folder)
         return open_run(folder)
 
 

@@ -14,6 +14,7 @@ from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
+from cenote.plan.picture import svg
 from cenote.plan.plan import Plan
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
@@ -72,6 +73,7 @@ def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None 
     with folder.lock():
         folder.prepare(resume=options.resume, replace=options.replace)
         write_json(folder.plan, plan_as_json(plan))
+        folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
         watched = _Watched(RunView(RunFacts.from_plan(plan)), listen, time.time)
         journal = Journal(folder.path)

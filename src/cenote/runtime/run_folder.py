@@ -52,6 +52,11 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
+    def picture(self) -> Path:
+        """The plan as a picture."""
+        return self.path / "plan.svg"
+
+    @property
     def provenance(self) -> Path:
         """Inputs, software, options."""
         return self.path / "provenance.json"
@@ -70,7 +75,7 @@ class RunFolder:
         if not there and not resume and self.path.exists() and any(self.path.iterdir()):
             self._refuse_foreign()
         if there and replace and not resume:
-            for name in (journal.NAME, "summary.json", "plan.json", "provenance.json", "report.html"):
+            for name in (journal.NAME, "summary.json", "plan.json", "plan.svg", "provenance.json", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
             for folder in (self.store, self.products, self.plots, self.path / "debug"):
                 shutil.rmtree(folder, ignore_errors=True)
