@@ -138,13 +138,17 @@ def test_an_interrupt_ends_with_130_and_resume_repeats_nothing(capsys: pytest.Ca
         (("op: custom.shaky", "op: custom.shaky, execution: {require: gpu}"), 14),
     ],
 )
-def test_the_exit_code_tells_the_family_of_the_mistake(change: tuple[str, str], code: int) -> None:
+def test_the_exit_code_tells_the_family_of_the_mistake(
+    change: tuple[str, str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("flow.yaml").write_text(FLOW.replace(*change))
-    for command in ("check", "plan", "run"):
-        told = cenote(command, "flow.yaml")
-        assert (told.returncode, "Traceback" in told.stderr) == (code, False), told.stderr
-        assert "flow.yaml:" in told.stderr
-        assert told.stderr.rstrip().endswith("in flow.yaml")
+    done = cenote("run", "flow.yaml")
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert done.stderr.startswith("flow.yaml:")
+    assert done.stderr.rstrip().endswith("in flow.yaml")
+    for command in ("check", "plan"):
+        assert exit_code_of([command, "flow.yaml"]) == code
+        assert capsys.readouterr().err == done.stderr
     assert not Path("out").exists()
 
 
