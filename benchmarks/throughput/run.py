@@ -95,7 +95,7 @@ def measure(contender: Contender, files: Sequence[Path], *, read: bool = True) -
     folder = Path(tempfile.mkdtemp(prefix="throughput-"))
     try:
         command = contender.command(folder, files)
-        surroundings = {**os.environ, "CENOTE_CACHE": str(folder / "cache")}
+        surroundings = _surroundings(folder)
         with (folder / "output").open("wb") as output:
             streams = [(os.POSIX_SPAWN_DUP2, output.fileno(), number) for number in (1, 2)]
             started = time.monotonic()
@@ -110,10 +110,22 @@ def measure(contender: Contender, files: Sequence[Path], *, read: bool = True) -
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _surroundings(folder: Path) -> dict[str, str]:
+    """No metadata from earlier runs, but compiled modules: nobody's second run compiles all of Python's packages."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        **kept,
+        "CENOTE_CACHE": str(folder / "cache"),
+        "PYTHONPYCACHEPREFIX": str(HERE.parent / "data" / "compiled"),
+    }
+
+
 def compare(field_: Sequence[Contender], files: Sequence[Path], tiny: Path, *, rounds: int) -> dict[str, Measured]:
     """Every contender in every round, one after the other, so that a slow minute hits them all."""
     found = {contender.name: Measured() for contender in field_}
     reference: Result | None = None
+    for contender in field_:
+        measure(contender, [tiny], read=False)
     for number in range(rounds):
         for contender in field_:
             one = found[contender.name]
