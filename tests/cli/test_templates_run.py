@@ -15,7 +15,7 @@ from cenote.plugins import registry
 PICTURES = {
     "zmumu": {"cutflow.csv", "dimuon_mass.png", "dimuon_pt.png"},
     "tabular": {"hours.png", "speeds.png", "distance_speed.png"},
-    "three-pools": {"cutflow.csv", "muon_pt.png", "score.png"},
+    "three-pools": {"MuonPt.png", "cutflow.csv", "hardest_muon.png", "score.png"},
 }
 
 
@@ -39,7 +39,7 @@ def test_a_new_analysis_runs_at_once(name: str, tmp_path: Path, monkeypatch: pyt
 def test_the_demo_runs_every_stage_on_its_pool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["demo", "--out", str(tmp_path / "demo")]) == 0
     told = capsys.readouterr()
-    assert str(tmp_path / "demo/out/plots/muon_pt.png") in told.out
+    assert str(tmp_path / "demo/out/plots/score.png") in told.out
     summary = json.loads((tmp_path / "demo/out/summary.json").read_text())
     pools = {stage["id"]: list(stage["pools"]) for stage in summary["stages"]}
     assert pools["BuildIndex"] == ["high_memory"]
@@ -51,7 +51,7 @@ def test_the_demo_runs_every_stage_on_its_pool(tmp_path: Path, capsys: pytest.Ca
 def test_the_demo_keeps_what_somebody_changed(tmp_path: Path) -> None:
     exit_code_of(["demo", "--out", str(tmp_path), "--quiet"])
     flow = tmp_path / TEMPLATES["three-pools"].workflow
-    flow.write_text(flow.read_text().replace("id: MuonPt", "id: Hardest"))
+    flow.write_text(flow.read_text().replace("id: HardestMuon", "id: Hardest"))
     assert exit_code_of(["demo", "--out", str(tmp_path), "--quiet"]) == 0
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert "Hardest" in [stage["id"] for stage in summary["stages"]]

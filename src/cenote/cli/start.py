@@ -24,7 +24,7 @@ class Template(NamedTuple):
 TEMPLATES: dict[str, Template] = {
     "zmumu": Template("zmumu", "zmumu.yaml", "Z → μμ: data against simulation, cutflow, ROOT files"),
     "tabular": Template("tabular", "trips.yaml", "bicycle trips in parquet files: no physics at all"),
-    "three-pools": Template("three_pools", "three_pools.yaml", "stages on CPU, high-memory and GPU workers"),
+    "three-pools": Template("three_pools", "signal.yaml", "stages on CPU, high-memory and GPU workers"),
 }
 DATA_SCRIPT = "make_data.py"
 
