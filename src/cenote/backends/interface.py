@@ -31,6 +31,9 @@ class SessionRequest:
 class Session(ABC):
     """Tasks go in, events come out. Only one thread may use it."""
 
+    manages_workers: bool = False
+    """Whether workers come only when asked for; if not, they join by themselves and nobody asks."""
+
     @abstractmethod
     def run(self, envelope: TaskEnvelope, pool: str) -> None:
         """Take a task for a pool; it waits here until a worker of that pool is free."""
@@ -38,6 +41,14 @@ class Session(ABC):
     @abstractmethod
     def cancel(self, task: int) -> None:
         """Stop a task, started or not; an event tells when it is gone. One that is gone already is not an error."""
+
+    def start_workers(self, pool: str, count: int) -> None:
+        """Ask for so many workers; returns at once, events tell what becomes of each."""
+        raise NotImplementedError
+
+    def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
+        """End these workers once their data is handed over; returns at once, events tell when they are gone."""
+        raise NotImplementedError
 
     @abstractmethod
     def events(self, seconds: float) -> list[AnyEvent]:

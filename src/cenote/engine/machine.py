@@ -13,9 +13,12 @@ from cenote.engine.messages import (
     CancelAsked,
     CancelTask,
     FailureInfo,
+    FellBack,
     FinishRun,
     ForgetTask,
     GiveUpTask,
+    JobChanged,
+    PoolChanged,
     RunFinished,
     RunStarted,
     RunTask,
@@ -28,6 +31,7 @@ from cenote.engine.messages import (
     Warned,
     WorkerJoined,
     WorkerLost,
+    WorkerRequested,
 )
 from cenote.engine.options import EngineOptions
 from cenote.engine.progress import Counts, Situation, count_tasks, reason_of_stage, reason_of_task
@@ -95,7 +99,9 @@ class Engine:
                 self._phase = Phase.GOING if self._phase is Phase.NEW else self._phase
             case CancelAsked():
                 self._cancel_asked(commands)
-            case Tick() | Warned() | TaskGivenUp() | RunFinished():
+            case Tick() | Warned() | TaskGivenUp() | FellBack() | PoolChanged() | RunFinished():
+                return commands
+            case WorkerRequested() | JobChanged():
                 return commands
             case _:
                 assert_never(event)

@@ -9,6 +9,11 @@ from typing import Literal
 
 import msgspec
 
+from cenote.engine.pool_status import PoolState
+
+JobState = Literal["pending", "running", "ended", "failed", "unknown"]
+LossCause = Literal["died", "preempted", "walltime", "oom", "retired", "refused", "unknown"]
+
 
 class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one stage did within one task."""
@@ -106,6 +111,28 @@ class TaskGivenUp(Event, frozen=True, tag=True):
     failure: FailureInfo
 
 
+class WorkerRequested(Event, frozen=True, tag=True):
+    """A worker was asked for, as StartWorkers wanted: one event each, and from now on it has a name."""
+
+    pool: str
+    worker: str
+    job: str | None = None
+    """The batch system's name for it."""
+
+
+class JobChanged(Event, frozen=True, tag=True):
+    """The batch system said something new about the job of a worker."""
+
+    pool: str
+    worker: str
+    job: str
+    state: JobState
+    native: str = ""
+    """In the batch system's own word: `PD`, `Idle`."""
+    reason: str = ""
+    """`QOSMaxJobsPerUserLimit`, in the batch system's words or better ones."""
+
+
 class WorkerJoined(Event, frozen=True, tag=True):
     """A worker offers its slots to a pool."""
 
@@ -116,12 +143,41 @@ class WorkerJoined(Event, frozen=True, tag=True):
 
 
 class WorkerLost(Event, frozen=True, tag=True):
-    """A worker is gone. What becomes of its tasks is always told by their own events: TaskFailed (cause `lost`), or
-    TaskDone where the worker got that far."""
+    """A worker is gone, or will never come. What becomes of its tasks is always told by their own events, after this
+    one: TaskFailed (cause `lost`), or TaskDone where the worker got that far."""
 
     worker: str
     pool: str
     reason: str
+    cause: LossCause = "unknown"
+    """`retired` answers StopWorkers; `refused` is a worker that the batch system would not take."""
+    log: str = ""
+    """The last lines that it wrote."""
+
+
+class FellBack(Event, frozen=True, tag=True):
+    """The engine's word, written down: tasks moved to another pool, and why. The engine itself passes over it."""
+
+    stage: str
+    task: int | None
+    """None when all tasks of the stage that waited in the pool moved at once."""
+    tasks: int
+    """How many moved."""
+    from_pool: str
+    to_pool: str
+    reason: str
+    waited: float = 0.0
+    """Seconds that the pool had no worker for them."""
+    alternatives: tuple[str, ...] = ()
+    """Other pools that were allowed, those first that come next."""
+
+
+class PoolChanged(Event, frozen=True, tag=True):
+    """The engine's word, written down: how a pool is now, and why. The engine itself passes over it."""
+
+    pool: str
+    state: PoolState
+    reason: str = ""
 
 
 class CancelAsked(Event, frozen=True, tag=True):
@@ -154,8 +210,12 @@ AnyEvent = (
     | TaskDone
     | TaskFailed
     | TaskGivenUp
+    | WorkerRequested
+    | JobChanged
     | WorkerJoined
     | WorkerLost
+    | FellBack
+    | PoolChanged
     | CancelAsked
     | Tick
     | Warned
@@ -168,16 +228,23 @@ class Command(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunTask(Command, frozen=True, tag=True):
-    """Run this task on any worker of this pool."""
+    """Run this task on any worker of this pool.
+
+    With `split` above 1 the worker takes the partition in so many pieces, one after the other, and puts their results
+    together in order: slower, and with less memory.
+    """
 
     task: int
     pool: str
     attempt: int
+    split: int = 1
 
 
 class CancelTask(Command, frozen=True, tag=True):
     """Stop this task. One that a worker has (TaskStarted) still ends with TaskDone or TaskFailed, of any cause, and
-    the engine waits for that; one that still waits for a slot may vanish without a word."""
+    the engine waits for that; one that still waits for a slot may vanish without a word.
+
+    A RunTask with the next attempt may follow at once, for another pool: only the earlier attempt is to be stopped."""
 
     task: int
 
@@ -189,6 +256,45 @@ class GiveUpTask(Command, frozen=True, tag=True):
     pool: str
     worker: str
     failure: FailureInfo
+
+
+class MoveTasks(Command, frozen=True, tag=True):
+    """These tasks go to another pool from now on: write it down as FellBack."""
+
+    stage: str
+    task: int | None
+    tasks: int
+    from_pool: str
+    to_pool: str
+    reason: str
+    waited: float = 0.0
+    alternatives: tuple[str, ...] = ()
+
+
+class NotePool(Command, frozen=True, tag=True):
+    """A pool is in another state: write it down as PoolChanged."""
+
+    pool: str
+    state: PoolState
+    reason: str = ""
+
+
+class StartWorkers(Command, frozen=True, tag=True):
+    """Ask for so many more workers; each is answered by WorkerRequested, or by WorkerLost (`refused`) under a name."""
+
+    pool: str
+    count: int
+
+
+class StopWorkers(Command, frozen=True, tag=True):
+    """End these workers: their data is handed over first, and WorkerLost (`retired`) tells when one is gone.
+
+    One that has not joined yet is not to be waited for any more; one that is gone already is not an error.
+    """
+
+    pool: str
+    workers: tuple[str, ...]
+    reason: str = ""
 
 
 class ForgetTask(Command, frozen=True, tag=True):
@@ -203,4 +309,6 @@ class FinishRun(Command, frozen=True, tag=True):
     status: Literal["succeeded", "partial", "failed", "cancelled"]
 
 
-AnyCommand = RunTask | CancelTask | GiveUpTask | ForgetTask | FinishRun
+AnyCommand = (
+    RunTask | CancelTask | GiveUpTask | MoveTasks | NotePool | StartWorkers | StopWorkers | ForgetTask | FinishRun
+)

@@ -15,3 +15,9 @@ class EngineOptions:
     """How often a task moves on after its worker was lost; the next loss fails it: it kills its worker."""
     window_per_slot: float = 2.0
     """Tasks sent to a pool for each of its slots, so that a worker finds its next task already there."""
+    manages_workers: bool = False
+    """Whether the engine asks for workers and ends them; False where they join by themselves (backend local)."""
+    patience: int = 60
+    """Seconds without a worker after which tasks with a fallback move on, where the pool has no `no_worker_for`."""
+    most_splits: int = 16
+    """Pieces that a partition is split into at the most, when it does not fit into memory."""

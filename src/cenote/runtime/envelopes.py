@@ -38,7 +38,7 @@ class Envelopes:
             counts[partition.source, partition.dataset] = counts.get((partition.source, partition.dataset), -1) + 1
             self._part.append(counts[partition.source, partition.dataset])
 
-    def write(self, task: int, *, attempt: int, usable: Sequence[int]) -> TaskEnvelope:
+    def write(self, task: int, *, attempt: int, usable: Sequence[int], split: int = 1) -> TaskEnvelope:
         """The envelope of a task; `usable` are the needs of a merge that succeeded."""
         table = self._plan.tasks
         segment = self._plan.segments[int(table.segment[task])]
@@ -58,6 +58,7 @@ class Envelopes:
             pieces=tuple(self._piece(segment, position) for position in positions),
             products=self._products(segment, positions),
             attempt=attempt,
+            split=split,
         )
 
     def _positions(self, segment: Segment, number: int) -> list[int]:

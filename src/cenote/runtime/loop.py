@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal, assert_never
 
+import msgspec
+
 from cenote.backends.interface import Session
 from cenote.engine.machine import Engine
 from cenote.engine.messages import (
@@ -18,10 +20,16 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     CancelTask,
+    FellBack,
     FinishRun,
     ForgetTask,
     GiveUpTask,
+    MoveTasks,
+    NotePool,
+    PoolChanged,
     RunTask,
+    StartWorkers,
+    StopWorkers,
     TaskGivenUp,
     Tick,
 )
@@ -71,13 +79,17 @@ class Loop:
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
-            case RunTask(task, pool, attempt):
+            case RunTask(task, pool, attempt, split):
                 usable = self.engine.usable_needs(task)
-                self.session.run(self.envelopes.write(task, attempt=attempt, usable=usable), pool)
+                self.session.run(self.envelopes.write(task, attempt=attempt, usable=usable, split=split), pool)
             case CancelTask(task):
                 self.session.cancel(task)
-            case GiveUpTask(task, pool, worker, failure):
-                self._take([TaskGivenUp(at=self.clock(), task=task, pool=pool, worker=worker, failure=failure)])
+            case StartWorkers(pool, count):
+                self.session.start_workers(pool, count)
+            case StopWorkers(pool, workers, reason):
+                self.session.stop_workers(pool, workers, reason)
+            case GiveUpTask() | MoveTasks() | NotePool():
+                self._take([_written_down(command, self.clock())])
             case ForgetTask(task):
                 for name in self.envelopes.stored_names(task):
                     self.store.remove(name)
@@ -104,3 +116,15 @@ class Loop:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _written_down(decision: GiveUpTask | MoveTasks | NotePool, at: float) -> AnyEvent:
+    """A decision of the engine, as the journal keeps it."""
+    facts = msgspec.structs.asdict(decision)
+    match decision:
+        case GiveUpTask():
+            return TaskGivenUp(at=at, **facts)
+        case MoveTasks():
+            return FellBack(at=at, **facts)
+        case NotePool():
+            return PoolChanged(at=at, **facts)

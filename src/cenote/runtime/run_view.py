@@ -13,6 +13,9 @@ from typing import Literal, assert_never
 from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
+    FellBack,
+    JobChanged,
+    PoolChanged,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -24,6 +27,7 @@ from cenote.engine.messages import (
     Warned,
     WorkerJoined,
     WorkerLost,
+    WorkerRequested,
 )
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts
 from cenote.runtime.run_summary import FailureView, Fallback, Json, PoolView, StageView, iso_time
@@ -107,7 +111,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick():
+            case Tick() | WorkerRequested() | JobChanged() | FellBack() | PoolChanged():
                 pass
             case _:
                 assert_never(event)

@@ -58,6 +58,8 @@ class TaskEnvelope:
     parts: tuple[str, ...] = ()
     """For a merge: the keys of the results to merge, in order."""
     attempt: int = 1
+    split: int = 1
+    """Pieces to take the partition in, one after the other, because it did not fit into memory whole."""
 
 
 @dataclass(frozen=True)
