@@ -88,7 +88,7 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
     store = Store(folder.store)
     envelopes = Envelopes(plan)
     session = _open(plan, folder, options)
-    engine = Engine(plan, EngineOptions(keep_going=options.keep_going))
+    engine = Engine(plan, EngineOptions(keep_going=options.keep_going, manages_workers=session.manages_workers))
     loop = Loop(engine, session, journal, envelopes, store, watched)
     started = time.time()
     status: Status = "failed"
