@@ -11,6 +11,7 @@ from typing import Any
 
 from cenote import errors
 from cenote.errors import CenoteError, Problem
+from cenote.language.availability import unavailable
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
@@ -68,8 +69,11 @@ class Analysis:
         if checked.workflow is not None:
             workflow = checked.workflow if read_files else replace(checked.workflow, datasets=())
             analysed = analyse(workflow, this_machine(), every_file=False)
-            problems += [*analysed.problems, *(file.problem for file in analysed.inputs.bad)]
-            warnings += analysed.warnings
+            told = {problem.place for problem in checked.problems}
+            found = [*analysed.problems, *(file.problem for file in analysed.inputs.bad)]
+            problems += [problem for problem in found if problem.place is None or problem.place not in told]
+            later, left_out = unavailable(checked.workflow)
+            warnings += [*analysed.warnings, *(str(problem) for problem in later), *left_out]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
     def plan(self, *, strict: bool = False, keep_going: bool = False, progress: Progress | None = None) -> Plan:
@@ -77,7 +81,7 @@ class Analysis:
         if self._checked.problems:
             raise CenoteError(self.check().problems)
         plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
-        return replace(plan, warnings=tuple(dict.fromkeys([*self._checked.warnings, *plan.warnings])))
+        return _warning_first(plan, *self._checked.warnings)
 
     def run(
         self,
@@ -95,8 +99,11 @@ class Analysis:
         """Run it and come back when it is over; `listen` is shown the state of the run a few times a second."""
         if workers is not None and workers < 1:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
-        plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
         folder = Path(out) if out is not None else Path("out") / self.file.stem
+        RunFolder(folder).refuse(resume=resume, replace=replace)
+        plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
+        if resume and not RunFolder(folder).holds_run:
+            plan = _warning_first(plan, f"{folder} holds no run yet: there is nothing to resume, so everything runs")
         options = RunOptions(
             resume=resume,
             replace=replace,
@@ -108,6 +115,10 @@ class Analysis:
         execute(plan, folder, options, listen)
         write_report(folder)
         return open_run(folder)
+
+
+def _warning_first(plan: Plan, *warnings: str) -> Plan:
+    return replace(plan, warnings=tuple(dict.fromkeys([*warnings, *plan.warnings])))
 
 
 class Run:

@@ -94,7 +94,7 @@ def test_a_folder_that_does_not_exist_gets_the_nearest_name(folder: Path) -> Non
 
 def test_a_missing_file_gets_the_nearest_name(folder: Path) -> None:
     found = problem(folder, "sub/cc.root")
-    assert found.kind is errors.MISSING_FILE
+    assert found.kind is errors.BAD_INPUT
     assert found.hint == "did you mean 'c.root'?"
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cenote.errors import Problem, unique
+from cenote.errors import UNKNOWN_POOL, Problem, unique
 from cenote.language.check import check_document
 from cenote.language.findings import Findings
 from cenote.language.layers import read_layers
@@ -17,7 +17,10 @@ from cenote.language.workflow import Workflow
 
 @dataclass(frozen=True)
 class Checked:
-    """What reading gave: a workflow without problems, or the problems."""
+    """What reading gave: a workflow, or what is wrong with it.
+
+    A workflow comes together with problems where only names of pools are wrong: the rest can still be looked at.
+    """
 
     workflow: Workflow | None
     problems: tuple[Problem, ...] = ()
@@ -49,7 +52,8 @@ def _read(
     findings = Findings(problems=list(layered.problems))
     workflow = check_document(layered.root, file, findings)
     problems = tuple(unique(findings.problems))
-    return Checked(None if problems else workflow, problems, tuple(dict.fromkeys(findings.warnings)))
+    whole = all(problem.kind is UNKNOWN_POOL for problem in problems)
+    return Checked(workflow if whole else None, problems, tuple(dict.fromkeys(findings.warnings)))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from cenote import errors
 from cenote.errors import Place, Problem
 from cenote.language.workflow import Origin
 from cenote.language.yaml_problems import character_problem, syntax_problem
-from cenote.names import did_you_mean
+from cenote.names import did_you_mean, nearest
 
 DEEPEST = 100
 """Levels of nesting: a workflow needs ten; the limit keeps hostile files from exhausting the stack."""
@@ -143,9 +143,11 @@ def _text_of(path: Path, name: str) -> str:
 
 def _neighbour(path: Path) -> str | None:
     try:
-        return did_you_mean(path.name, [other.name for other in path.parent.iterdir()])
+        others = {other.stem: other.name for other in path.parent.iterdir() if other.suffix in (".yaml", ".yml")}
     except OSError:
         return None
+    match = nearest(path.stem, others)
+    return f"did you mean '{others[match]}'?" if match else None
 
 
 def _not_a_mapping(root: Located, name: str) -> Problem:

@@ -101,7 +101,7 @@ def _missing(written: str, path: Path) -> Problem:
         return Problem(errors.NO_DATA, f"'{written}' is a folder", hint=f"did you mean '{Path(written) / '*.root'}'?")
     existing = _existing_parent(path)
     details = (f"looked in {existing}",) if existing == path.parent else (f"{existing} exists, nothing below it does",)
-    return Problem(errors.MISSING_FILE, f"file '{written}' does not exist", details=details, hint=_near(path, existing))
+    return Problem(errors.BAD_INPUT, f"file '{written}' does not exist", details=details, hint=_near(path, existing))
 
 
 def _existing_parent(path: Path) -> Path:

@@ -78,13 +78,12 @@ def add(kind: PluginKind, name: str, factory: Factory) -> None:
 def add_file(path: Path) -> ModuleType:
     """Import a plugin file; what it declares is known afterwards. Repeated calls import it once."""
     if not path.is_file():
-        raise errors.error(errors.MISSING_FILE, f"plugin file {path} does not exist")
+        beside = [other.name for other in path.parent.glob("*.py")]
+        hint = did_you_mean(path.name, beside)
+        raise errors.error(errors.MISSING_FILE, f"plugin file {_shown(path)} does not exist", hint=hint)
     source = path.read_bytes()
     name = f"cenote_plugin_{path.stem}_{hashlib.blake2b(source + str(path).encode(), digest_size=6).hexdigest()}"
-    if name in sys.modules:
-        module = sys.modules[name]
-    else:
-        module = _execute(name, path)
+    module = sys.modules[name] if name in sys.modules else _execute(name, path)
     _add_declared(module)
     return module
 
@@ -114,25 +113,31 @@ def _execute(name: str, path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as problem:
         del sys.modules[name]
-        line = _line_in(path, problem)
-        place = errors.Place(str(path), line, 1) if line else None
+        words = problem.msg if isinstance(problem, SyntaxError) else str(problem)
         raise errors.error(
-            errors.BAD_PLUGIN, f"plugin file {path.name} fails: {type(problem).__name__}: {problem}", place=place
+            errors.BAD_PLUGIN,
+            f"plugin file {path.name} fails: {type(problem).__name__}: {words}",
+            place=_place_in(path, problem),
         ) from problem
     finally:
         sys.path.remove(str(path.parent))
     return module
 
 
-def _line_in(path: Path, problem: BaseException) -> int | None:
-    if isinstance(problem, SyntaxError) and problem.filename == str(path):
-        return problem.lineno
+def _shown(path: Path) -> str:
+    """As a person who works here would call it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _place_in(path: Path, problem: BaseException) -> errors.Place | None:
+    if isinstance(problem, SyntaxError) and problem.filename == str(path) and problem.lineno:
+        return errors.Place(_shown(path), problem.lineno, problem.offset or 1)
     step, line = problem.__traceback__, None
     while step is not None:
         if step.tb_frame.f_code.co_filename == str(path):
             line = step.tb_lineno
         step = step.tb_next
-    return line
+    return errors.Place(_shown(path), line, 1) if line else None
 
 
 def _add_declared(module: ModuleType) -> None:

@@ -69,7 +69,7 @@ class _Watched:
 def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
     """Run a plan to its end. Whatever happens, the folder tells of it afterwards."""
     folder = RunFolder(out)
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.refuse(resume=options.resume, replace=options.replace)
     with folder.lock():
         folder.prepare(resume=options.resume, replace=options.replace)
         write_json(folder.plan, plan_as_json(plan))

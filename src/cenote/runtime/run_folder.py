@@ -61,20 +61,29 @@ class RunFolder:
         """Inputs, software, options."""
         return self.path / "provenance.json"
 
-    def prepare(self, *, resume: bool, replace: bool) -> None:
-        """Make it ready for a run. Refuses to touch an earlier run unless told what to do with it."""
-        there = (self.path / journal.NAME).exists()
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was started here."""
+        return (self.path / journal.NAME).exists()
+
+    def refuse(self, *, resume: bool, replace: bool) -> None:
+        """Raise if a run must not go here: an earlier run that nobody spoke of, or somebody's files."""
+        if self.path.exists() and not self.path.is_dir():
+            raise errors.error(errors.USAGE, f"{self.path} is a file, the output must be a folder")
+        there = self.holds_run
         if there and not resume and not replace:
             raise errors.error(
                 errors.RUN_EXISTS,
                 f"{self.path} already holds a run",
                 hint="--resume continues it, --replace starts it anew, --out chooses another folder",
             )
-        if self.path.exists() and not self.path.is_dir():
-            raise errors.error(errors.USAGE, f"{self.path} is a file, the output must be a folder")
-        if not there and not resume and self.path.exists() and any(self.path.iterdir()):
+        if not there and not resume and self.path.exists():
             self._refuse_foreign()
-        if there and replace and not resume:
+
+    def prepare(self, *, resume: bool, replace: bool) -> None:
+        """Make it ready for a run; an earlier run stays if it is resumed, and goes if it is replaced."""
+        self.refuse(resume=resume, replace=replace)
+        if self.holds_run and replace and not resume:
             for name in (journal.NAME, "summary.json", "plan.json", "plan.svg", "provenance.json", "report.html"):
                 (self.path / name).unlink(missing_ok=True)
             for folder in (self.store, self.products, self.plots, self.path / "debug"):
@@ -95,7 +104,15 @@ class RunFolder:
 
     def lock(self) -> IO[str]:
         """Held while a run goes on; released when the returned file is closed or the process ends."""
-        file = (self.path / ".lock").open("a+")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / ".lock").open("a+")
+        except OSError as problem:
+            raise errors.error(
+                errors.USAGE,
+                f"nothing can be written into {self.path}: {problem.strerror}",
+                hint="choose another folder with --out",
+            ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
