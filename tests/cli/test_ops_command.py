@@ -41,11 +41,12 @@ def test_every_plugin_of_every_kind_has_a_page(kind: PluginKind) -> None:
         page = json.loads(told(name, "--kind", kind.value, "--json"))
         assert page["description"]
         assert all(setting["about"] for setting in page["settings"]), name
+        assert page["example"] or kind is PluginKind.PRODUCT
 
 
 def test_a_page_shows_settings_and_an_example() -> None:
     page = told("hep.hist")
-    for words in ("hep.hist", "axes", "required", "example", "- id: MyStage", "op: hep.hist"):
+    for words in ("hep.hist", "axes", "required", "example", "- id: MuonPt", "op: hep.hist"):
         assert words in page
 
 

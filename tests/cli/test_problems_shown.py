@@ -34,22 +34,31 @@ def test_a_terminal_also_gets_the_line_with_a_caret(tmp_path: Path) -> None:
     flow = tmp_path / "flow.yaml"
     flow.write_text("analysis:\n  stagess: []\n")
     told = shown_on([Problem(UNKNOWN_KEY, "unknown key 'stagess'", Place(str(flow), 2, 3))], terminal=True)
-    assert "  2 |   stagess: []\n    |   ^\n" in told
+    lines = [line.rstrip() for line in told.splitlines()]
+    assert lines[lines.index("  2 |   stagess: []") + 1] == "    |   ^"
     assert "[unknown-key]" in told
 
 
 def test_the_caret_stands_below_a_tab(tmp_path: Path) -> None:
     flow = tmp_path / "flow.yaml"
     flow.write_text("\tkey: 1\n")
-    assert source_lines(Place(str(flow), 1, 2)).splitlines()[-1] == "    | \t^"
+    assert source_lines(Place(str(flow), 1, 2), width=80)[-1] == "    | \t^"
+
+
+def test_a_long_line_is_cut_so_that_the_caret_is_seen(tmp_path: Path) -> None:
+    flow = tmp_path / "flow.yaml"
+    flow.write_text("a" * 200 + "X" + "b" * 200)
+    line, caret = source_lines(Place(str(flow), 1, 201), width=80)
+    assert line[caret.index("^")] == "X"
+    assert len(caret) < 80
 
 
 def test_a_file_that_cannot_be_read_shows_no_line(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert source_lines(Place(str(binary), 1, 1)) == ""
-    assert source_lines(Place(str(tmp_path / "none.yaml"), 1, 1)) == ""
-    assert source_lines(Place(str(binary.with_name("short.yaml")), 99, 1)) == ""
+    assert source_lines(Place(str(binary), 1, 1), width=80) == []
+    assert source_lines(Place(str(tmp_path / "none.yaml"), 1, 1), width=80) == []
+    assert source_lines(Place(str(binary.with_name("short.yaml")), 99, 1), width=80) == []
 
 
 def test_markup_in_a_message_is_only_text() -> None:

@@ -50,3 +50,4 @@ def command(name: str | None, *, kind: str, plugins: tuple[Path, ...], as_json: 
         return
     for line in page_lines(page):
         output().print(line)
+    click.echo("\n".join(f"  {line}" for line in page.example.splitlines()), nl=bool(page.example))

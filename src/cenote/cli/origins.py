@@ -9,24 +9,22 @@ from cenote.language.workflow import Origin, Path_, Workflow
 
 
 def origins_of_pool(workflow: Workflow, pool: str) -> list[str]:
-    """A line per layer: `workers, slots: command line`, `resources.memory: site.yaml:4`."""
+    """A line per layer: `workers, slots: command line`, `resources.memory: site.yaml:4`; the layer if it is one."""
     start: Path_ = ("execution", "pools", pool)
     settings = {path[len(start) :]: origin for path, origin in workflow.origins.items() if path[: len(start)] == start}
     by_layer: dict[str, list[str]] = {}
     for path, origin in settings.items():
         if path and not _has_parts(path, settings):
-            by_layer.setdefault(_layer(origin), []).append(".".join(str(step) for step in path))
+            by_layer.setdefault(origin.layer, []).append(".".join(str(step) for step in path))
     if not by_layer:
         return ["built-in"]
+    if len(by_layer) == 1:
+        return [_where(layer, names, settings) for layer, names in by_layer.items()]
     return [f"{', '.join(names)}: {_where(layer, names, settings)}" for layer, names in by_layer.items()]
 
 
 def _has_parts(path: Path_, paths: Iterable[Path_]) -> bool:
     return any(len(other) > len(path) and other[: len(path)] == path for other in paths)
-
-
-def _layer(origin: Origin) -> str:
-    return origin.layer
 
 
 def _where(layer: str, names: list[str], settings: Mapping[Path_, Origin]) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cenote.cli.plugin_examples import EXAMPLES
 from cenote.cli.type_words import default_in_words, example_value, type_in_words
 from cenote.errors import CenoteError
 from cenote.plugins import registry
@@ -119,45 +120,40 @@ def first_sentence(factory: type[Any]) -> str:
 
 
 def _settings(schema: Schema, definitions: Mapping[str, Schema]) -> Iterator[SettingRow]:
+    """One row per setting; other spellings of it (same meaning, word for word) join its name."""
     required = schema.get("required", ())
+    rows: dict[tuple[str, str], SettingRow] = {}
     for name, setting in schema.get("properties", {}).items():
-        yield SettingRow(
+        row = SettingRow(
             name=name,
             type=type_in_words(setting, definitions),
             default="required" if name in required else default_in_words(setting),
             about=" ".join(str(setting.get("description", "")).split()),
         )
+        known = rows.setdefault((row.type, row.about) if row.about else (name, ""), row)
+        if known is not row:
+            rows[row.type, row.about] = replace(known, name=f"{known.name}, {name}")
+    return iter(rows.values())
 
 
 def _example(kind: PluginKind, name: str, schema: Schema, definitions: Mapping[str, Schema]) -> str:
-    """The smallest use of it in YAML: what must be given, with values of the right type."""
-    given = {
-        key: example_value(setting, definitions)
+    """Ours by hand; for other people's operations the smallest use of it, with values of the right type."""
+    if name in EXAMPLES.get(kind, {}):
+        return EXAMPLES[kind][name].strip()
+    if kind in {PluginKind.BACKEND, PluginKind.STRATEGY}:
+        return f"execution:\n  {kind.value}: {name}"
+    if kind is not PluginKind.OPERATION:
+        return ""
+    given = [
+        f"    {key}: {example_value(setting, definitions)}"
         for key, setting in schema.get("properties", {}).items()
         if key in schema.get("required", ())
-    }
-    lines = [f"{key}: {value}" for key, value in given.items()]
-    indent = "\n    "
-    match kind:
-        case PluginKind.OPERATION:
-            body = f"\n  params:{indent}{indent.join(lines)}" if lines else ""
-            return f"- id: MyStage\n  op: {name}{body}"
-        case PluginKind.SOURCE:
-            return "sources:\n  events:\n    " + "\n    ".join([f"kind: {name}", *lines])
-        case PluginKind.SINK:
-            return "write:\n  - " + "\n    ".join([f"kind: {name}", "path: skims/{dataset}_{part}", *lines])
-        case PluginKind.RENDERER:
-            return "render:\n  style:\n    " + "\n    ".join([f"op: {name}", *lines])
-        case PluginKind.MODIFIER:
-            return f"execution:\n  modifiers: [{name}]"
-        case PluginKind.BACKEND | PluginKind.STRATEGY:
-            return f"execution:\n  {kind.value}: {name}"
-        case PluginKind.PRODUCT:
-            return ""
+    ]
+    return "\n".join([f"- id: MyStage\n  op: {name}", *(["  params:", *given] if given else [])])
 
 
 def page_lines(page: PluginPage) -> Iterator[RenderableType]:
-    """The page for people."""
+    """The page for people, up to the example: that is to be copied, so nothing may wrap it."""
     yield Text.assemble((page.name, "bold"), f"  ({page.kind.value})")
     yield Text(page.about)
     yield Text()
@@ -170,7 +166,6 @@ def page_lines(page: PluginPage) -> Iterator[RenderableType]:
         yield _settings_table(part, inner)
     if page.example:
         yield Text("\nexample", style="bold")
-        yield Text("\n".join(f"  {line}" for line in page.example.splitlines()))
 
 
 def _settings_table(title: str, settings: tuple[SettingRow, ...]) -> Table:

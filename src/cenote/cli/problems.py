@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,9 +16,13 @@ def show_problems(problems: Sequence[Problem], *, console: Console | None = None
     """All of them on stderr, then how many there are (one that is in no file speaks for itself)."""
     console = console or messages()
     for number, problem in enumerate(problems):
-        if number and console.is_terminal:
-            console.print()
-        console.print(shown(problem, excerpt=console.is_terminal), soft_wrap=True)
+        if console.is_terminal:
+            if number:
+                console.print()
+            for part in parts_for_a_terminal(problem, width=console.width):
+                console.print(part, no_wrap=part.no_wrap, overflow=part.overflow)
+        else:
+            console.print(str(problem), soft_wrap=True)
     if len(problems) > 1 or any(problem.place for problem in problems):
         if console.is_terminal:
             console.print()
@@ -29,7 +33,7 @@ def show_warnings(warnings: Iterable[str], *, console: Console | None = None) ->
     """Each on a line of its own on stderr."""
     console = console or messages()
     for warning in warnings:
-        console.print(Text.assemble(("warning: ", "yellow"), warning), soft_wrap=True)
+        console.print(Text.assemble(("warning: ", "yellow"), warning), soft_wrap=not console.is_terminal)
 
 
 def tally(problems: Sequence[Problem]) -> str:
@@ -41,34 +45,34 @@ def tally(problems: Sequence[Problem]) -> str:
     return f"{count} in {files.pop()}" if files else count
 
 
-def shown(problem: Problem, *, excerpt: bool) -> Text:
-    """The problem as text: without the excerpt exactly what `str` gives."""
-    text = Text()
+def parts_for_a_terminal(problem: Problem, *, width: int) -> Iterator[Text]:
+    """The words of `str(problem)` in colour, and below the message the line that it is about."""
+    head = Text()
     if problem.place:
-        text.append(f"{problem.place}: ", "bold")
-    text.append(problem.message, "red")
-    if excerpt:
-        text.append(f"  [{problem.kind.name}]", "dim")
-        if problem.place:
-            text.append(source_lines(problem.place), "dim")
-    for line in problem.details:
-        text.append(f"\n  {line}")
+        head.append(f"{problem.place}: ", "bold")
+    head.append(problem.message, "red")
+    head.append(f"  [{problem.kind.name}]", "dim")
+    yield head
+    if problem.place:
+        for line in source_lines(problem.place, width=width):
+            yield Text(line, style="dim", no_wrap=True, overflow="ellipsis")
+    for detail in problem.details:
+        yield Text(f"  {detail}")
     if problem.hint:
-        text.append("\n  hint: ", "cyan")
-        text.append(problem.hint)
-    return text
+        yield Text.assemble(("  hint: ", "cyan"), problem.hint)
 
 
-def source_lines(place: Place) -> str:
+def source_lines(place: Place, *, width: int) -> list[str]:
     """The line a problem stands on with a caret below the column, or nothing if it cannot be read."""
     try:
-        lines = Path(place.file).read_text(encoding="utf-8").splitlines()
-        line = lines[place.line - 1]
+        line = Path(place.file).read_text(encoding="utf-8").splitlines()[place.line - 1]
     except (OSError, UnicodeDecodeError, IndexError):
-        return ""
-    if len(line) > 300:
-        return ""
+        return []
     number = f"{place.line}"
+    room = width - len(number) - 5
+    before = place.column - 1
+    if before > room * 2 // 3:  # the caret would be out of sight: leave out the beginning
+        line, before = f"…{line[before - room // 2 :]}", room // 2 + 1
     # A tab stays a tab below it, so that the caret stands under its character whatever the tab width.
-    before = "".join("\t" if character == "\t" else " " for character in line[: place.column - 1])
-    return f"\n  {number} | {line}\n  {' ' * len(number)} | {before}^"
+    gap = "".join("\t" if character == "\t" else " " for character in line[:before])
+    return [f"  {number} | {line}", f"  {' ' * len(number)} | {gap}^"]
