@@ -28,7 +28,7 @@ check: $(VENV)/.installed-dev
 # Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
 docs: $(VENV)/.installed-dev
 	$(BIN)/cenote schema > schema/cenote.schema.json
-	$(BIN)/python -m docs.reference
+	$(BIN)/python docs/generate.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
