@@ -63,9 +63,10 @@ def analyse(events: Events, histograms: dict[str, Histogram], cutflow: dict[str,
         cutflow[label][1] += float(np.sum(np.asarray(weight[mask]), dtype=np.float64))
 
     chosen = good[passed]
-    px, py, pz, energy = (events[f"Muon_{name}"][passed][chosen] for name in ("Px", "Py", "Pz", "E"))
-    total = [component[:, 0] + component[:, 1] for component in (px, py, pz, energy)]
-    squared = total[3] ** 2 - total[0] ** 2 - total[1] ** 2 - total[2] ** 2
+    muons = [events[f"Muon_{name}"][passed][chosen] for name in ("Px", "Py", "Pz", "E")]
+    leading, second = ([np.asarray(component[:, place], np.float64) for component in muons] for place in (0, 1))
+    px, py, pz, energy = (one + other for one, other in zip(leading, second, strict=True))
+    squared = energy**2 - px**2 - py**2 - pz**2
     histograms["mass"].fill(np.sqrt(np.maximum(squared, 0)), weight=weight[passed])
 
 

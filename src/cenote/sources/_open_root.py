@@ -22,8 +22,8 @@ from cenote.sources._files import demand_client, explained, is_remote, local_pat
 PREFERRED_TREES = ("Events", "events")
 """The tree to read when a file holds several and the workflow names none."""
 
-OPEN_BRANCHES = 8_000
-"""Trees are kept open until together they have more branches than this: about 80 MB."""
+OPEN_BRANCHES = 4_000
+"""Trees are kept open until together they have more branches than this: about 40 MB."""
 OPEN_FILES = 100
 """Kept open at the most, for the system's limit of open files."""
 
