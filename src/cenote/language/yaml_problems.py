@@ -16,6 +16,7 @@ _HINTS = {
     "did not find expected '-' indicator": "items of one list begin in the same column",
     "expected <block end>": "keys of one mapping begin in the same column",
     "did not find expected ',' or": "a bracket is not closed, or a comma is missing",
+    "did not find expected node content": "a bracket is not closed, or two commas follow each other",
     "cannot start any token": "put text that begins with this character in quotes",
     "unexpected end of stream": "a quote or a bracket is not closed",
 }

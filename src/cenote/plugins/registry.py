@@ -111,6 +111,9 @@ def _execute(name: str, path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
+    except errors.CenoteError as problem:  # it declares nonsense, and that was explained
+        del sys.modules[name]
+        raise errors.CenoteError(one.at(_place_in(path, problem)) for one in problem.problems) from problem
     except Exception as problem:
         del sys.modules[name]
         words = problem.msg if isinstance(problem, SyntaxError) else str(problem)
