@@ -20,4 +20,4 @@ from cenote.worker.skim import skim_path
     ],
 )
 def test_every_partition_has_a_file_of_its_own(template: str, expected: str) -> None:
-    assert skim_path(template, dataset="zmumu", part=3, suffix=".parquet") == Path(expected)
+    assert skim_path(template, dataset="zmumu", part="00003", suffix=".parquet") == Path(expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,12 @@ from cenote.worker.envelope import Program, TaskEnvelope
 class SessionRequest:
     """What a session needs to know."""
 
+    run: str
+    """The id of the run."""
     program: Program
     pools: tuple[PlacedPool, ...]
+    store: Path
+    """Where products are kept under their content hash."""
     logs: Path
     """Folder for the workers' output, one file each."""
     cpus: int
@@ -54,9 +58,26 @@ class Session(ABC):
     def events(self, seconds: float) -> list[AnyEvent]:
         """What happened; waits up to this long for the first event."""
 
+    def forget(self, names: Sequence[str]) -> None:  # noqa: B027  # most sessions keep nothing themselves
+        """Nobody will read these results any more; what is not here is not an error."""
+
     @abstractmethod
     def close(self) -> None:
         """End all workers now. Nothing is left running."""
+
+
+class JoinedSession(Session):
+    """A session whose workers are started elsewhere, by strategies, and join it."""
+
+    manages_workers = True
+
+    @abstractmethod
+    def worker_command(self, pool: str, worker: str) -> tuple[str, ...]:
+        """The command that starts a worker of this pool under this name, on any machine that can reach us."""
+
+    @abstractmethod
+    def retire(self, workers: Sequence[str]) -> None:
+        """Let these workers end once their data is handed over; returns at once."""
 
 
 class Backend(Settings):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.language.workflow import Render, Workflow
+from cenote.language.workflow import Amounts, Render, Workflow
 from cenote.operations.events import DatasetInfo
 from cenote.placement.pools import Placement
 
@@ -105,6 +105,8 @@ class Segment:
     """Stages whose events go to later segments → the columns that cross."""
     digest: str
     """Of everything that decides its results, except the data."""
+    amounts: Amounts = Amounts()  # noqa: RUF009 (frozen)
+    """What one of its tasks needs: the most that any of its stages asks for."""
 
     @property
     def products(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cenote.language.workflow import SourceUse, Workflow
+from cenote.language.workflow import Amounts, SourceUse, Workflow
 from cenote.operations.interface import Scope
 from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow
@@ -135,6 +135,17 @@ def _segment(
         imports=tuple(imports),
         exports=exports,
         digest=digest,
+        amounts=_most([stage.stage.requirement.amounts for stage in group]),
+    )
+
+
+def _most(asked: Sequence[Amounts]) -> Amounts:
+    """The largest of each amount; None where nobody states it."""
+    return Amounts(
+        cpus=max((a.cpus for a in asked if a.cpus is not None), default=None),
+        memory=max((a.memory for a in asked if a.memory is not None), default=None),
+        gpus=max((a.gpus for a in asked if a.gpus is not None), default=None),
+        disk=max((a.disk for a in asked if a.disk is not None), default=None),
     )
 
 

@@ -87,7 +87,7 @@ class Envelopes:
                 key = table.key(layout.runs[crossing.segment][position])
                 names.append(f"{key}-{exports.index(crossing.stage)}")
             imports.append((stage, tuple(names)))
-        return Piece(partition, self._part[position], tuple(imports))
+        return Piece(partition, self._part[position], imports=tuple(imports))
 
     def _products(self, segment: Segment, positions: Sequence[int]) -> tuple[tuple[str, str], ...]:
         found = []

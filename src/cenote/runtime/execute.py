@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cenote.backends.interface import Backend, Session, SessionRequest
+from cenote.backends.interface import Backend, JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Warned
 from cenote.engine.options import EngineOptions
@@ -26,6 +26,7 @@ from cenote.runtime.publish import Publication, publish
 from cenote.runtime.run_facts import RunFacts
 from cenote.runtime.run_folder import RunFolder, write_json
 from cenote.runtime.run_view import RunView
+from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.worker.store import Store
 
 Listener = Callable[[RunView], None]
@@ -87,14 +88,15 @@ def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None 
 def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal, watched: _Watched) -> None:
     store = Store(folder.store)
     envelopes = Envelopes(plan)
-    session = _open(plan, folder, options)
+    run = uuid.uuid4().hex[:12]
+    session = _open(plan, folder, options, run)
     engine = Engine(plan, EngineOptions(keep_going=options.keep_going, manages_workers=session.manages_workers))
     loop = Loop(engine, session, journal, envelopes, store, watched)
     started = time.time()
     status: Status = "failed"
     publication = Publication()
     try:
-        status = loop.run(_first_events(plan, store, envelopes, options, started))
+        status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
         if status != "cancelled":
             publication = _publish(plan, envelopes, store, folder)
     finally:
@@ -102,30 +104,50 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
         _finish(folder, journal, watched, publication, status=status, started=started)
 
 
-def _open(plan: Plan, folder: RunFolder, options: RunOptions) -> Session:
-    backend: Backend = registry.load(PluginKind.BACKEND, plan.workflow.execution.backend)()
-    values = sum(
+def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
+    execution = plan.workflow.execution
+    backend: Backend = _configured(registry.load(PluginKind.BACKEND, execution.backend), execution.config)
+    request = SessionRequest(
+        run=run,
+        program=make_program(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
+        pools=plan.placement.pools,
+        store=folder.store,
+        logs=folder.debug,
+        cpus=options.workers or options.cpus,
+        small=_values(plan) < _SMALL_VALUES and options.workers is None,
+        clock=time.time,
+    )
+    session = backend.open(request)
+    if not isinstance(session, JoinedSession):
+        return session
+    configs = {pool.name: {**execution.config, **pool.config} for pool in execution.pools}
+    strategies = {
+        pool.name: _configured(registry.load(PluginKind.STRATEGY, pool.strategy), configs.get(pool.name, {}))
+        for pool in request.pools
+    }
+    return WorkerJobs(session, request.pools, strategies, run=run, logs=request.logs, clock=time.time)
+
+
+def _configured(factory: Any, config: Mapping[str, Any]) -> Any:
+    """A backend or strategy with the settings that it knows: `config` holds those of others too."""
+    return factory.model_validate({name: value for name, value in config.items() if name in factory.model_fields})
+
+
+def _values(plan: Plan) -> int:
+    """How many values will be read: events times columns."""
+    return sum(
         partition.events * len(segment.source.columns.get(partition.dataset, ()))
         for segment in plan.segments
         if segment.source is not None
         for partition in plan.partitions
         if partition.source == segment.source.id
     )
-    return backend.open(
-        SessionRequest(
-            program=make_program(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
-            pools=plan.placement.pools,
-            logs=folder.debug,
-            cpus=options.workers or options.cpus,
-            small=values < _SMALL_VALUES and options.workers is None,
-            clock=time.time,
-        )
-    )
 
 
-def _first_events(plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, at: float) -> list[AnyEvent]:
+def _first_events(
+    plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, *, run: str, at: float
+) -> list[AnyEvent]:
     """The start, what is known beforehand, and (when resuming) the tasks whose results are still there."""
-    run = uuid.uuid4().hex[:12]
     events: list[AnyEvent] = [
         RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=options.resume)
     ]

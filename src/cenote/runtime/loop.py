@@ -91,7 +91,9 @@ class Loop:
             case GiveUpTask() | MoveTasks() | NotePool():
                 self._take([_written_down(command, self.clock())])
             case ForgetTask(task):
-                for name in self.envelopes.stored_names(task):
+                names = self.envelopes.stored_names(task)
+                self.session.forget(names)
+                for name in names:
                     self.store.remove(name)
             case FinishRun(status):
                 self.status = status

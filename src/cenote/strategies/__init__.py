@@ -1,1 +1,1 @@
-
+"""Strategies: how workers come to exist. One file each."""

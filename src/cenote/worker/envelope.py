@@ -39,6 +39,8 @@ class Piece:
     partition: Partition
     part: int
     """The partition's number within its dataset, for the names of skims."""
+    rows: tuple[int, int] | None = None
+    """The part of the partition that this is, when it was split for lack of memory; None for all of it."""
     imports: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Stage of an earlier segment → names in the store to join; an empty name: straight from the source."""
 

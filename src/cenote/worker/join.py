@@ -42,6 +42,19 @@ def _taken(events: Events, rows: Any) -> dict[str, Column]:
     return {name: column[rows] for name, column in events.columns.items()}
 
 
+def rows_of(events: Events, first: int, last: int) -> Events:
+    """The events of a partition whose entry numbers within it are in [first, last)."""
+    rows = _rows(events)
+    return replace(events, index=rows).where((rows >= first) & (rows < last))
+
+
+def put_together(pieces: Sequence[Events]) -> Events:
+    """The events of a partition again, from pieces of it in order."""
+    columns = {name: _concatenated([piece[name] for piece in pieces]) for name in pieces[0].columns}
+    index = np.concatenate([_rows(piece) for piece in pieces])
+    return replace(pieces[0], columns=columns, size=len(index), index=index)
+
+
 def one_after_the_other(parts: Sequence[Events], names: Collection[str]) -> Events:
     """All events of several partitions, with these columns."""
     columns = {name: _concatenated([part[name] for part in parts]) for name in names if name in parts[0]}

@@ -60,7 +60,7 @@ def serve(pipe: Connection) -> None:
     threading.Thread(target=watch.run, daemon=True).start()
     program: Program = pipe.recv()
     try:
-        runner = TaskRunner(program, on_step=watch.on_step)
+        runner = TaskRunner(program)
     except Exception as problem:
         _send(pipe, lock, Outcome(task=-1, failure=failure_of(problem)))
         return
@@ -73,7 +73,7 @@ def serve(pipe: Connection) -> None:
         if envelope is None:
             return
         watch.task = envelope.task
-        _send(pipe, lock, runner.run(envelope))
+        _send(pipe, lock, runner.run(envelope, on_step=watch.on_step))
 
 
 def _send(pipe: Connection, lock: threading.Lock, value: Any) -> None:

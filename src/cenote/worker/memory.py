@@ -7,6 +7,8 @@ import resource
 import sys
 from pathlib import Path
 
+EXIT_OUT_OF_MEMORY = 75
+"""A worker ends with this code when it goes beyond its memory."""
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from cenote.engine.messages import StageStats
 from cenote.modifiers.interface import Modifier
@@ -20,10 +24,24 @@ from cenote.products.interface import Product
 from cenote.sources.interface import Source
 from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
 from cenote.worker.failure import TaskFailure, failure_of
-from cenote.worker.join import one_after_the_other, side_by_side
+from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.memory import peak_memory, reset_peak_memory
 from cenote.worker.skim import write_skim
 from cenote.worker.store import Store
+
+
+class Exchange(Protocol):
+    """Where a task's inputs come from and its results go: the store, or the memory of workers."""
+
+    def read(self, name: str) -> Any:
+        """What an earlier task wrote under this name."""
+
+    def write(self, name: str, value: Any) -> int:
+        """Hand over a result; returns its size in bytes, or 0 where that is not known."""
+
+
+OnStep = Callable[[str, int | None], None]
+"""Told of the stage that begins, and of its timeout; an empty stage says that the task is over."""
 
 
 @dataclass
@@ -32,21 +50,46 @@ class _Work:
 
     envelope: TaskEnvelope
     segment: Segment
+    exchange: Exchange
+    on_step: OnStep
     stats: dict[str, StageStats] = field(default_factory=dict)
     products: dict[str, Any] = field(default_factory=dict)
     events: int = 0
     bytes_out: int = 0
 
 
+class _Collected:
+    """Keeps what the pieces of a split partition hand over, until they are put together."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.written: dict[str, Events] = {}
+
+    def read(self, name: str) -> Any:
+        return self._exchange.read(name)
+
+    def write(self, name: str, value: Any) -> int:
+        self.written[name] = value
+        return 0
+
+
+def _added(one: StageStats, other: StageStats) -> StageStats:
+    return StageStats(
+        seconds=one.seconds + other.seconds,
+        events_in=one.events_in + other.events_in,
+        events_out=one.events_out + other.events_out,
+    )
+
+
 class TaskRunner:
     """Runs the tasks of one program in this process; operations are built and prepared once."""
 
-    def __init__(self, program: Program, *, on_step: Callable[[str, int | None], None] | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         if program.version != VERSION:
             raise RuntimeError(f"this worker speaks version {VERSION}, the run speaks {program.version}")
         self.program = program
         self.store = Store(Path(program.store))
-        self._on_step = on_step or (lambda _stage, _timeout: None)
+        self._preparing = threading.Lock()
         self._operations: dict[tuple[int, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
@@ -56,21 +99,24 @@ class TaskRunner:
             else:
                 registry.add_import(target, kind=PluginKind(kind) if kind else None, name=name)
 
-    def run(self, envelope: TaskEnvelope) -> Outcome:
-        """Do it and store the result. Never raises: what goes wrong is told in the outcome."""
+    def run(
+        self, envelope: TaskEnvelope, *, exchange: Exchange | None = None, on_step: OnStep | None = None
+    ) -> Outcome:
+        """Do it and hand over the result. Never raises: what goes wrong is told in the outcome."""
         reset_peak_memory()
         wall, cpu = time.perf_counter(), time.process_time()
-        work = _Work(envelope, self.program.segments[envelope.segment])
+        segment = self.program.segments[envelope.segment]
+        work = _Work(envelope, segment, exchange or self.store, on_step or (lambda _stage, _timeout: None))
         failure = None
         try:
             (self._merge if envelope.kind == "merge" else self._run)(work)
-            work.bytes_out += self.store.write(envelope.key, work.products)
+            work.bytes_out += work.exchange.write(envelope.key, work.products)
         except TaskFailure as problem:
             failure = problem.info
         except Exception as problem:
             failure = failure_of(problem)
         finally:
-            self._on_step("", None)
+            work.on_step("", None)
         outcome = Outcome(
             task=envelope.task,
             failure=failure,
@@ -89,10 +135,12 @@ class TaskRunner:
 
     def _run(self, work: _Work) -> None:
         segment, envelope = work.segment, work.envelope
-        given = {stage: self.store.read(key).get(stage) for stage, key in envelope.products}
+        given = {stage: work.exchange.read(key).get(stage) for stage, key in envelope.products}
         if segment.scope == "partition":
-            piece = envelope.pieces[0]
-            self._steps(work, piece, self._incoming(work, piece), given)
+            if envelope.split > 1:
+                self._run_in_pieces(work, given)
+            else:
+                self._steps(work, envelope.pieces[0], self._incoming(work, envelope.pieces[0]), given)
             return
         (step,) = segment.steps
         parts = []
@@ -104,16 +152,46 @@ class TaskRunner:
         dataset = envelope.pieces[0].partition.dataset
         self._keep_product(work, step, {dataset: result.product} if segment.scope == "dataset" else result.product)
 
+    def _run_in_pieces(self, work: _Work, given: Mapping[str, Any]) -> None:
+        """One piece of the partition after the other: slower, and with less memory."""
+        whole = work.envelope.pieces[0]
+        cuts = [whole.partition.events * n // work.envelope.split for n in range(work.envelope.split + 1)]
+        done: list[tuple[_Work, _Collected]] = []
+        for rows in pairwise(cuts):
+            collected = _Collected(work.exchange)
+            part = replace(work, exchange=collected, products={}, stats={}, events=0)
+            piece = replace(whole, rows=rows)
+            self._steps(part, piece, self._incoming(part, piece), given)
+            done.append((part, collected))
+        steps = {step.stage: step for step in work.segment.steps}
+        for name, kind in work.segment.products.items():
+            parts = [part.products[name] for part, _ in done if name in part.products]
+            if parts:
+                step = steps[name.removesuffix(":files")]
+                work.products[name] = self._merged(work.segment, step, kind, name, parts)
+        for name in done[0][1].written:
+            work.bytes_out += work.exchange.write(name, put_together([c.written[name] for _, c in done]))
+        for part, _ in done:
+            work.events += part.events
+            for stage, stats in part.stats.items():
+                work.stats[stage] = _added(work.stats.get(stage, StageStats()), stats)
+
     def _incoming(self, work: _Work, piece: Piece) -> dict[str, Events]:
         """Events by the name that steps know them by; `""` is the source."""
         incoming: dict[str, Events] = {}
         for stage, names in piece.imports:
-            branches = [self.store.read(name) if name else self._read(work, piece, incoming) for name in names]
+            branches = [
+                self._imported(work, name, piece) if name else self._read(work, piece, incoming) for name in names
+            ]
             incoming[stage] = side_by_side(branches)
         source = work.segment.source
         if source is not None and piece.partition.dataset in source.columns:
             self._read(work, piece, incoming)
         return incoming
+
+    def _imported(self, work: _Work, name: str, piece: Piece) -> Events:
+        events: Events = work.exchange.read(name)
+        return events if piece.rows is None else rows_of(events, *piece.rows)
 
     def _read(self, work: _Work, piece: Piece, incoming: dict[str, Events]) -> Events:
         if "" in incoming:
@@ -123,19 +201,21 @@ class TaskRunner:
         if work.segment.index not in self._sources:
             factory = registry.load(PluginKind.SOURCE, step.kind)
             self._sources[work.segment.index] = factory.model_validate(dict(step.settings))
+        first, last = piece.rows or (0, partition.events)
         names = step.columns[partition.dataset]
         in_file = [step.renames.get(name, name) for name in names]
         try:
             columns = self._sources[work.segment.index].read(
-                partition.url, list(dict.fromkeys(in_file)), partition.start, partition.stop
+                partition.url, list(dict.fromkeys(in_file)), partition.start + first, partition.start + last
             )
         except Exception as problem:
-            first = work.segment.steps[0].stage
-            raise TaskFailure(failure_of(problem, stage=first, partition=partition, reading=True)) from problem
-        work.events += partition.events
+            reader = work.segment.steps[0].stage
+            raise TaskFailure(failure_of(problem, stage=reader, partition=partition, reading=True)) from problem
+        work.events += last - first
         incoming[""] = Events(
             columns={name: columns[there] for name, there in zip(names, in_file, strict=True)},
-            size=partition.events,
+            size=last - first,
+            index=None if piece.rows is None else np.arange(first, last),
             dataset=self.program.datasets[partition.dataset],
             datasets=tuple(self.program.datasets),
             constants=self.program.constants,
@@ -155,7 +235,7 @@ class TaskRunner:
             if step.stage in segment.exports:
                 leaving = replace(events.keep(segment.exports[step.stage]), products={}, live=None)
                 position = list(segment.exports).index(step.stage)
-                work.bytes_out += self.store.write(f"{work.envelope.key}-{position}", leaving)
+                work.bytes_out += work.exchange.write(f"{work.envelope.key}-{position}", leaving)
             if step.stage in last_use:
                 values[step.stage] = events.keep(step.live)
 
@@ -172,7 +252,7 @@ class TaskRunner:
         return result.events
 
     def _call(self, work: _Work, piece: Piece, step: Step, events: Events) -> Result:
-        self._on_step(step.stage, step.timeout)
+        work.on_step(step.stage, step.timeout)
         started = time.perf_counter()
         with _blamed(step, piece.partition):
             result = self._run_operation(work.segment, step, events)
@@ -189,12 +269,13 @@ class TaskRunner:
 
     def _operation(self, segment: Segment, step: Step) -> Operation:
         key = (segment.index, step.stage)
-        if key not in self._operations:
-            factory = registry.load(PluginKind.OPERATION, step.op)
-            operation: Operation = factory.model_validate(dict(step.params)).for_stage(step.stage)
-            operation.prepare()
-            self._operations[key] = operation
-        return self._operations[key]
+        with self._preparing:  # workers with several slots run tasks in threads
+            if key not in self._operations:
+                factory = registry.load(PluginKind.OPERATION, step.op)
+                operation: Operation = factory.model_validate(dict(step.params)).for_stage(step.stage)
+                operation.prepare()
+                self._operations[key] = operation
+            return self._operations[key]
 
     def _modifiers_of(self, segment: Segment, step: Step) -> list[Modifier]:
         key = (segment.index, step.stage)
@@ -213,7 +294,7 @@ class TaskRunner:
 
     def _merge(self, work: _Work) -> None:
         segment = work.segment
-        bundles = [self.store.read(key) for key in work.envelope.parts]
+        bundles = [work.exchange.read(key) for key in work.envelope.parts]
         steps = {step.stage: step for step in segment.steps}
         for name, kind in segment.products.items():
             parts = [bundle[name] for bundle in bundles if name in bundle]

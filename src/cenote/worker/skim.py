@@ -14,24 +14,21 @@ from cenote.sinks.interface import Sink
 from cenote.worker.envelope import Piece
 
 
-def skim_path(template: str, *, dataset: str, part: int, suffix: str) -> Path:
+def skim_path(template: str, *, dataset: str, part: str, suffix: str) -> Path:
     """`skim.root` → `skim/<dataset>/00003.root`; a template with `{part}` is taken as written."""
     if "{part}" in template or "{partition_id}" in template:
-        return Path(
-            template.replace("{part}", f"{part:05}")
-            .replace("{partition_id}", f"{part:05}")
-            .replace("{dataset}", dataset)
-        )
+        return Path(template.replace("{part}", part).replace("{partition_id}", part).replace("{dataset}", dataset))
     base = Path(template.replace("{dataset}", dataset))
     folder = base.with_suffix("") if base.suffix else base
     inner = folder if "{dataset}" in template else folder / dataset
-    return inner / f"{part:05}{base.suffix or suffix}"
+    return inner / f"{part}{base.suffix or suffix}"
 
 
 def write_skim(write: WriteStep, events: Events, folder: str, piece: Piece) -> dict[str, Any]:
     """Write, and tell what was written; the file appears whole or not at all."""
     sink: Sink = registry.load(PluginKind.SINK, write.kind).model_validate(dict(write.settings))
-    name = skim_path(write.path_template, dataset=piece.partition.dataset, part=piece.part, suffix=sink.suffix)
+    part = f"{piece.part:05}" if piece.rows is None else f"{piece.part:05}-{piece.rows[0]}"
+    name = skim_path(write.path_template, dataset=piece.partition.dataset, part=part, suffix=sink.suffix)
     target = Path(folder) / name
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{os.getpid()}-{target.name}")

@@ -1,0 +1,174 @@
+"""This file is the worker of the Dask backend: a Dask worker that belongs to a pool and runs envelopes.
+
+Started as `python -m cenote.backends._dask_worker`. It ends when its scheduler is gone, and when it goes beyond its
+memory, which it says first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import pickle
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from distributed import Worker, get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from cenote.engine.messages import FailureInfo
+from cenote.operations.events import Events
+from cenote.units import format_bytes
+from cenote.worker.envelope import Outcome, Program, TaskEnvelope
+from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
+from cenote.worker.run_task import TaskRunner
+
+TOPIC = "cenote"
+"""Of the messages from workers to the driver."""
+PLUGIN = "cenote"
+_LOOK_EVERY = 0.1
+_MEMORY_MARGIN = 0.95
+"""Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
+
+
+class Parcel:
+    """The inputs of one task, and what it hands over: products go home, events stay with the worker."""
+
+    def __init__(self, inputs: dict[str, Any]) -> None:
+        self._inputs = inputs
+        self.exports: dict[str, Events] = {}
+        self.products: bytes = b""
+
+    def read(self, name: str) -> Any:
+        """An input of the task."""
+        value = self._inputs[name]
+        return pickle.loads(value) if isinstance(value, bytes) else value  # from this run's own driver
+
+    def write(self, name: str, value: Any) -> int:
+        """Keep a result until the task ends."""
+        if isinstance(value, Events):
+            self.exports[name] = value
+            return 0
+        self.products = pickle.dumps(value, protocol=5)
+        return len(self.products)
+
+
+class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
+    """Brings the program to every worker that joins, once."""
+
+    name = PLUGIN
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def setup(self, worker: Worker) -> None:
+        """Make the worker ready for tasks."""
+        self.worker = worker
+        self.runner = TaskRunner(self.program)
+        self.deadlines: dict[int, tuple[int, int, str, int, float]] = {}
+        """Thread → the task it runs, its attempt, stage, timeout, and when that is over."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def say(self, *message: Any) -> None:
+        """Tell the driver."""
+        self.worker.log_event(TOPIC, [self.worker.name, *message])
+
+    def on_step(self, envelope: TaskEnvelope, stage: str, timeout: int | None) -> None:
+        """A stage of a task begins in this thread."""
+        thread = threading.get_ident()
+        if timeout is None:
+            self.deadlines.pop(thread, None)
+        else:
+            over = time.monotonic() + timeout
+            self.deadlines[thread] = (envelope.task, envelope.attempt, stage, timeout, over)
+
+    def _watch(self) -> None:
+        limit = self.worker.memory_manager.memory_limit
+        while True:
+            time.sleep(_LOOK_EVERY)
+            now = time.monotonic()
+            for task, attempt, stage, timeout, over in list(self.deadlines.values()):
+                if now > over:
+                    self._end_for_timeout(task, attempt, stage, timeout)
+            if limit and _resident() > _MEMORY_MARGIN * limit:
+                self.say("oom", _resident(), limit)
+                self._end(EXIT_OUT_OF_MEMORY)
+
+    def _end_for_timeout(self, task: int, attempt: int, stage: str, timeout: int) -> None:
+        info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
+        outcome = Outcome(task=task, failure=info, seconds=float(timeout))
+        self.say("failed", task, attempt, pickle.dumps(outcome))
+        self._end(1)
+
+    def _end(self, code: int) -> None:
+        time.sleep(0.3)  # let the message leave: a thread cannot be stopped, so the process must be
+        os._exit(code)
+
+
+def run_envelope(envelope: TaskEnvelope, inline: dict[str, bytes], *upstream: dict[str, Events]) -> dict[str, Events]:
+    """A task, as Dask runs it: the products are told to the driver, the events stay here for tasks that need them."""
+    plugin: TaskPlugin = get_worker().plugins[PLUGIN]
+    plugin.say("started", envelope.task, envelope.attempt)
+    inputs: dict[str, Any] = dict(inline)
+    for exports in upstream:
+        inputs.update(exports)
+    parcel = Parcel(inputs)
+    outcome = plugin.runner.run(
+        envelope, exchange=parcel, on_step=lambda stage, timeout: plugin.on_step(envelope, stage, timeout)
+    )
+    if outcome.failure is not None:
+        plugin.say("failed", envelope.task, envelope.attempt, pickle.dumps(outcome))
+        return {}
+    plugin.say("done", envelope.task, envelope.attempt, pickle.dumps(outcome), parcel.products)
+    return parcel.exports
+
+
+def _resident() -> int:
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    resources = {f"resource.{options.pool}": float(options.slots)}
+    resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
+    async with Worker(
+        options.scheduler,
+        name=options.name,
+        nthreads=options.slots,
+        resources=resources,
+        memory_limit=options.memory or 0,
+        local_directory=options.folder,
+        death_timeout=options.patience,
+        host=options.host,
+        dashboard=False,
+    ) as worker:
+        await worker.finished()
+
+
+def main() -> None:
+    """Entry point of the process."""
+    parser = argparse.ArgumentParser(description="A worker of one pool of a run.")
+    parser.add_argument("--scheduler", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--pool", required=True)
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--memory", type=int, default=0, help="bytes; 0 for no limit")
+    parser.add_argument("--resource", action="append", default=[], help="NAME=AMOUNT")
+    parser.add_argument("--folder", default=None, help="for data that does not fit into memory")
+    parser.add_argument("--host", default=None, help="address to listen on")
+    parser.add_argument("--patience", default="60s", help="how long to look for the scheduler")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    keep_freed_memory()
+    asyncio.run(_serve(options))
+    print(f"{options.name} (memory limit {format_bytes(options.memory)}) ended", flush=True)  # noqa: T201  # its own log
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""This file is the local strategy: workers are processes of this machine."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+from collections.abc import Sequence
+
+from pydantic import PrivateAttr
+
+from cenote.shell import start_process
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy
+from cenote.worker.memory import EXIT_OUT_OF_MEMORY
+
+
+class Local(Strategy):
+    """Starts workers as processes of this machine; they end with the run."""
+
+    _processes: dict[JobId, subprocess.Popen[bytes]] = PrivateAttr(default_factory=dict)
+
+    def render(self, request: JobRequest) -> str:
+        """The command, as one would type it."""
+        variables = [f"{name}={shlex.quote(value)}" for name, value in request.variables.items()]
+        return " ".join([*variables, shlex.join(request.command)])
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+        """Start the processes."""
+        started = []
+        for request in requests:
+            process = start_process(
+                request.command, variables=request.variables, stdout=request.out, stderr=request.err
+            )
+            job = JobId(str(process.pid))
+            self._processes[job] = process
+            started.append(job)
+        return started
+
+    def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
+        """Which of them still run, and how the others ended."""
+        return {job: _status(self._processes[job].poll()) for job in jobs if job in self._processes}
+
+    def cancel(self, jobs: Sequence[JobId]) -> None:
+        """End them now."""
+        ending = [self._processes[job] for job in jobs if job in self._processes]
+        for process in ending:
+            process.kill()
+        for process in ending:
+            process.wait()
+
+
+def _status(code: int | None) -> JobStatus:
+    if code is None:
+        return JobStatus(JobState.RUNNING, "running")
+    if code == 0:
+        return JobStatus(JobState.ENDED, "exit 0", "it ended by itself", "retired")
+    cause: EndCause = "died"
+    reason = f"it ended with exit code {code}"
+    if code == EXIT_OUT_OF_MEMORY:
+        cause, reason = "oom", "it went beyond its memory"
+    elif code < 0:
+        reason = f"it was killed by {signal.Signals(-code).name}"
+    return JobStatus(JobState.FAILED, f"exit {code}", reason, cause)
