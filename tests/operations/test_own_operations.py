@@ -66,7 +66,7 @@ def test_only_declared_columns_are_seen() -> None:
 
     with pytest.raises(KeyError) as caught:
         made(curious).run(three_events())
-    assert caught.value.__notes__ == ["'n' is there, but 'custom.curious' does not declare it: add it to reads="]
+    assert caught.value.__notes__ == ["'custom.curious' is given what it declares, reads=['x']: add it there"]
 
 
 def test_reads_and_adds_may_depend_on_the_params() -> None:

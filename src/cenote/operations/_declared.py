@@ -12,7 +12,7 @@ import numpy as np
 
 from cenote.names import listed
 from cenote.operations._evaluation import event_column
-from cenote.operations.events import Column, Events
+from cenote.operations.events import Column, Events, NoColumnError
 
 
 class ReturnedWrongError(TypeError):
@@ -45,16 +45,12 @@ class Declared:
         )
 
     @contextmanager
-    def explained(self, events: Events) -> Iterator[None]:
-        """Adds to an error about a missing column that it is there, but was not declared."""
+    def explained(self) -> Iterator[None]:
+        """Adds to an error about a missing column that only declared ones are handed over."""
         try:
             yield
-        except KeyError as problem:
-            hidden = [name for name in events.names if name not in self.reads and f"'{name}'" in str(problem)]
-            if hidden:
-                problem.add_note(
-                    f"'{hidden[0]}' is there, but '{self.operation}' does not declare it: add it to reads="
-                )
+        except NoColumnError as problem:
+            problem.add_note(f"'{self.operation}' is given what it declares, reads={list(self.reads)}: add it there")
             raise
 
 

@@ -97,7 +97,7 @@ class CustomOperation(Operation):
             product=self.declaration.product,
         )
         seen = events.keep(name.replace(".", "_") if name not in events.columns else name for name in declared.reads)
-        with declared.explained(events):
+        with declared.explained():
             returned = self._ready(seen)
         parts = parts_of(returned, declared, events)
         going_on = events.with_columns(parts.columns) if parts.columns else events

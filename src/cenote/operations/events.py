@@ -15,6 +15,10 @@ Column = Any
 """A numpy array (one value per event) or an awkward array (any nesting); awkward publishes no types."""
 
 
+class NoColumnError(KeyError):
+    """A column was asked for that is not here."""
+
+
 @dataclass(frozen=True)
 class DatasetInfo:
     """What operations may know of the dataset that their events come from."""
@@ -73,7 +77,7 @@ class Events:
         if underscored in self.columns:
             return self.columns[underscored]
         hint = did_you_mean(name, self.columns)
-        raise KeyError(f"no column '{name}' here" + (f"; {hint}" if hint else ""))
+        raise NoColumnError(f"no column '{name}' here" + (f"; {hint}" if hint else ""))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self.columns or name.replace(".", "_") in self.columns)

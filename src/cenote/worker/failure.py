@@ -45,14 +45,15 @@ def _one_line(problem: Exception) -> str:
     text = str(problem).strip()
     if isinstance(problem, KeyError) and problem.args:
         text = str(problem.args[0])
-    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+    told = f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+    return "; ".join([told, *getattr(problem, "__notes__", ())])
 
 
 def _users_part(problem: Exception) -> str | None:
-    """The frames from the first one outside this package on; None where there is none."""
+    """The frames from the first to the last one outside this package; None where there is none."""
     frames = traceback.extract_tb(problem.__traceback__)
-    first = next((n for n, frame in enumerate(frames) if not frame.filename.startswith(_OURS)), None)
-    if first is None:
+    theirs = [n for n, frame in enumerate(frames) if not frame.filename.startswith(_OURS)]
+    if not theirs:
         return None
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[theirs[0] : theirs[-1] + 1])]
     return "".join([*lines, *traceback.format_exception_only(problem)])
