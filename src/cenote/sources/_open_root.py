@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ PREFERRED_TREES = ("Events", "events")
 
 OPEN_BRANCHES = 4_000
 """Trees are kept open until together they have more branches than this: about 40 MB."""
-OPEN_FILES = 100
+OPEN_FILES = 64
 """Kept open at the most, for the system's limit of open files."""
 
 _TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
@@ -41,6 +42,8 @@ class OpenTree:
     tree: Any  # uproot publishes no types: a TTree or an RNTuple
     size: int
     stamp: str
+    descriptor: int | None = None
+    """Of the file, when it is on this machine."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Filled by who first needs to know them all: column name → branch or field."""
 
@@ -89,9 +92,16 @@ def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
     except BaseException:
         file.close()
         raise
-    opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid))
-    weakref.finalize(opened, file.close)  # when nobody reads from it any more, which may be later than it is dropped
+    descriptor = None if is_remote(url) else os.open(local_path(url), os.O_RDONLY)
+    opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid), descriptor)
+    weakref.finalize(opened, _close, file, descriptor)  # when nobody reads from it: maybe later than it is dropped here
     return opened
+
+
+def _close(file: Any, descriptor: int | None) -> None:
+    file.close()
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def _open_quickly(url: str, **options: Any) -> Any:  # Any: a directory of uproot, which publishes no types

@@ -11,6 +11,7 @@ import uproot
 
 from cenote.errors import ErrorKind
 from cenote.operations.events import Column
+from cenote.sources._baskets import SharedOffsets, plain_branch_of, read_plain
 from cenote.sources._files import explained, is_remote
 from cenote.sources._open_root import OpenTree
 from cenote.sources.interface import ColumnInfo, flat_name
@@ -79,19 +80,29 @@ def read(opened: OpenTree, chosen: Mapping[str, Any], start: int, stop: int, *, 
     if is_remote(opened.url) and len(short_names) == len(chosen):
         return _read_together(opened, chosen, start, stop, kind=kind)
     columns: dict[str, Column] = {}
+    shared: SharedOffsets = {}
     for name, branch in chosen.items():
         with explained(opened.url, kind, what=f"branch '{name}' of {opened.url}"):
-            columns[name] = as_column(
-                branch.array(
-                    entry_start=start,
-                    entry_stop=stop,
-                    library="np" if isinstance(branch.interpretation, uproot.AsDtype) else "ak",
-                    array_cache=None,
-                    decompression_executor=_HERE,
-                    interpretation_executor=_HERE,
-                )
-            )
+            columns[name] = _read_one(opened, branch, start, stop, shared)
     return columns
+
+
+def _read_one(opened: OpenTree, branch: Any, start: int, stop: int, shared: SharedOffsets) -> Column:
+    plain = plain_branch_of(branch) if opened.descriptor is not None and start < stop else None
+    if plain is not None and opened.descriptor is not None:
+        column = read_plain(opened.descriptor, plain, start, stop, shared)
+        if column is not None:
+            return column
+    return as_column(
+        branch.array(
+            entry_start=start,
+            entry_stop=stop,
+            library="np" if isinstance(branch.interpretation, uproot.AsDtype) else "ak",
+            array_cache=None,
+            decompression_executor=_HERE,
+            interpretation_executor=_HERE,
+        )
+    )
 
 
 def _read_together(
