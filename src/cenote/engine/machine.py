@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from enum import Enum
 from typing import Literal, assert_never
 
+from cenote.engine.attempts import Attempts
 from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
@@ -18,14 +18,17 @@ from cenote.engine.messages import (
     ForgetTask,
     GiveUpTask,
     JobChanged,
+    LossCause,
     PoolChanged,
     RunFinished,
     RunStarted,
     RunTask,
+    StopWorkers,
     TaskDone,
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TaskSplit,
     TaskStarted,
     Tick,
     Warned,
@@ -33,12 +36,16 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
+from cenote.engine.moving import Moving
 from cenote.engine.options import EngineOptions
 from cenote.engine.progress import Counts, Situation, count_tasks, reason_of_stage, reason_of_task
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.retries import Decision, History, decide
+from cenote.engine.rows import Rows
+from cenote.engine.scaling import Load
+from cenote.engine.staffing import Staffing
 from cenote.engine.tasks import DONE, PARTIAL, READY, SENT, TaskStates
-from cenote.engine.workers import PoolRoom, Pools
+from cenote.engine.workers import Pools
 from cenote.plan.plan import Plan
 
 Status = Literal["succeeded", "partial", "failed", "cancelled"]
@@ -63,15 +70,14 @@ class Engine:
     def __init__(self, plan: Plan, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008 (frozen)
         self._plan = plan
         self._options = options
-        self._states = TaskStates(plan)
+        self._rows = Rows(plan)
+        self._states = TaskStates(plan, self._rows)
         self._pools = Pools([pool.name for pool in plan.placement.pools], options.window_per_slot)
-        self._ready = ReadyTasks(plan, self._states, self._pools)
-        self._attempts = array("I", bytes(4 * len(plan.tasks)))
-        self._out: dict[int, PoolRoom] = {}
-        """Tasks that were sent and have not come back → their pool."""
-        self._taken: dict[int, str] = {}
-        """Of those, the ones that a worker said it has → the worker."""
-        self._history: dict[int, History] = {}
+        self._ready = ReadyTasks(plan, self._rows, self._states, self._pools)
+        self._attempts = Attempts(len(plan.tasks))
+        self._staffing = Staffing(plan.placement.pools)
+        self._moving = Moving(plan, self._rows, self._states, self._ready, self._attempts, self._staffing, options)
+        self._now = 0.0
         self._failures: dict[int, FailureInfo] = {}
         self._phase = Phase.NEW
         self._ending: Status = "succeeded"
@@ -80,28 +86,33 @@ class Engine:
         """What to do now that this has happened. Nothing comes out after FinishRun."""
         if self._phase is Phase.OVER:
             return []
+        self._now = max(self._now, event.at)
         commands: list[AnyCommand] = []
         match event:
             case TaskDone():
                 self._task_done(event, commands)
             case TaskStarted():
-                self._task_started(event)
+                self._attempts.take(event.task, event.attempt, event.worker)
                 return commands
             case TaskFailed():
                 self._task_failed(event, commands)
             case TaskReused():
                 self._task_reused(event, commands)
             case WorkerJoined():
-                self._pools.room(event.pool).join(event.worker, event.slots)
+                self._worker_joined(event, commands)
             case WorkerLost():
-                self._pools.room(event.pool).leave(event.worker)
+                self._worker_lost(event)
+            case WorkerRequested():
+                self._staffing.request(event)
+            case JobChanged():
+                self._staffing.change_job(event)
             case RunStarted():
-                self._phase = Phase.GOING if self._phase is Phase.NEW else self._phase
+                self._run_started(commands)
             case CancelAsked():
                 self._cancel_asked(commands)
-            case Tick() | Warned() | TaskGivenUp() | FellBack() | PoolChanged() | RunFinished():
-                return commands
-            case WorkerRequested() | JobChanged():
+            case Tick():
+                pass
+            case Warned() | TaskGivenUp() | TaskSplit() | FellBack() | PoolChanged() | RunFinished():
                 return commands
             case _:
                 assert_never(event)
@@ -136,34 +147,30 @@ class Engine:
 
     def waiting_reason(self, what: int | str) -> str:
         """Why a task (by number) or a stage (by id) is not done, in words."""
-        now = Situation(self._plan, self._states, self._ready, self._taken, self._failures)
+        now = Situation(self._plan, self._states, self._ready, self._attempts.taken, self._failures)
         return reason_of_task(what, now) if isinstance(what, int) else reason_of_stage(what, now)
-
-    def _task_started(self, event: TaskStarted) -> None:
-        if event.task in self._out and event.attempt in (0, self._attempts[event.task]):
-            self._taken[event.task] = event.worker
 
     def _task_done(self, event: TaskDone, commands: list[AnyCommand]) -> None:
         task = event.task
         if not self._was_tried(task):
             return
-        if task in self._out:
-            if event.attempt not in (0, self._attempts[task]):
+        if task in self._attempts.out:
+            if not self._attempts.is_current(task, event.attempt):
                 commands.append(CancelTask(task))
-            self._came_back(task)
+            self._attempts.come_back(task)
         self._states.finish(task)
+        self._staffing.task_done(event.pool)
 
     def _task_failed(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
-        task = event.task
-        if task in self._out and event.attempt in (0, self._attempts[task]):
+        if self._attempts.is_current(event.task, event.attempt):
             self._not_done(event, commands)
 
     def _task_reused(self, event: TaskReused, commands: list[AnyCommand]) -> None:
         if not 0 <= event.task < len(self._states):
             return
-        if event.task in self._out:
+        if event.task in self._attempts.out:
             commands.append(CancelTask(event.task))
-            self._came_back(event.task)
+            self._attempts.come_back(event.task)
         self._states.reuse(event.task)
 
     def _cancel_asked(self, commands: list[AnyCommand]) -> None:
@@ -173,72 +180,116 @@ class Engine:
         else:
             self._stop("cancelled", commands)
 
+    def _run_started(self, commands: list[AnyCommand]) -> None:
+        if self._phase is Phase.NEW:
+            self._phase = Phase.GOING
+            if self._options.manages_workers:
+                commands += self._moving.passed_over()
+
+    def _worker_joined(self, event: WorkerJoined, commands: list[AnyCommand]) -> None:
+        if self._staffing.join(event, commands):
+            self._pools.room(event.pool).join(event.worker, event.slots)
+
+    def _worker_lost(self, event: WorkerLost) -> None:
+        self._staffing.lose(event, tasks=self._attempts.tasks_on(event.worker))
+        self._pools.room(event.pool).leave(event.worker)
+
     def _not_done(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         """A task came back without success: once more, or failed."""
         task = event.task
-        self._came_back(task)
+        self._attempts.come_back(task)
         if self._phase is Phase.STOPPING:
             self._states.take_back(task)
-            return
-        if not self._states.is_wanted(task):
+        elif not self._states.is_wanted(task):
             self._states.drop(task)
-            return
-        decision = self._decision(task, event.failure)
-        self._history[task] = decision.history
-        if decision.again:
+        elif (final := self._try_again(event, commands)) is not None:
+            self._give_up(task, event.pool, event.worker, final, commands)
+        else:
             self._states.take_back(task)
             self._ready.add([task])
-            return
-        self._failures[task] = decision.failure
-        commands.append(GiveUpTask(task, event.pool, event.worker, decision.failure))
+
+    def _try_again(self, event: TaskFailed, commands: list[AnyCommand]) -> FailureInfo | None:
+        """Decide on the next attempt at a task; returns why there is none, if there is none."""
+        fate, alone = self._staffing.fate_of(event.worker)
+        starved = event.failure.cause == "oom" or (event.failure.cause == "lost" and fate == "oom" and alone)
+        if starved and self._options.manages_workers:
+            return self._moving.after_out_of_memory(event, commands)
+        decision = self._decision(event.task, event.failure, fate)
+        self._attempts.history[event.task] = decision.history
+        if not decision.again:
+            return decision.failure
+        if fate == "preempted" and self._options.manages_workers:
+            self._moving.after_preemption(event, commands)
+        return None
+
+    def _decision(self, task: int, failure: FailureInfo, fate: LossCause) -> Decision:
+        segment = self._plan.segments[int(self._plan.tasks.segment[task])]
+        return decide(failure, self._attempts.history.get(task, History()), segment, self._options, fate=fate)
+
+    def _give_up(self, task: int, pool: str, worker: str, failure: FailureInfo, commands: list[AnyCommand]) -> None:
+        """A task failed for good."""
+        self._failures[task] = failure
+        commands.append(GiveUpTask(task, pool, worker, failure))
         if self._options.keep_going:
             self._states.fail(task)
         else:
             self._states.stop_at(task)
             self._stop("failed", commands)
 
-    def _decision(self, task: int, failure: FailureInfo) -> Decision:
-        segment = self._plan.segments[int(self._plan.tasks.segment[task])]
-        return decide(failure, self._history.get(task, History()), segment, self._options)
-
     def _was_tried(self, task: int) -> bool:
         """Whether a success of this task counts: it was sent at least once, and nothing is settled yet."""
         known = 0 <= task < len(self._states)
-        return known and self._attempts[task] > 0 and self._states.codes[task] in (READY, SENT)
-
-    def _came_back(self, task: int) -> None:
-        self._out.pop(task).sent -= 1
-        self._taken.pop(task, None)
+        return known and self._attempts.number(task) > 0 and self._states.codes[task] in (READY, SENT)
 
     def _follow_up(self, commands: list[AnyCommand]) -> None:
         """Forget what nobody reads, send what is ready, and finish when there is nothing left."""
         if self._states.unread:
             commands += [ForgetTask(task) for task in self._states.unread]
             self._states.unread.clear()
-        if self._states.ready:
-            self._ready.add(self._states.ready)
-            self._states.ready.clear()
+        if self._options.manages_workers and self._phase is Phase.GOING and self._staffing.is_due(self._now):
+            self._look_after_pools(commands)
         if self._phase is Phase.GOING:
             self._send(commands)
-            if not self._out and self._states.open_results == 0:
+            if not self._attempts.out and self._states.open_results == 0:
                 self._finish(self._outcome(), commands)
-        elif self._phase is Phase.STOPPING and not self._taken:
+        elif self._phase is Phase.STOPPING and not self._attempts.taken:
             self._finish(self._ending, commands)
 
     def _send(self, commands: list[AnyCommand]) -> None:
+        if self._states.ready:
+            self._ready.add(self._states.ready)
+            self._states.ready.clear()
         while (choice := self._ready.next()) is not None:
             task, pool = choice
             self._states.send(task)
-            self._attempts[task] += 1
-            self._out[task] = pool
-            pool.sent += 1
-            commands.append(RunTask(task, pool.name, self._attempts[task]))
+            attempt = self._attempts.send(task, pool)
+            commands.append(RunTask(task, pool.name, attempt, self._attempts.pieces.get(task, 1)))
+
+    def _look_after_pools(self, commands: list[AnyCommand]) -> None:
+        """Move what has waited in vain, then start and stop workers for the work that each pool has now."""
+        for stranded in self._moving.leave_in_vain(self._now, commands):
+            self._give_up(stranded.task, stranded.pool, "", stranded.failure, commands)
+            if self._phase is not Phase.GOING:
+                return
+        loads = {name: self._load(name) for name in self._staffing.pools}
+        for command in self._staffing.look(loads, frozenset(self._attempts.taken.values()), self._now):
+            commands.append(command)
+            if isinstance(command, StopWorkers):
+                self._pools.room(command.pool).leave(*command.workers)
+
+    def _load(self, pool: str) -> Load:
+        states = self._states
+        return Load(
+            waiting=sum(states.count(row, READY) for row in self._rows.choosing(pool)),
+            sent=self._pools.room(pool).sent,
+            to_come=sum(states.count_open(row) for row in self._rows.reaching(pool)),
+        )
 
     def _stop(self, status: Status, commands: list[AnyCommand]) -> None:
         """Send no more work, and call back what is out."""
         self._phase = Phase.STOPPING
         self._ending = status
-        commands += [CancelTask(task) for task in self._out]
+        commands += [CancelTask(task) for task in self._attempts.out]
 
     def _outcome(self) -> Status:
         if not self._failures:
@@ -247,4 +298,6 @@ class Engine:
 
     def _finish(self, status: Status, commands: list[AnyCommand]) -> None:
         self._phase = Phase.OVER
+        if self._options.manages_workers:
+            commands += self._staffing.close("the run was cancelled" if status == "cancelled" else "the run is over")
         commands.append(FinishRun(status))

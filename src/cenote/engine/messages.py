@@ -155,6 +155,15 @@ class WorkerLost(Event, frozen=True, tag=True):
     """The last lines that it wrote."""
 
 
+class TaskSplit(Event, frozen=True, tag=True):
+    """The engine's word, written down: a task did not fit into memory, and its partition is taken in pieces from now
+    on. The engine itself passes over it."""
+
+    task: int
+    pieces: int
+    reason: str
+
+
 class FellBack(Event, frozen=True, tag=True):
     """The engine's word, written down: tasks moved to another pool, and why. The engine itself passes over it."""
 
@@ -214,6 +223,7 @@ AnyEvent = (
     | JobChanged
     | WorkerJoined
     | WorkerLost
+    | TaskSplit
     | FellBack
     | PoolChanged
     | CancelAsked
@@ -258,6 +268,14 @@ class GiveUpTask(Command, frozen=True, tag=True):
     failure: FailureInfo
 
 
+class SplitTask(Command, frozen=True, tag=True):
+    """This task's partition is taken in pieces from now on: write it down as TaskSplit."""
+
+    task: int
+    pieces: int
+    reason: str
+
+
 class MoveTasks(Command, frozen=True, tag=True):
     """These tasks go to another pool from now on: write it down as FellBack."""
 
@@ -289,7 +307,8 @@ class StartWorkers(Command, frozen=True, tag=True):
 class StopWorkers(Command, frozen=True, tag=True):
     """End these workers: their data is handed over first, and WorkerLost (`retired`) tells when one is gone.
 
-    One that has not joined yet is not to be waited for any more; one that is gone already is not an error.
+    One that has taken a task meanwhile finishes it first. One that has not joined yet is not to be waited for any
+    more, and ended if it joins after all; one that is gone already is not an error.
     """
 
     pool: str
@@ -310,5 +329,14 @@ class FinishRun(Command, frozen=True, tag=True):
 
 
 AnyCommand = (
-    RunTask | CancelTask | GiveUpTask | MoveTasks | NotePool | StartWorkers | StopWorkers | ForgetTask | FinishRun
+    RunTask
+    | CancelTask
+    | GiveUpTask
+    | SplitTask
+    | MoveTasks
+    | NotePool
+    | StartWorkers
+    | StopWorkers
+    | ForgetTask
+    | FinishRun
 )

@@ -13,6 +13,8 @@ class EngineOptions:
     """Finish everything that a failed task does not spoil, instead of stopping at the first failure."""
     lost_limit: int = 3
     """How often a task moves on after its worker was lost; the next loss fails it: it kills its worker."""
+    preempted_limit: int = 20
+    """How often a task moves on after the batch system took its worker; the next time fails it."""
     window_per_slot: float = 2.0
     """Tasks sent to a pool for each of its slots, so that a worker finds its next task already there."""
     manages_workers: bool = False

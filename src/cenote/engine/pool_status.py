@@ -39,13 +39,18 @@ class WorkerCounts:
     leaving: int = 0
     """Told to stop, and not gone yet."""
 
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.queued + self.dispatched + self.joined + self.leaving
+
 
 def pool_state(counts: WorkerCounts, *, closed: bool = False, failed: bool = False) -> PoolState:
     """The word for a pool with these workers; `closed` when nothing is left to do, `failed` when it was given up."""
     if failed:
         return PoolState.FAILURE
     if closed:
-        return PoolState.CLOSING if any((counts.joined, counts.leaving)) else PoolState.CLOSED
+        return PoolState.CLOSING if counts.total else PoolState.CLOSED
     if counts.joined:
         awaited = counts.queued + counts.dispatched
         return PoolState.PARTIALLY_EXECUTING if awaited else PoolState.FULLY_EXECUTING

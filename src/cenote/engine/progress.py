@@ -9,10 +9,10 @@ import numpy as np
 
 from cenote.engine.messages import FailureInfo
 from cenote.engine.ready import ReadyTasks
-from cenote.engine.tasks import ABANDONED, DONE, FAILED, NEEDLESS, PARTIAL, READY, SENT, WAITING, TaskStates
+from cenote.engine.tasks import ABANDONED, DONE, FAILED, NEEDLESS, PARTIAL, READY, SENT, STATES, WAITING, TaskStates
 from cenote.engine.workers import PoolRoom
 from cenote.names import listed
-from cenote.plan.plan import MERGE, RUN, Plan
+from cenote.plan.plan import RUN, Plan
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Counts:
 
 def count_tasks(states: TaskStates, segment: int, *, merges: bool) -> Counts:
     """The tasks of a segment, or its merges."""
-    row = 2 * segment + (MERGE if merges else RUN)
+    number = [states.count_all(segment, state, merges=merges) for state in range(STATES)]
     return Counts(
-        waiting=states.count(row, WAITING),
-        ready=states.count(row, READY),
-        sent=states.count(row, SENT),
-        done=states.count(row, DONE) + states.count(row, PARTIAL),
-        failed=states.count(row, FAILED),
-        abandoned=states.count(row, ABANDONED),
-        needless=states.count(row, NEEDLESS),
+        waiting=number[WAITING],
+        ready=number[READY],
+        sent=number[SENT],
+        done=number[DONE] + number[PARTIAL],
+        failed=number[FAILED],
+        abandoned=number[ABANDONED],
+        needless=number[NEEDLESS],
     )
 
 

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.engine.rows import Rows
 from cenote.engine.tasks import READY, TaskStates
 from cenote.engine.workers import PoolRoom, Pools
 from cenote.plan.plan import Plan
@@ -23,9 +24,10 @@ _NUMBER = (1 << _NUMBER_BITS) - 1
 class Route:
     """The ready tasks that may go to the same pools, best first."""
 
-    def __init__(self, pools: tuple[PoolRoom, ...], *, shared: bool) -> None:
+    def __init__(self, pools: tuple[PoolRoom, ...]) -> None:
         self.pools = pools
-        self.shared = shared
+        self.rows: set[int] = set()
+        """Whose tasks are here."""
         self._first: memoryview[int] = np.empty(0, dtype=np.int64).data
         self._next = 0
         self._later: list[int] = []
@@ -38,11 +40,18 @@ class Route:
         """Queue a task."""
         heappush(self._later, rank)
 
-    def best(self, codes: bytearray) -> int | None:
-        """The rank of the next task; those that are not ready any more are thrown away."""
-        while self._later and codes[self._later[0] & _NUMBER] != READY:
+    def best(self, states: TaskStates) -> int | None:
+        """The rank of the next task; those that are not ready any more, or have fallen back, are thrown away."""
+        codes, row_of = states.codes, states.row
+        while self._later:
+            task = self._later[0] & _NUMBER
+            if codes[task] == READY and row_of(task) in self.rows:
+                break
             heappop(self._later)
-        while self._next < len(self._first) and codes[self._first[self._next] & _NUMBER] != READY:
+        while self._next < len(self._first):
+            task = self._first[self._next] & _NUMBER
+            if codes[task] == READY and row_of(task) in self.rows:
+                break
             self._next += 1
         if self._next == len(self._first):
             return self._later[0] if self._later else None
@@ -53,16 +62,17 @@ class Route:
 class ReadyTasks:
     """All ready tasks of the run."""
 
-    def __init__(self, plan: Plan, states: TaskStates, pools: Pools) -> None:
+    def __init__(self, plan: Plan, rows: Rows, states: TaskStates, pools: Pools) -> None:
         self._states = states
-        self._routes: dict[tuple[tuple[str, ...], bool], Route] = {}
+        self._routes: dict[tuple[str, ...], Route] = {}
         self._route_of_row: list[Route] = []
         self._rank_of_row: list[int] = []
-        for segment in plan.segments:
-            for names, shared in ((segment.pools, segment.shared), ((plan.placement.merge_pool,), False)):
-                rooms = tuple(pools.room(name) for name in names)
-                self._route_of_row.append(self._routes.setdefault((names, shared), Route(rooms, shared=shared)))
-            self._rank_of_row += [(len(plan.segments) - segment.index) << _NUMBER_BITS, 0]
+        for row in rows:
+            rooms = tuple(pools.room(name) for name in row.choice.pools)
+            route = self._routes.setdefault(row.choice.pools, Route(rooms))
+            route.rows.add(row.number)
+            self._route_of_row.append(route)
+            self._rank_of_row.append(0 if row.merges else (len(plan.segments) - row.segment) << _NUMBER_BITS)
         self._start(plan)
 
     def _start(self, plan: Plan) -> None:
@@ -70,8 +80,7 @@ class ReadyTasks:
         rows = 2 * plan.tasks.segment[tasks].astype(np.int64) + plan.tasks.kind[tasks]
         ranks = np.array(self._rank_of_row, dtype=np.int64)[rows] | tasks
         for route in self._routes.values():
-            mine = [row for row, its_route in enumerate(self._route_of_row) if its_route is route]
-            route.start_with(ranks[np.isin(rows, mine)])
+            route.start_with(ranks[np.isin(rows, list(route.rows))])
 
     def add(self, tasks: Iterable[int]) -> None:
         """These have become ready."""
@@ -86,7 +95,7 @@ class ReadyTasks:
             pool = choose_pool(route)
             if pool is None:
                 continue
-            rank = route.best(self._states.codes)
+            rank = route.best(self._states)
             if rank is not None and (best is None or rank < best):
                 best, target = rank, pool
         return None if best is None or target is None else (best & _NUMBER, target)
@@ -100,11 +109,7 @@ def choose_pool(route: Route) -> PoolRoom | None:
     """Where the next task of a route goes now; None while it has to wait.
 
     Pools that share work take it in the order written: whichever has an idle slot, then whichever has room.
-    Otherwise the first pool has it all; moving on to the next candidates is decided here and nowhere else.
     """
-    if not route.shared:
-        first = route.pools[0] if route.pools else None
-        return first if first is not None and first.has_room else None
     for pool in route.pools:
         if pool.has_idle_slot:
             return pool

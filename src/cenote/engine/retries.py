@@ -7,7 +7,7 @@ from enum import Enum
 
 import msgspec
 
-from cenote.engine.messages import FailureInfo
+from cenote.engine.messages import FailureInfo, LossCause
 from cenote.engine.options import EngineOptions
 from cenote.errors import WORKER_LOST
 from cenote.plan.plan import Segment
@@ -38,6 +38,8 @@ class History:
 
     failures: int = 0
     losses: int = 0
+    preemptions: int = 0
+    """How often its worker was preempted in the pool where it is now; these are not among the losses."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,15 @@ class Decision:
     """As reported, or in better words."""
 
 
-def decide(failure: FailureInfo, history: History, segment: Segment, options: EngineOptions) -> Decision:
-    """Whether a task of this segment is tried once more."""
+def decide(
+    failure: FailureInfo, history: History, segment: Segment, options: EngineOptions, *, fate: LossCause = "unknown"
+) -> Decision:
+    """Whether a task of this segment is tried once more; `fate` is what became of its worker."""
     match RULES[failure.cause]:
+        case Rule.MOVES if fate == "retired":  # our own doing
+            return Decision(again=True, history=history, failure=failure)
+        case Rule.MOVES if fate == "preempted":
+            return _after_preemption(failure, replace(history, preemptions=history.preemptions + 1), options)
         case Rule.MOVES:
             return _after_loss(failure, replace(history, losses=history.losses + 1), options)
         case Rule.AS_RETRIES_SAY:
@@ -72,5 +80,15 @@ def _after_loss(failure: FailureInfo, history: History, options: EngineOptions) 
     if history.losses <= options.lost_limit:
         return Decision(again=True, history=history, failure=failure)
     message = f"kills its worker: {history.losses} workers were lost while they ran it; the last one: {failure.message}"
-    told = msgspec.structs.replace(failure, message=message, error_kind=failure.error_kind or WORKER_LOST.name)
-    return Decision(again=False, history=history, failure=told)
+    return Decision(again=False, history=history, failure=_told(failure, message))
+
+
+def _after_preemption(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
+    if history.preemptions <= options.preempted_limit:
+        return Decision(again=True, history=history, failure=failure)
+    message = f"was preempted {history.preemptions} times; the last time: {failure.message}"
+    return Decision(again=False, history=history, failure=_told(failure, message))
+
+
+def _told(failure: FailureInfo, message: str) -> FailureInfo:
+    return msgspec.structs.replace(failure, message=message, error_kind=failure.error_kind or WORKER_LOST.name)

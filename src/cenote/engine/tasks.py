@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.engine.rows import Rows
 from cenote.plan.plan import MERGE, RUN, Plan
 
 WAITING: Final = 0  # for tasks that it needs
@@ -34,10 +35,11 @@ class TaskStates:
     What follows from a change is left in two lists, for the caller to take: `ready` and `unread`.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, rows: Rows) -> None:
         table = plan.tasks
+        self._rows = rows
         self._kind = np.ascontiguousarray(table.kind, dtype=np.uint8).data
-        self._row = np.ascontiguousarray(2 * table.segment + table.kind, dtype=np.int32).data
+        self._row = (2 * table.segment + table.kind).astype(np.int32).data
         self._needs_start = np.ascontiguousarray(table.needs_start, dtype=np.int64).data
         self._needs = np.ascontiguousarray(table.needs, dtype=np.int32).data
         self._users_start = np.ascontiguousarray(table.users_start, dtype=np.int64).data
@@ -50,7 +52,7 @@ class TaskStates:
         self._unmet = array("i", unmet.tobytes())
         self._readers = array("i", np.diff(table.users_start).astype(np.int32).tobytes())
         self._tally: list[int] = np.bincount(
-            np.asarray(self._row, dtype=np.int64) * STATES + states, minlength=2 * STATES * len(plan.segments)
+            np.asarray(self._row, dtype=np.int64) * STATES + states, minlength=STATES * len(rows)
         ).tolist()
         self._something_missing = False
         self.blame: dict[int, int] = {}
@@ -77,12 +79,35 @@ class TaskStates:
         return np.flatnonzero(np.frombuffer(self._state, dtype=np.uint8) == READY)
 
     def row(self, task: int) -> int:
-        """Where tasks of its segment and kind are counted: 2 × segment + kind."""
+        """The row that it is in."""
         return self._row[task]
 
+    def change_row(self, task: int, row: int) -> None:
+        """A task falls back."""
+        state = self._state[task]
+        self._tally[self._row[task] * STATES + state] -= 1
+        self._tally[row * STATES + state] += 1
+        self._row[task] = row
+
+    def ready_in(self, row: int) -> list[int]:
+        """The ready tasks of a row, by number. Looks at every task: for when something rare happens."""
+        if not self.count(row, READY):
+            return []
+        codes, rows = np.frombuffer(self._state, dtype=np.uint8), np.asarray(self._row)
+        found: list[int] = np.flatnonzero((codes == READY) & (rows == row)).tolist()
+        return found
+
     def count(self, row: int, state: int) -> int:
-        """How many tasks of a segment and kind are in this state."""
+        """How many tasks of a row are in this state."""
         return self._tally[row * STATES + state]
+
+    def count_all(self, segment: int, state: int, *, merges: bool) -> int:
+        """How many tasks of a segment, or of its merges, are in this state, whatever their row."""
+        return sum(self.count(row, state) for row in self._rows.of(segment, merges=merges))
+
+    def count_open(self, row: int) -> int:
+        """How many tasks of a row are not settled."""
+        return self.count(row, WAITING) + self.count(row, READY) + self.count(row, SENT)
 
     def is_wanted(self, task: int) -> bool:
         """Whether somebody still reads it, or the run is for its sake."""

@@ -38,9 +38,10 @@ class PoolRoom:
         self._workers[worker] = slots
         self._measure()
 
-    def leave(self, worker: str) -> None:
-        """A worker is gone; one that was never there is not an error."""
-        self._workers.pop(worker, None)
+    def leave(self, *workers: str) -> None:
+        """Workers are gone, or to be sent nothing more; one that was never there is not an error."""
+        for worker in workers:
+            self._workers.pop(worker, None)
         self._measure()
 
     def _measure(self) -> None:

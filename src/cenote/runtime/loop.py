@@ -28,9 +28,11 @@ from cenote.engine.messages import (
     NotePool,
     PoolChanged,
     RunTask,
+    SplitTask,
     StartWorkers,
     StopWorkers,
     TaskGivenUp,
+    TaskSplit,
     Tick,
 )
 from cenote.runtime.envelopes import Envelopes
@@ -88,7 +90,7 @@ class Loop:
                 self.session.start_workers(pool, count)
             case StopWorkers(pool, workers, reason):
                 self.session.stop_workers(pool, workers, reason)
-            case GiveUpTask() | MoveTasks() | NotePool():
+            case GiveUpTask() | SplitTask() | MoveTasks() | NotePool():
                 self._take([_written_down(command, self.clock())])
             case ForgetTask(task):
                 names = self.envelopes.stored_names(task)
@@ -120,12 +122,14 @@ class Loop:
                 signal.signal(number, handler)
 
 
-def _written_down(decision: GiveUpTask | MoveTasks | NotePool, at: float) -> AnyEvent:
+def _written_down(decision: GiveUpTask | SplitTask | MoveTasks | NotePool, at: float) -> AnyEvent:
     """A decision of the engine, as the journal keeps it."""
     facts = msgspec.structs.asdict(decision)
     match decision:
         case GiveUpTask():
             return TaskGivenUp(at=at, **facts)
+        case SplitTask():
+            return TaskSplit(at=at, **facts)
         case MoveTasks():
             return FellBack(at=at, **facts)
         case NotePool():

@@ -22,6 +22,7 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TaskSplit,
     TaskStarted,
     Tick,
     Warned,
@@ -111,7 +112,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | WorkerRequested() | JobChanged() | FellBack() | PoolChanged():
+            case Tick() | WorkerRequested() | JobChanged() | TaskSplit() | FellBack() | PoolChanged():
                 pass
             case _:
                 assert_never(event)

@@ -1,0 +1,52 @@
+"""This file keeps which attempts at tasks are out, where they are, and what each task went through."""
+
+from __future__ import annotations
+
+from array import array
+
+from cenote.engine.retries import History
+from cenote.engine.workers import PoolRoom
+
+
+class Attempts:
+    """Every task that was ever sent. An attempt that is not the latest, or has come back, is not current."""
+
+    def __init__(self, tasks: int) -> None:
+        self._number = array("I", bytes(4 * tasks))
+        self.out: dict[int, PoolRoom] = {}
+        """Tasks that were sent and have not come back → their pool."""
+        self.taken: dict[int, str] = {}
+        """Of those, the ones that a worker said it has → the worker."""
+        self.history: dict[int, History] = {}
+        """Of tasks that did not succeed at once."""
+        self.pieces: dict[int, int] = {}
+        """Tasks that did not fit into memory → the pieces that they are taken in."""
+
+    def number(self, task: int) -> int:
+        """How often it was sent."""
+        return self._number[task]
+
+    def is_current(self, task: int, attempt: int) -> bool:
+        """Whether this attempt is out; 0 is taken for the latest."""
+        return task in self.out and attempt in (0, self._number[task])
+
+    def send(self, task: int, pool: PoolRoom) -> int:
+        """A task goes to a pool: the number of the attempt."""
+        self._number[task] += 1
+        self.out[task] = pool
+        pool.sent += 1
+        return self._number[task]
+
+    def take(self, task: int, attempt: int, worker: str) -> None:
+        """A worker has it."""
+        if self.is_current(task, attempt):
+            self.taken[task] = worker
+
+    def come_back(self, task: int) -> None:
+        """It is not out any more."""
+        self.out.pop(task).sent -= 1
+        self.taken.pop(task, None)
+
+    def tasks_on(self, worker: str) -> int:
+        """How many tasks a worker has."""
+        return sum(other == worker for other in self.taken.values())

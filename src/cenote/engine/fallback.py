@@ -1,0 +1,89 @@
+"""This file holds the rules by which tasks leave a pool that has no worker for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cenote.engine.rows import Choice
+from cenote.language.workflow import FallbackWhen
+from cenote.placement.pools import PlacedPool
+from cenote.units import format_seconds
+
+
+@dataclass(frozen=True)
+class PoolOutlook:
+    """What the rules may look at."""
+
+    pool: PlacedPool
+    workers: int
+    """That have joined."""
+    wanting_since: float | None = None
+    """Since when work has waited for a first worker; None while one is there, or nobody waits."""
+    failed: str | None = None
+    """Why the pool was given up."""
+    last_word: str = ""
+    """The latest that the batch system said of a worker that has not come."""
+
+    @property
+    def hopeful(self) -> bool:
+        """Whether it has a worker or may still get one."""
+        return self.failed is None and (self.workers > 0 or self.pool.most_workers > 0)
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Tasks are not to wait here any longer."""
+
+    reason: str
+    waited: float = 0.0
+
+
+def reason_to_leave(
+    pools: Sequence[PoolOutlook], following: Sequence[Choice], *, now: float, patience: int
+) -> Leave | None:
+    """Whether tasks that wait for these pools leave now: for the choices that follow, or, without any, for good.
+
+    They leave only when every one of the pools gives a reason.
+    """
+    found = [_leave_one(pool, following, now=now, patience=patience) for pool in pools]
+    reasons = [leave for leave in found if leave is not None]
+    if not found or len(reasons) < len(found):
+        return None
+    return Leave("; ".join(leave.reason for leave in reasons), min(leave.waited for leave in reasons))
+
+
+def time_to_leave(pool: PlacedPool, following: Sequence[Choice], patience: int) -> tuple[float, str]:
+    """Seconds without a worker after which tasks leave, and the rule that says so; infinite without one."""
+    limits = [(math.inf, "")]
+    if pool.queue_timeout is not None:
+        limits.append((pool.queue_timeout, f"queue_timeout: {format_seconds(pool.queue_timeout)}"))
+    if following:
+        if (given := pool.fallback_when.no_worker_for) is not None:
+            limits.append((given, f"no_worker_for: {format_seconds(given)}"))
+        elif any(choice.own for choice in following) or pool.fallback_when == FallbackWhen():
+            limits.append((patience, f"{format_seconds(patience)} is the usual patience with a fallback"))
+    return min(limits)
+
+
+def _leave_one(pool: PoolOutlook, following: Sequence[Choice], *, now: float, patience: int) -> Leave | None:
+    name = pool.pool.name
+    waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
+    if pool.failed is not None:
+        return Leave(f"pool '{name}' was given up: {pool.failed}", waited)
+    if pool.workers:
+        return None
+    if not pool.hopeful and (following or pool.pool.queue_timeout is None):
+        return Leave(f"pool '{name}' has no workers and will get none", waited)
+    limit, rule = time_to_leave(pool.pool, following, patience)
+    if pool.wanting_since is None or waited < limit:
+        return None
+    said = f"; the last word on it: {pool.last_word}" if pool.last_word else ""
+    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited)
+
+
+def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:
+    """Whether a task that was preempted so often in this pool goes elsewhere."""
+    limit = pool.fallback_when.preempted
+    return limit is not None and preemptions >= limit

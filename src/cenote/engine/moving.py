@@ -1,0 +1,169 @@
+"""This file moves tasks to other pools where the rules say so, and finds those for which there is no pool left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from cenote.engine.attempts import Attempts
+from cenote.engine.fallback import Leave, leaves_after_preemptions, reason_to_leave
+from cenote.engine.memory import Larger, OutOfMemory, Smaller, TooLarge, after_out_of_memory
+from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, MoveTasks, SplitTask, TaskFailed
+from cenote.engine.options import EngineOptions
+from cenote.engine.ready import ReadyTasks
+from cenote.engine.rows import Row, Rows
+from cenote.engine.staffing import Staffing
+from cenote.engine.tasks import READY, SENT, TaskStates
+from cenote.errors import OUT_OF_MEMORY, WORKER_LOST
+from cenote.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Stranded:
+    """A ready task that nobody will ever run."""
+
+    task: int
+    pool: str
+    failure: FailureInfo
+
+
+@dataclass(frozen=True)
+class Moving:
+    """Carries out the rules of fallback on the tasks of a run."""
+
+    plan: Plan
+    rows: Rows
+    states: TaskStates
+    ready: ReadyTasks
+    attempts: Attempts
+    staffing: Staffing
+    options: EngineOptions
+
+    def leave_in_vain(self, now: float, commands: list[AnyCommand]) -> Iterator[Stranded]:
+        """Tasks that have waited long enough for a worker move on; those that cannot are handed out one by one."""
+        for row in self.rows:
+            if not self.states.count(row.number, READY) and not self.states.count(row.number, SENT):
+                continue
+            following = self._following(row)
+            outlooks = [self.staffing.outlook(name) for name in row.choice.pools]
+            choices = [later.choice for later in following]
+            leave = reason_to_leave(outlooks, choices, now=now, patience=self.options.patience)
+            if leave is None:
+                continue
+            self._call_back(row, commands)
+            tasks = self.states.ready_in(row.number)
+            if following and tasks:
+                self._move(tasks, following[0])
+                self.ready.add(tasks)
+                commands.append(self._in_words(row, following[0], leave, tasks=len(tasks)))
+            elif not following:
+                yield from self._stranded(row, tasks, leave)
+
+    def after_preemption(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
+        """A task that came back was preempted: too often, and it goes to its next choice."""
+        row = self.rows[self.states.row(event.task)]
+        following, times = self._following(row), self.attempts.history[event.task].preemptions
+        if following and leaves_after_preemptions(self.plan.placement.pool(event.pool), times):
+            leave = Leave(f"preempted {times} times in pool '{event.pool}'")
+            self._move([event.task], following[0])
+            commands.append(self._in_words(row, following[0], leave, event=event))
+
+    def after_out_of_memory(self, event: TaskFailed, commands: list[AnyCommand]) -> FailureInfo | None:
+        """A task that came back ran out of memory: it gets more, or needs less; or the reason why neither helps."""
+        task, row = event.task, self.rows[self.states.row(event.task)]
+        following = self._following(row)
+        match after_out_of_memory(self._case(event, row, following)):
+            case Larger(position, reason):
+                self._move([task], following[position])
+                commands.append(self._in_words(row, following[position], Leave(reason), event=event))
+            case Smaller(pieces, reason):
+                self.attempts.pieces[task] = pieces
+                commands.append(SplitTask(task, pieces, reason))
+            case TooLarge(message):
+                kind = event.failure.error_kind or OUT_OF_MEMORY.name
+                return msgspec.structs.replace(event.failure, cause="oom", message=message, error_kind=kind)
+        return None
+
+    def passed_over(self) -> Iterator[MoveTasks]:
+        """Stages whose preferred pool will never have a worker: placement has moved them before the run began."""
+        placements = self.plan.placement.by_stage
+        tasks = {stage.stage: stage.tasks for stage in self.plan.stages}
+        for stage in self.plan.workflow.stages:
+            first, placed = stage.requirement.prefer, placements.get(stage.id)
+            if first is None or placed is None or not placed.pools or first in placed.pools:
+                continue
+            for refused in placed.considered:
+                if refused.pool == first and not refused.fits:
+                    reason = f"pool '{first}' {refused.reason}"
+                    to_pool, others = placed.pools[0], placed.pools[1:]
+                    yield MoveTasks(stage.id, None, tasks.get(stage.id, 0), first, to_pool, reason, 0.0, others)
+
+    def stage_of(self, row: Row) -> str:
+        """The stage that speaks for a row: the first one; of merges, the first with something to merge."""
+        segment = self.plan.segments[row.segment]
+        merged = [step.stage for step in segment.steps if step.product is not None or step.writes]
+        return merged[0] if row.merges and merged else segment.stages[0]
+
+    def _following(self, row: Row) -> list[Row]:
+        """The later rows whose pools have a worker or may still get one."""
+        return [self.rows[number] for number in row.later if self._hopeful(self.rows[number])]
+
+    def _hopeful(self, row: Row) -> Sequence[str]:
+        return [name for name in row.choice.pools if self.staffing.outlook(name).hopeful]
+
+    def _case(self, event: TaskFailed, row: Row, following: Sequence[Row]) -> OutOfMemory:
+        pool_of = self.plan.placement.pool
+        return OutOfMemory(
+            pool=pool_of(event.pool),
+            following=[(later.choice, [pool_of(name) for name in self._hopeful(later)]) for later in following],
+            pieces=self.attempts.pieces.get(event.task, 1),
+            most_pieces=self._most_pieces(event.task, row),
+            message=event.failure.message,
+        )
+
+    def _most_pieces(self, task: int, row: Row) -> int:
+        """A partition can be taken in pieces; a merge, or a stage that needs all data at once, cannot."""
+        if row.merges or self.plan.segments[row.segment].scope != "partition":
+            return 1
+        events = self.plan.partitions[int(self.plan.tasks.partition[task])].events
+        return max(1, min(self.options.most_splits, events))
+
+    def _call_back(self, row: Row, commands: list[AnyCommand]) -> None:
+        """What the pools of a row have been sent and no worker has taken is ready again."""
+        out, taken = self.attempts.out, self.attempts.taken
+        for task in [task for task in out if task not in taken and self.states.row(task) == row.number]:
+            commands.append(CancelTask(task))
+            self.attempts.come_back(task)
+            self.states.take_back(task)
+
+    def _move(self, tasks: Sequence[int], target: Row) -> None:
+        history = self.attempts.history
+        for task in tasks:
+            self.states.change_row(task, target.number)
+            if task in history:
+                history[task] = replace(history[task], preemptions=0)
+
+    def _stranded(self, row: Row, tasks: Sequence[int], leave: Leave) -> Iterator[Stranded]:
+        message = f"no worker to run it: {leave.reason}"
+        failure = FailureInfo(cause="lost", message=message, stage=self.stage_of(row), error_kind=WORKER_LOST.name)
+        for task in tasks:
+            if self.states.codes[task] == READY:  # giving up one task may make others needless
+                yield Stranded(task, row.choice.pools[0], failure)
+
+    def _in_words(
+        self, row: Row, target: Row, leave: Leave, *, tasks: int = 1, event: TaskFailed | None = None
+    ) -> MoveTasks:
+        """What is written down of a move: of one task after its failure, or of all that waited."""
+        others = [name for later in self._following(row) for name in later.choice.pools]
+        return MoveTasks(
+            stage=self.stage_of(row),
+            task=event.task if event else None,
+            tasks=tasks,
+            from_pool=event.pool if event else row.choice.pools[0],
+            to_pool=target.choice.pools[0],
+            reason=leave.reason,
+            waited=leave.waited,
+            alternatives=tuple(name for name in others if name not in target.choice.pools),
+        )

@@ -1,0 +1,104 @@
+"""This file decides how many workers a pool should have now, from its work, its limits and its recent past."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from cenote.language.workflow import Elastic
+
+_ROUNDING = 1e-9
+"""A tenth of thirty is not exactly three."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The work of one pool."""
+
+    waiting: int
+    """Ready tasks that may go there now."""
+    sent: int
+    """Tasks that it has: running, or next in line."""
+    to_come: int
+    """Unfinished tasks that may ever go there; the others are among them."""
+
+    @property
+    def tasks(self) -> int:
+        """What could be running now, if there were room."""
+        return self.waiting + self.sent
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the author allows: a fixed number of workers, or a range."""
+
+    slots: int
+    """Of one worker."""
+    workers: int = 0
+    elastic: Elastic | None = None
+
+
+@dataclass(frozen=True)
+class Past:
+    """What has to be remembered so that a pool does not flap."""
+
+    size: int = 0
+    """Workers planned, requested and observed, together."""
+    resized: float | None = None
+    """When it was last made larger or smaller on purpose."""
+    surplus_since: float | None = None
+    """Since when it has been larger than needed, without a break."""
+    most_needed: int = 0
+    """The most that was needed since then."""
+
+
+def needed_workers(load: Load, limits: Limits) -> int:
+    """How many workers the work calls for, within the limits; 0 when no work can come any more."""
+    if load.to_come == 0:
+        return 0
+    enough = _ceil(load.to_come / limits.slots)
+    if limits.elastic is None:
+        return min(limits.workers, enough)
+    wished = min(_ceil((load.tasks + limits.elastic.idle_slots) / limits.slots), enough)
+    return max(limits.elastic.min, min(limits.elastic.max, wished))
+
+
+def remembered(past: Past, needed: int, now: float) -> Past:
+    """The past, with what is needed now taken into account."""
+    if needed >= past.size:
+        return replace(past, surplus_since=None, most_needed=0)
+    if past.surplus_since is None:
+        return replace(past, surplus_since=now, most_needed=needed)
+    return replace(past, most_needed=max(past.most_needed, needed))
+
+
+def wanted_workers(load: Load, limits: Limits, past: Past, now: float) -> int:
+    """How many workers the pool should have now; more than `past.size` are to be started, fewer stopped.
+
+    A fixed pool never shrinks before its work is over. An elastic one grows and shrinks by steps of `resize_factor`
+    of the difference, at most once per `resize_period`, and shrinks only to what was never exceeded for `idle_time`.
+    """
+    needed = needed_workers(load, limits)
+    if load.to_come == 0:
+        return 0
+    if limits.elastic is None:
+        return max(needed, past.size)
+    elastic = limits.elastic
+    if past.size < elastic.min:
+        return elastic.min
+    if past.resized is not None and now - past.resized < elastic.resize_period:
+        return past.size
+    if needed > past.size:
+        return past.size + _step(needed - past.size, elastic.resize_factor)
+    idle_long = past.surplus_since is not None and now - past.surplus_since >= elastic.idle_time
+    surplus = past.size - max(needed, past.most_needed)
+    return past.size - _step(surplus, elastic.resize_factor) if idle_long and surplus > 0 else past.size
+
+
+def _step(difference: int, factor: float) -> int:
+    """At least one worker, so that a small factor still arrives; never past the goal, which would flap."""
+    return max(1, min(difference, _ceil(difference * factor)))
+
+
+def _ceil(number: float) -> int:
+    return math.ceil(number - _ROUNDING)

@@ -1,0 +1,185 @@
+"""This file sees to it that every pool has the workers it should have, and writes down how each pool is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from cenote.engine.crew import Crew
+from cenote.engine.fallback import PoolOutlook
+from cenote.engine.messages import (
+    AnyCommand,
+    JobChanged,
+    LossCause,
+    NotePool,
+    StartWorkers,
+    StopWorkers,
+    WorkerJoined,
+    WorkerLost,
+    WorkerRequested,
+)
+from cenote.engine.pool_status import PoolState, pool_state
+from cenote.engine.scaling import Load, Past, needed_workers, remembered, wanted_workers
+from cenote.placement.pools import PlacedPool
+
+LOOK_EVERY = 0.2
+"""Seconds; more often than that, only when a worker came or went."""
+
+
+class Staffing:
+    """The crews of all pools."""
+
+    def __init__(self, pools: tuple[PlacedPool, ...]) -> None:
+        self._crews = {pool.name: Crew(pool) for pool in pools}
+        self._lost: dict[str, tuple[LossCause, bool]] = {}
+        """Workers that are gone → why, and whether they had only one task."""
+        self._next_look = 0.0
+
+    @property
+    def pools(self) -> Iterable[str]:
+        """The names of all pools."""
+        return self._crews
+
+    def crew(self, pool: str) -> Crew | None:
+        """The workers of a pool; None for a pool that is not in the plan."""
+        return self._crews.get(pool)
+
+    def outlook(self, pool: str) -> PoolOutlook:
+        """What the rules of fallback may know of a pool."""
+        crew = self._crews[pool]
+        return PoolOutlook(crew.pool, len(crew.observed), crew.wanting_since, crew.failed, crew.last_word)
+
+    # What happens
+
+    def request(self, event: WorkerRequested) -> None:
+        """A worker was asked for."""
+        if crew := self._crews.get(event.pool):
+            crew.request(event.worker)
+            self._next_look = 0.0
+
+    def change_job(self, event: JobChanged) -> None:
+        """The batch system has news."""
+        if crew := self._crews.get(event.pool):
+            crew.change_job(event)
+            self._next_look = 0.0
+
+    def join(self, event: WorkerJoined, commands: list[AnyCommand]) -> bool:
+        """A worker came: whether it may work. One that comes after all, though told to stop, is told again."""
+        self._next_look = 0.0
+        crew = self._crews.get(event.pool)
+        if crew is None or crew.join(event.worker):
+            return True
+        commands.append(StopWorkers(event.pool, (event.worker,), "it is not needed any more"))
+        return False
+
+    def lose(self, event: WorkerLost, *, tasks: int) -> None:
+        """A worker is gone, with so many tasks on it."""
+        self._next_look = 0.0
+        self._lost[event.worker] = (event.cause, tasks == 1)
+        if crew := self._crews.get(event.pool):
+            crew.lose(event)
+
+    def task_done(self, pool: str) -> None:
+        """The workers of this pool are able to work."""
+        if crew := self._crews.get(pool):
+            crew.losses = 0
+
+    def fate_of(self, worker: str) -> tuple[LossCause, bool]:
+        """Why a worker went, and whether it had only one task; unknown where nobody said."""
+        return self._lost.get(worker, ("unknown", False))
+
+    # What follows from it
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to look at the pools again."""
+        return now >= self._next_look
+
+    def look(self, loads: Mapping[str, Load], busy: frozenset[str], now: float) -> list[AnyCommand]:
+        """Start, stop and write down what the loads call for; `busy` workers run a task and are left alone."""
+        self._next_look = now + LOOK_EVERY
+        commands: list[AnyCommand] = []
+        for name, crew in self._crews.items():
+            load = loads[name]
+            if crew.observed:
+                crew.wanting_since = None
+            elif crew.wanting_since is None and load.tasks:
+                crew.wanting_since = now
+            self._judge(crew, load)
+            commands += _resize(crew, load, busy, now)
+            commands += _note(crew)
+        return commands
+
+    def close(self, reason: str) -> list[AnyCommand]:
+        """The run is over: what is left to write down."""
+        open_ones = [crew for crew in self._crews.values() if crew.noted not in (PoolState.CLOSED, PoolState.FAILURE)]
+        return [NotePool(crew.pool.name, PoolState.CLOSED, reason) for crew in open_ones]
+
+    @staticmethod
+    def _judge(crew: Crew, load: Load) -> None:
+        """Close a pool that nobody needs any more; give one up that keeps losing its workers."""
+        if load.to_come == 0:
+            crew.closed = True
+        elif crew.failed is None and crew.losses >= crew.loss_limit:
+            crew.failed = f"it lost {crew.losses} workers in a row without finishing a task; the last: {crew.last_loss}"
+
+
+def _resize(crew: Crew, load: Load, busy: frozenset[str], now: float) -> list[AnyCommand]:
+    if crew.closed or crew.failed is not None:
+        return _empty(crew, "nothing is left for it to do" if crew.closed else "the pool was given up")
+    crew.past = remembered(replace(crew.past, size=crew.size), needed_workers(load, crew.limits), now)
+    wanted = wanted_workers(load, crew.limits, crew.past, now)
+    if wanted > crew.size:
+        if now < crew.pause_until:
+            return []
+        count = wanted - crew.size
+        crew.planned += count
+        crew.past = Past(size=crew.size, resized=now)
+        return [StartWorkers(crew.pool.name, count)]
+    return _shrink(crew, crew.size - wanted, busy, now) if wanted < crew.size else []
+
+
+def _shrink(crew: Crew, surplus: int, busy: frozenset[str], now: float) -> list[AnyCommand]:
+    """Those first that have not come yet, the latest first, then idle ones."""
+    idle = [*reversed(crew.requested), *sorted(crew.observed - busy, reverse=True)][:surplus]
+    if not idle:
+        return []
+    crew.send_away(idle)
+    if crew.size == 0:
+        crew.wanting_since = None
+    crew.past = Past(size=crew.size, resized=now)
+    return [StopWorkers(crew.pool.name, tuple(idle), "idle")]
+
+
+def _empty(crew: Crew, reason: str) -> list[AnyCommand]:
+    workers = (*crew.requested, *sorted(crew.observed))
+    if not workers:
+        return []
+    crew.send_away(workers)
+    return [StopWorkers(crew.pool.name, workers, reason)]
+
+
+def _note(crew: Crew) -> list[AnyCommand]:
+    counts = crew.counts
+    state = pool_state(counts, closed=crew.closed, failed=crew.failed is not None)
+    if state is crew.noted:
+        return []
+    crew.noted = state
+    return [NotePool(crew.pool.name, state, _why(crew, state))]
+
+
+def _why(crew: Crew, state: PoolState) -> str:
+    """The reason for a state, in words."""
+    counts = crew.counts
+    match state:
+        case PoolState.FAILURE:
+            return crew.failed or ""
+        case PoolState.CLOSING | PoolState.CLOSED:
+            return "nothing is left for it to do"
+        case PoolState.SUBMITTED if crew.losses:
+            return f"its workers were lost: {crew.last_loss}"
+        case PoolState.SUBMITTED if crew.size:
+            return f"waits for {crew.size} workers" + (f": {crew.last_word}" if crew.last_word else "")
+        case PoolState.SUBMITTED:
+            return "has no work for workers yet"
+        case _:
+            return f"{counts.joined} of {crew.size} workers joined"
