@@ -46,10 +46,8 @@ class Past:
     """Workers planned, requested and observed, together."""
     resized: float | None = None
     """When it was last made larger or smaller on purpose."""
-    surplus_since: float | None = None
-    """Since when it has been larger than needed, without a break."""
-    most_needed: int = 0
-    """The most that was needed since then."""
+    peaks: tuple[tuple[float, int], ...] = ()
+    """(since when, how many): from then on, never more workers were needed. The higher ones come first."""
 
 
 def needed_workers(load: Load, limits: Limits) -> int:
@@ -63,20 +61,22 @@ def needed_workers(load: Load, limits: Limits) -> int:
     return max(limits.elastic.min, min(limits.elastic.max, wished))
 
 
-def remembered(past: Past, needed: int, now: float) -> Past:
-    """The past, with what is needed now taken into account."""
-    if needed >= past.size:
-        return replace(past, surplus_since=None, most_needed=0)
-    if past.surplus_since is None:
-        return replace(past, surplus_since=now, most_needed=needed)
-    return replace(past, most_needed=max(past.most_needed, needed))
+def remembered(past: Past, needed: int, limits: Limits, now: float) -> Past:
+    """The past, with what is needed now taken into account, and without what is longer ago than the idle time."""
+    begin = now - (limits.elastic.idle_time if limits.elastic else 0)
+    higher = [peak for peak in past.peaks if peak[1] > needed]
+    since = past.peaks[len(higher)][0] if len(higher) < len(past.peaks) else now
+    peaks = [*higher, (since, needed)]
+    while len(peaks) > 1 and peaks[1][0] <= begin:
+        del peaks[0]
+    return replace(past, peaks=tuple(peaks))
 
 
 def wanted_workers(load: Load, limits: Limits, past: Past, now: float) -> int:
     """How many workers the pool should have now; more than `past.size` are to be started, fewer stopped.
 
     A fixed pool never shrinks before its work is over. An elastic one grows and shrinks by steps of `resize_factor`
-    of the difference, at most once per `resize_period`, and shrinks only to what was never exceeded for `idle_time`.
+    of the difference, at most once per `resize_period`, and shrinks only to what was enough all through `idle_time`.
     """
     needed = needed_workers(load, limits)
     if load.to_come == 0:
@@ -90,9 +90,8 @@ def wanted_workers(load: Load, limits: Limits, past: Past, now: float) -> int:
         return past.size
     if needed > past.size:
         return past.size + _step(needed - past.size, elastic.resize_factor)
-    idle_long = past.surplus_since is not None and now - past.surplus_since >= elastic.idle_time
-    surplus = past.size - max(needed, past.most_needed)
-    return past.size - _step(surplus, elastic.resize_factor) if idle_long and surplus > 0 else past.size
+    surplus = past.size - max([needed, *(peak for _, peak in past.peaks)])
+    return past.size - _step(surplus, elastic.resize_factor) if surplus > 0 else past.size
 
 
 def _step(difference: int, factor: float) -> int:

@@ -19,7 +19,7 @@ from cenote.engine.messages import (
     WorkerRequested,
 )
 from cenote.engine.pool_status import PoolState, pool_state
-from cenote.engine.scaling import Load, Past, needed_workers, remembered, wanted_workers
+from cenote.engine.scaling import Load, needed_workers, remembered, wanted_workers
 from cenote.placement.pools import PlacedPool
 
 LOOK_EVERY = 0.2
@@ -126,14 +126,14 @@ class Staffing:
 def _resize(crew: Crew, load: Load, busy: frozenset[str], now: float) -> list[AnyCommand]:
     if crew.closed or crew.failed is not None:
         return _empty(crew, "nothing is left for it to do" if crew.closed else "the pool was given up")
-    crew.past = remembered(replace(crew.past, size=crew.size), needed_workers(load, crew.limits), now)
+    crew.past = remembered(replace(crew.past, size=crew.size), needed_workers(load, crew.limits), crew.limits, now)
     wanted = wanted_workers(load, crew.limits, crew.past, now)
     if wanted > crew.size:
         if now < crew.pause_until:
             return []
         count = wanted - crew.size
         crew.planned += count
-        crew.past = Past(size=crew.size, resized=now)
+        crew.past = replace(crew.past, size=crew.size, resized=now)
         return [StartWorkers(crew.pool.name, count)]
     return _shrink(crew, crew.size - wanted, busy, now) if wanted < crew.size else []
 
@@ -146,7 +146,7 @@ def _shrink(crew: Crew, surplus: int, busy: frozenset[str], now: float) -> list[
     crew.send_away(idle)
     if crew.size == 0:
         crew.wanting_since = None
-    crew.past = Past(size=crew.size, resized=now)
+    crew.past = replace(crew.past, size=crew.size, resized=now)
     return [StopWorkers(crew.pool.name, tuple(idle), "idle")]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cenote.language.workflow import Amounts, Workflow
+from cenote.language.workflow import Amounts, Elastic, FallbackWhen, Workflow
 from cenote.operations.events import DatasetInfo
 from cenote.placement.pools import PlacedPool, Placement
 from cenote.plan.plan import (
@@ -61,25 +61,27 @@ def a_plan(
     partitions: int = 4,
     datasets: int = 1,
     segments: Sequence[SegmentSketch] = (SegmentSketch("Hist", product=True),),
-    pools: Mapping[str, int] | None = None,
+    pools: Mapping[str, int] | Sequence[PlacedPool] | None = None,
     merge_pool: str | None = None,
     fan_in: int = 8,
+    events: int = 100,
 ) -> Plan:
     """A plan whose tasks stand in the order of the segments, each followed by its merges.
 
-    `pools` maps names to slots per worker; by default every pool that a segment names has one slot. Datasets share
-    the partitions evenly, in order.
+    `pools` maps names to slots per worker, or holds whole pools; by default every pool that a segment names has one
+    worker with one slot. Datasets share the partitions evenly, in order, each of `events` events.
     """
-    slots = pools if pools is not None else {name: 1 for sketch in segments for name in sketch.pools}
+    placed = _placed(pools if pools is not None else {name: 1 for sketch in segments for name in sketch.pools})
+    names = [pool.name for pool in placed]
     of_dataset = [partition * datasets // max(partitions, 1) for partition in range(partitions)]
     rows = _Rows(of_dataset, datasets)
     for index, sketch in enumerate(segments):
         rows.add_segment(index, sketch, fan_in)
     return Plan(
         workflow=Workflow(file=Path("flow.yaml"), folder=Path()),
-        placement=_placement(slots, merge_pool or next(iter(slots), "default")),
+        placement=Placement(pools=placed, stages=(), merge_pool=merge_pool or next(iter(names), "default")),
         datasets=tuple(DatasetInfo(f"dataset{number}") for number in range(datasets)),
-        partitions=tuple(Partition(f"dataset{number}", "events", "a.root", 0, 1) for number in of_dataset),
+        partitions=tuple(Partition(f"dataset{number}", "events", "a.root", 0, events) for number in of_dataset),
         segments=tuple(_segment(index, sketch) for index, sketch in enumerate(segments)),
         tasks=a_table(rows.kinds, rows.segments, rows.positions, rows.needs),
         layout=TaskLayout(rows.runs(), flavour_of={}, crossings={}, product_tasks={}),
@@ -197,18 +199,36 @@ def _segment(index: int, sketch: SegmentSketch) -> Segment:
     )
 
 
-def _placement(slots: Mapping[str, int], merge_pool: str) -> Placement:
-    pools = tuple(
-        PlacedPool(
-            name=name,
-            strategy="local",
-            labels=frozenset({name}),
-            workers=1,
-            elastic=None,
-            slots=count,
-            resources=Amounts(),
-            granted=Amounts(),
-        )
-        for name, count in slots.items()
+def a_pool(
+    name: str,
+    *,
+    workers: int | None = 1,
+    elastic: Elastic | None = None,
+    slots: int = 1,
+    memory: int | None = None,
+    fallback: Sequence[str] = (),
+    fallback_when: FallbackWhen = FallbackWhen(),  # noqa: B008 (frozen)
+    queue_timeout: int | None = None,
+    cost: float | None = None,
+) -> PlacedPool:
+    """One pool for `a_plan`; `memory` is that of a worker."""
+    return PlacedPool(
+        name=name,
+        strategy="local",
+        labels=frozenset({name}),
+        workers=None if elastic else workers,
+        elastic=elastic,
+        slots=slots,
+        resources=Amounts(memory=memory),
+        granted=Amounts(memory=memory),
+        fallback=tuple(fallback),
+        fallback_when=fallback_when,
+        queue_timeout=queue_timeout,
+        cost=cost,
     )
-    return Placement(pools=pools, stages=(), merge_pool=merge_pool)
+
+
+def _placed(pools: Mapping[str, int] | Sequence[PlacedPool]) -> tuple[PlacedPool, ...]:
+    if isinstance(pools, Mapping):
+        return tuple(a_pool(name, slots=slots) for name, slots in pools.items())
+    return tuple(pools)

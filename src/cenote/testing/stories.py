@@ -11,13 +11,18 @@ from cenote.engine.messages import (
     CancelAsked,
     FailureInfo,
     GiveUpTask,
+    JobChanged,
+    JobState,
+    LossCause,
     RunStarted,
     TaskDone,
     TaskFailed,
     TaskReused,
     TaskStarted,
+    Tick,
     WorkerJoined,
     WorkerLost,
+    WorkerRequested,
 )
 from cenote.engine.options import EngineOptions
 from cenote.plan.plan import Plan
@@ -41,14 +46,38 @@ def started() -> RunStarted:
     return RunStarted(at=0.0, run="story", plan_digest="", tasks=0)
 
 
-def joined(worker: str = "worker", pool: str = "default", *, slots: int = 1) -> WorkerJoined:
+def requested(worker: str = "worker", pool: str = "default", *, at: float = 1.0) -> WorkerRequested:
+    """A worker was asked for."""
+    return WorkerRequested(at=at, pool=pool, worker=worker, job=f"job-{worker}")
+
+
+def job(
+    state: JobState, worker: str = "worker", pool: str = "default", *, at: float = 1.0, reason: str = ""
+) -> JobChanged:
+    """The batch system has news."""
+    return JobChanged(at=at, pool=pool, worker=worker, job=f"job-{worker}", state=state, reason=reason)
+
+
+def joined(worker: str = "worker", pool: str = "default", *, slots: int = 1, at: float = 1.0) -> WorkerJoined:
     """A worker offers its slots."""
-    return WorkerJoined(at=1.0, worker=worker, pool=pool, slots=slots)
+    return WorkerJoined(at=at, worker=worker, pool=pool, slots=slots)
 
 
-def lost(worker: str = "worker", pool: str = "default") -> WorkerLost:
+def lost(
+    worker: str = "worker",
+    pool: str = "default",
+    *,
+    at: float = 2.0,
+    cause: LossCause = "unknown",
+    reason: str = "preempted",
+) -> WorkerLost:
     """A worker is gone."""
-    return WorkerLost(at=2.0, worker=worker, pool=pool, reason="preempted")
+    return WorkerLost(at=at, worker=worker, pool=pool, reason=reason, cause=cause)
+
+
+def later(at: float) -> Tick:
+    """Time has passed."""
+    return Tick(at=at)
 
 
 def reused(task: int) -> TaskReused:
@@ -56,20 +85,31 @@ def reused(task: int) -> TaskReused:
     return TaskReused(at=0.0, task=task)
 
 
-def taken(task: int, worker: str = "worker", *, attempt: int = 0) -> TaskStarted:
+def taken(
+    task: int, worker: str = "worker", *, pool: str = "default", attempt: int = 0, at: float = 2.0
+) -> TaskStarted:
     """A worker begins with the task."""
-    return TaskStarted(at=2.0, task=task, pool="default", worker=worker, attempt=attempt)
+    return TaskStarted(at=at, task=task, pool=pool, worker=worker, attempt=attempt)
 
 
-def done(task: int, *, attempt: int = 0) -> TaskDone:
+def done(task: int, *, pool: str = "default", worker: str = "worker", attempt: int = 0, at: float = 3.0) -> TaskDone:
     """The task succeeded."""
-    return TaskDone(at=3.0, task=task, pool="default", worker="worker", seconds=1.0, attempt=attempt)
+    return TaskDone(at=at, task=task, pool=pool, worker=worker, seconds=1.0, attempt=attempt)
 
 
-def failed(task: int, cause: Cause = "error", *, attempt: int = 0, stage: str | None = None) -> TaskFailed:
+def failed(
+    task: int,
+    cause: Cause = "error",
+    *,
+    pool: str = "default",
+    worker: str = "worker",
+    attempt: int = 0,
+    stage: str | None = None,
+    at: float = 3.0,
+) -> TaskFailed:
     """The task did not succeed."""
     failure = FailureInfo(cause=cause, message=f"simulated {cause}", stage=stage)
-    return TaskFailed(at=3.0, task=task, pool="default", worker="worker", failure=failure, attempt=attempt)
+    return TaskFailed(at=at, task=task, pool=pool, worker=worker, failure=failure, attempt=attempt)
 
 
 def given_up(task: int, cause: Cause = "error", *, stage: str | None = None) -> GiveUpTask:
