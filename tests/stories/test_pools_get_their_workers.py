@@ -104,10 +104,10 @@ def test_an_elastic_pool_with_work_to_come_shrinks_only_after_its_idle_time() ->
     story.after(done(0, pool="spot", at=20.0), done(1, pool="spot", at=20.0), later(21.0))
 
     assert about_workers(story.after(later(79.0))) == []
-    assert about_workers(story.after(later(81.0))) == [StopWorkers("spot", ("b", "a"), "idle")]
-    assert states(story.after(lost("a", "spot", cause="retired", at=83.0), lost("b", "spot", at=83.0))) == [
-        ("spot", PoolState.SUBMITTED)
-    ]
+    shrunk = story.after(later(81.0))
+    assert about_workers(shrunk) == [StopWorkers("spot", ("b", "a"), "idle")]
+    assert states(shrunk) == [("spot", PoolState.SUBMITTED)]
+    assert about_workers(story.after(lost("a", "spot", cause="retired", at=83.0), later(84.0))) == []
 
 
 def test_workers_that_run_a_task_are_not_stopped() -> None:

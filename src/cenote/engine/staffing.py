@@ -180,6 +180,6 @@ def _why(crew: Crew, state: PoolState) -> str:
         case PoolState.SUBMITTED if crew.size:
             return f"waits for {crew.size} workers" + (f": {crew.last_word}" if crew.last_word else "")
         case PoolState.SUBMITTED:
-            return "has no work for workers yet"
+            return "no work waits for it"
         case _:
             return f"{counts.joined} of {crew.size} workers joined"
