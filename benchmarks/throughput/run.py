@@ -103,7 +103,7 @@ def measure(contender: Contender, files: Sequence[Path], *, read: bool = True) -
             _, status, used = os.wait4(child, 0)
             wall = time.monotonic() - started
         said = (folder / "output").read_text(errors="replace").strip().splitlines()
-        problem = (said[-1] if said else f"status {status}") if status else ""
+        problem = (" ".join(said[-3:]) or f"status {status}") if status else ""
         result = contender.result(folder) if read and not status else None
         return Run(used.ru_utime + used.ru_stime, wall, used.ru_maxrss * 1024, result, problem)
     finally:
