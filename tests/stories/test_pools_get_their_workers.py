@@ -1,6 +1,6 @@
 """Stories of pools whose workers the engine asks for: how many, when, and what becomes of them."""
 
-from cenote.engine.messages import AnyCommand, FinishRun, NotePool, RunTask, StartWorkers, StopWorkers
+from cenote.engine.messages import AnyCommand, FinishRun, NotePool, ResultLost, RunTask, StartWorkers, StopWorkers
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
 from cenote.language.workflow import Elastic
@@ -162,6 +162,21 @@ def test_a_pool_whose_work_is_over_closes_while_others_go_on() -> None:
 
     assert ("gpu", PoolState.CLOSING) in states(story.after(done(0, pool="gpu", at=9.0)))
     assert states(story.after(lost("card", "gpu", cause="retired", at=10.0))) == [("gpu", PoolState.CLOSED)]
+
+
+def test_a_closed_pool_opens_again_when_what_it_made_is_lost() -> None:
+    plan = a_plan(
+        partitions=1,
+        segments=[a_segment("Infer", pools=["gpu"]), a_segment("Hist", needs=["Infer"])],
+        pools=[a_pool("default"), a_pool("gpu")],
+    )
+    story = Story(plan, MANAGED)
+    story.after(started(), requested("card", "gpu"), joined("card", "gpu"), requested("cpu"), joined("cpu"))
+    story.after(done(0, pool="gpu", at=9.0), lost("card", "gpu", cause="retired", at=10.0))
+
+    assert about_workers(story.after(ResultLost(at=11.0, task=0, pool="gpu"))) == [StartWorkers("gpu", 1)]
+    again = story.after(requested("new", "gpu"), joined("new", "gpu"), done(0, pool="gpu", worker="new", at=20.0))
+    assert about_workers(again) == [StopWorkers("gpu", ("new",), "nothing is left for it to do")]
 
 
 def test_a_run_whose_workers_join_by_themselves_never_asks_for_any() -> None:

@@ -20,6 +20,7 @@ from cenote.engine.messages import (
     JobChanged,
     LossCause,
     PoolChanged,
+    ResultLost,
     RunFinished,
     RunStarted,
     RunTask,
@@ -98,6 +99,8 @@ class Engine:
                 self._task_failed(event, commands)
             case TaskReused():
                 self._task_reused(event, commands)
+            case ResultLost():
+                self._staffing.make_again(event)
             case WorkerJoined():
                 self._worker_joined(event, commands)
             case WorkerLost():
@@ -152,6 +155,7 @@ class Engine:
 
     def _task_done(self, event: TaskDone, commands: list[AnyCommand]) -> None:
         task = event.task
+        self._staffing.task_done(event)
         if not self._was_tried(task):
             return
         if task in self._attempts.out:
@@ -159,7 +163,6 @@ class Engine:
                 commands.append(CancelTask(task))
             self._attempts.come_back(task)
         self._states.finish(task)
-        self._staffing.task_done(event.pool)
 
     def _task_failed(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         if self._attempts.is_current(event.task, event.attempt):
@@ -278,11 +281,11 @@ class Engine:
                 self._pools.room(command.pool).leave(*command.workers)
 
     def _load(self, pool: str) -> Load:
-        states = self._states
+        states, again = self._states, self._staffing.made_again_in(pool)
         return Load(
             waiting=sum(states.count(row, READY) for row in self._rows.choosing(pool)),
-            sent=self._pools.room(pool).sent,
-            to_come=sum(states.count_open(row) for row in self._rows.reaching(pool)),
+            sent=self._pools.room(pool).sent + again,
+            to_come=sum(states.count_open(row) for row in self._rows.reaching(pool)) + again,
         )
 
     def _stop(self, status: Status, commands: list[AnyCommand]) -> None:

@@ -102,6 +102,14 @@ class TaskFailed(Event, frozen=True, tag=True):
     """Which RunTask this answers; 0 when the backend cannot say, and then it is taken for the latest."""
 
 
+class ResultLost(Event, frozen=True, tag=True):
+    """What a finished task left for others went with its worker, and the backend makes it again by itself: the pool
+    needs a worker for that, until TaskDone comes once more."""
+
+    task: int
+    pool: str
+
+
 class TaskGivenUp(Event, frozen=True, tag=True):
     """The engine's word, written down: the task failed for good, and why. The engine itself passes over it."""
 
@@ -218,6 +226,7 @@ AnyEvent = (
     | TaskStarted
     | TaskDone
     | TaskFailed
+    | ResultLost
     | TaskGivenUp
     | WorkerRequested
     | JobChanged

@@ -12,8 +12,10 @@ from cenote.engine.messages import (
     JobChanged,
     LossCause,
     NotePool,
+    ResultLost,
     StartWorkers,
     StopWorkers,
+    TaskDone,
     WorkerJoined,
     WorkerLost,
     WorkerRequested,
@@ -33,6 +35,8 @@ class Staffing:
         self._crews = {pool.name: Crew(pool) for pool in pools}
         self._lost: dict[str, tuple[LossCause, bool]] = {}
         """Workers that are gone → why, and whether they had only one task."""
+        self._again: dict[int, str] = {}
+        """Finished tasks that the backend makes again → their pool."""
         self._next_look = 0.0
 
     @property
@@ -79,10 +83,20 @@ class Staffing:
         if crew := self._crews.get(event.pool):
             crew.lose(event)
 
-    def task_done(self, pool: str) -> None:
+    def task_done(self, event: TaskDone) -> None:
         """The workers of this pool are able to work."""
-        if crew := self._crews.get(pool):
+        if crew := self._crews.get(event.pool):
             crew.losses = 0
+        self._again.pop(event.task, None)
+
+    def make_again(self, event: ResultLost) -> None:
+        """A finished task is run again by the backend, behind our back."""
+        self._next_look = 0.0
+        self._again[event.task] = event.pool
+
+    def made_again_in(self, pool: str) -> int:
+        """How many finished tasks a pool has to run again."""
+        return sum(name == pool for name in self._again.values())
 
     def fate_of(self, worker: str) -> tuple[LossCause, bool]:
         """Why a worker went, and whether it had only one task; unknown where nobody said."""
@@ -117,9 +131,8 @@ class Staffing:
     @staticmethod
     def _judge(crew: Crew, load: Load) -> None:
         """Close a pool that nobody needs any more; give one up that keeps losing its workers."""
-        if load.to_come == 0:
-            crew.closed = True
-        elif crew.failed is None and crew.losses >= crew.loss_limit:
+        crew.closed = load.to_come == 0
+        if not crew.closed and crew.failed is None and crew.losses >= crew.loss_limit:
             crew.failed = f"it lost {crew.losses} workers in a row without finishing a task; the last: {crew.last_loss}"
 
 

@@ -16,6 +16,7 @@ from cenote.engine.messages import (
     FellBack,
     JobChanged,
     PoolChanged,
+    ResultLost,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -112,7 +113,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | WorkerRequested() | JobChanged() | TaskSplit() | FellBack() | PoolChanged():
+            case Tick() | ResultLost() | WorkerRequested() | JobChanged() | TaskSplit() | FellBack() | PoolChanged():
                 pass
             case _:
                 assert_never(event)
