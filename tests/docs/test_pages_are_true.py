@@ -1,0 +1,174 @@
+"""This file tests that pages are up to date and complete: every key, command, error and plugin has its heading.
+
+What the pages show as code is run by another file here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import cenote
+from cenote import errors
+from cenote.cli.commands import COMMANDS
+from cenote.cli.main import cli
+from cenote.expressions.functions import FUNCTIONS
+from cenote.plugins import registry
+from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.testing.muons import write_muons
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+PAGES = [*ROOT.glob("*.md"), ROOT / "examples" / "README.md", *DOCS.rglob("*.md")]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+LARGEST_PICTURE = 150_000
+LONGEST_DECISION = 30
+
+
+@cache
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def headings(page: Path) -> list[str]:
+    return [line.lstrip("# ") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+
+
+def words_in_headings(page: Path) -> set[str]:
+    return {word for heading in headings(page) for word in re.findall(r"`([^`]+)`", heading)}
+
+
+@pytest.fixture(autouse=True)
+def built_in_plugins_only() -> Iterator[None]:
+    restore = registry.forget_added()
+    yield
+    restore()
+
+
+def test_reference_pages_are_what_the_code_gives() -> None:
+    stale = [named(path) for path in generator().stale(generator().pages())]
+    assert not stale, f"not up to date: {', '.join(stale)}; run `make docs` and commit the result"
+
+
+def test_every_key_of_the_language_has_a_heading() -> None:
+    missing = set(generator().language_keys()) - words_in_headings(REFERENCE / "language.md")
+    assert not missing
+
+
+def test_every_command_has_a_heading() -> None:
+    assert {f"cenote {name}" for name in COMMANDS} <= words_in_headings(REFERENCE / "commands.md")
+
+
+def test_every_kind_of_error_has_a_heading() -> None:
+    assert {kind.name for kind in errors.KINDS} == words_in_headings(REFERENCE / "errors.md")
+
+
+@pytest.mark.parametrize("kind", PluginKind)
+def test_every_plugin_has_a_heading(kind: PluginKind) -> None:
+    pages = {
+        PluginKind.OPERATION: "operations",
+        PluginKind.RENDERER: "renderers",
+        PluginKind.SOURCE: "sources-and-sinks",
+        PluginKind.SINK: "sources-and-sinks",
+    }
+    page = REFERENCE / f"{pages.get(kind, 'other-plugins')}.md"
+    assert {*registry.built_in_names(kind), *PLANNED.get(kind, {})} <= words_in_headings(page)
+
+
+def test_every_function_of_expressions_is_listed() -> None:
+    listed = (REFERENCE / "expressions.md").read_text(encoding="utf-8")
+    assert [name for name in FUNCTIONS if f"| `{name}(" not in listed] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{named(page)} links to {link}"
+        if anchor:
+            assert anchor in map(as_anchor, headings(target)), f"{named(page)} links to {link}"
+
+
+def as_anchor(heading: str) -> str:
+    """As code hosts make anchors of headings."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    linked = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(index)}
+    assert {page for page in DOCS.rglob("*.md") if page.name != "index.md"} <= linked
+
+
+def test_pictures_are_small() -> None:
+    assert [path.name for path in (DOCS / "images").iterdir() if path.stat().st_size > LARGEST_PICTURE] == []
+
+
+def test_decisions_are_short() -> None:
+    for page in (DOCS / "decisions").glob("*.md"):
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST_DECISION, page.name
+
+
+def test_the_layers_on_the_page_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (layers,) = [one["layers"] for one in contracts["contracts"] if one["type"] == "layers"]
+    written = "\n".join(layer.replace("cenote.", "") for layer in layers)
+    assert f"```text\n{written}\n```" in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def test_every_package_is_on_the_page_of_the_architecture() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    folders = [path.name for path in (ROOT / "src" / "cenote").iterdir() if (path / "__init__.py").exists()]
+    assert [name for name in folders if f"{name}/" not in page] == []
+
+
+def test_every_key_of_plan_and_summary_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CENOTE_CACHE", str(tmp_path / ".cache"))
+    write_muons(tmp_path / "muons.root", events=100)
+    flow = tmp_path / "flow.yaml"
+    stages = [{"id": "Pt", "op": "hep.hist", "params": {"axes": ["Muon_pt"]}, "render": []}]
+    data = {"datasets": [{"name": "mc", "files": "muons.root"}]}
+    flow.write_text(json.dumps({"data": data, "analysis": {"stages": stages}}))
+    plan = json.loads(CliRunner().invoke(cli, ["plan", str(flow), "--json"]).stdout)
+    summary = cenote.load(flow).run(tmp_path / "out").summary
+    page = (REFERENCE / "plan-and-summary-json.md").read_text(encoding="utf-8")
+    about_plan, about_summary = page.split("\n## ")[1:]
+    for value, text in ((plan, about_plan), (summary, about_summary)):
+        written = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+        assert keys_of(value) - written == set()
+
+
+def keys_of(value: Any, depth: int = 2) -> set[str]:
+    """The keys of an object and of the objects in its lists."""
+    if isinstance(value, list) and value:
+        return keys_of(value[0], depth)
+    if not isinstance(value, dict) or depth == 0:
+        return set()
+    inner = [keys_of(child, depth - 1) for child in value.values() if isinstance(child, list)]
+    return set(value).union(*inner)
