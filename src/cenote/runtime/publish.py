@@ -44,14 +44,23 @@ def publish(plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str
     publication = Publication()
     shutil.rmtree(folder.plots, ignore_errors=True)
     folder.plots.mkdir()
-    for product in plan.products:
-        name = names.get(product.name)
-        if name is None or name not in store:
-            continue
-        bundle = store.read(name)
-        if product.name in bundle:
-            _publish_one(plan, product, bundle[product.name], folder, publication, partial=product.name in partial)
+    for name, together in _by_place(plan, names).items():
+        bundle = store.read(name) if name in store else {}
+        for product in together:
+            if product.name in bundle:
+                _publish_one(plan, product, bundle[product.name], folder, publication, partial=product.name in partial)
+    order = {product.name: number for number, product in enumerate(plan.products)}
+    publication.products.sort(key=lambda published: order[published.name])
     return publication
+
+
+def _by_place(plan: Plan, names: dict[str, str]) -> dict[str, list[ProductPlan]]:
+    """Products that lie together in the store, so that what thousands of them share is read once."""
+    found: dict[str, list[ProductPlan]] = {}
+    for product in plan.products:
+        if product.name in names:
+            found.setdefault(names[product.name], []).append(product)
+    return found
 
 
 def _publish_one(
