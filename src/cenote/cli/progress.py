@@ -93,6 +93,9 @@ def planning_line(done: int, files: int) -> str:
 
 def progress_line(view: RunView) -> str:
     """`     12s  40 of 128 tasks (31 %), about 30s left, 2 running, 1.2 M events/s`."""
+    if view.saved is not None and not view.finished:
+        saved, products = view.saved
+        return f"{format_seconds(view.seconds):>8}  saving and drawing: {saved:,} of {plural(products, 'product')}"
     tasks = view.tasks
     done = tasks.done + tasks.reused
     parts = [f"{done:,} of {plural(tasks.tasks, 'task')} ({100 * done // max(1, tasks.tasks)} %)"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from cenote.backends.interface import Backend, JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Warned
+from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
 from cenote.plan.picture import svg
@@ -62,6 +62,10 @@ class _Watched:
             self._shown = now
             self._listen(self.view)
 
+    def saved(self, done: int, products: int) -> None:
+        self.view.saved = (done, products)
+        self([Tick(at=self._clock())])
+
     def show(self) -> None:
         if self._listen is not None:
             self._listen(self.view)
@@ -98,7 +102,7 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
     try:
         status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
         if status != "cancelled":
-            publication = _publish(plan, envelopes, store, folder)
+            publication = _publish(plan, envelopes, store, folder, watched)
     finally:
         session.close()
         _finish(folder, journal, watched, publication, status=status, started=started)
@@ -162,10 +166,10 @@ def _first_events(
     return events
 
 
-def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder) -> Publication:
+def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder, watched: _Watched) -> Publication:
     names = {product.name: envelopes.name_of(product.task) for product in plan.products}
     partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
-    return publish(plan, store, folder, names=names, partial=partial)
+    return publish(plan, store, folder, names=names, partial=partial, told=watched.saved)
 
 
 def _finish(

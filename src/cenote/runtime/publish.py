@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,13 @@ class Publication:
     failures: list[FailureInfo] = field(default_factory=list)
 
 
-def publish(plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str], partial: set[str]) -> Publication:
+Told = Callable[[int, int], None]
+"""Told how many products of how many have been saved and drawn."""
+
+
+def publish(
+    plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str], partial: set[str], told: Told
+) -> Publication:
     """Save and draw every product that is there; `names` has where each lies in the store."""
     publication = Publication()
     shutil.rmtree(folder.plots, ignore_errors=True)
@@ -49,6 +56,7 @@ def publish(plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str
         for product in together:
             if product.name in bundle:
                 _publish_one(plan, product, bundle[product.name], folder, publication, partial=product.name in partial)
+                told(len(publication.products), len(plan.products))
     order = {product.name: number for number, product in enumerate(plan.products)}
     publication.products.sort(key=lambda published: order[published.name])
     return publication

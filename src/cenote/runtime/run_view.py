@@ -73,6 +73,8 @@ class RunView:
         self.bytes_out = 0
         self.cpu_seconds = 0.0
         self.retries = 0
+        self.saved: tuple[int, int] | None = None
+        """Products saved and drawn, of how many; None before the last task is over."""
         self.fallbacks: list[Fallback] = []
         self._state = bytearray(len(self._tally_of))
         self._tallies = [TaskTally(tasks) for tasks in self._plan_tasks]
