@@ -29,3 +29,16 @@ def test_the_seeds_cover_every_kind_of_trouble_and_every_ending() -> None:
     assert any(scenario.killers and not scenario.numbered for scenario in scenarios)
     assert any(len(scenario.plan.tasks) == 0 for scenario in scenarios)
     assert any(segment.scope == "run" for scenario in scenarios for segment in scenario.plan.segments)
+
+
+def test_the_seeds_cover_pools_of_every_kind_and_all_their_trouble() -> None:
+    scenarios = [scenario for scenario in map(a_scenario, range(SEEDS // 2)) if scenario.options.manages_workers]
+    pools = [pool for scenario in scenarios for pool in scenario.plan.placement.pools]
+
+    assert any(pool.elastic and pool.elastic.min == 0 for pool in pools)
+    assert any(pool.workers == 0 for pool in pools)
+    assert any(pool.fallback and pool.fallback_when.preempted for pool in pools)
+    assert any(scenario.stranded and scenario.options.keep_going for scenario in scenarios)
+    assert any(scenario.weather.barren and not scenario.stranded for scenario in scenarios)
+    assert any(scenario.weather.hungry and scenario.loss_rate for scenario in scenarios)
+    assert any(scenario.weather.refusal_rate and scenario.weather.preemption_rate for scenario in scenarios)

@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.engine import machine, ready, retries, tasks, workers
+from cenote.engine import fallback, machine, moving, ready, retries, scaling, staffing, tasks, workers
+from cenote.engine.crew import Crew
 from cenote.engine.retries import Decision
+from cenote.plan.plan import RUN
 from cenote.simulate.check import SeedError, play
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -50,17 +52,17 @@ def _counts_losses_as_failures(patch: pytest.MonkeyPatch) -> None:
 
 
 def _moves_lost_tasks_for_ever(patch: pytest.MonkeyPatch) -> None:
-    honest = machine.decide
+    honest = retries.decide
 
-    def decide(failure, history, segment, options):  # type: ignore[no-untyped-def]
-        decision = honest(failure, history, segment, options)
+    def decide(failure, history, segment, options, *, fate):  # type: ignore[no-untyped-def]
+        decision = honest(failure, history, segment, options, fate=fate)
         return Decision(again=True, history=history, failure=failure) if failure.cause == "lost" else decision
 
     patch.setattr(machine, "decide", decide)
 
 
 def _trains_on_what_there_is(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tasks, "MERGE", tasks.RUN)
+    patch.setattr(tasks, "MERGE", RUN)
 
 
 def _takes_partial_for_whole(patch: pytest.MonkeyPatch) -> None:
@@ -69,7 +71,7 @@ def _takes_partial_for_whole(patch: pytest.MonkeyPatch) -> None:
 
 def _believes_late_failures(patch: pytest.MonkeyPatch) -> None:
     def task_failed(self, event, commands):  # type: ignore[no-untyped-def]
-        if event.task in self._out:
+        if event.task in self._attempts.out:
             self._not_done(event, commands)
 
     patch.setattr(machine.Engine, "_task_failed", task_failed)
@@ -89,6 +91,56 @@ def _finishes_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(machine.Engine, "_finish", finish_twice)
 
 
+def _starts_one_worker_too_many(patch: pytest.MonkeyPatch) -> None:
+    honest = scaling.wanted_workers
+
+    def wanted(load, limits, past, now):  # type: ignore[no-untyped-def]
+        found = honest(load, limits, past, now)
+        return found + 1 if found > past.size else found
+
+    patch.setattr(staffing, "wanted_workers", wanted)
+
+
+def _stops_busy_workers(patch: pytest.MonkeyPatch) -> None:
+    honest = staffing._shrink
+    patch.setattr(staffing, "_shrink", lambda crew, surplus, _, now: honest(crew, surplus, frozenset(), now))
+
+
+def _resizes_all_the_time(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(staffing, "wanted_workers", lambda load, limits, _past, _now: scaling.needed_workers(load, limits))
+
+
+def _asks_again_and_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Crew, "size", property(lambda self: len(self.requested) + len(self.observed)))
+
+
+def _never_replaces_a_lost_worker(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Crew, "lose", lambda *_: None)
+
+
+def _loses_patience_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fallback, "time_to_leave", lambda *_: (0.0, "no reason"))
+
+
+def _never_falls_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(moving, "reason_to_leave", lambda *_, **__: None)
+
+
+def _goes_where_nobody_allows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(moving.Moving, "_following", lambda self, row: [other for other in self.rows if other is not row][:1])
+
+
+def _moves_tasks_without_moving_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(moving.Moving, "_move", lambda *_: None)
+
+
+def _moves_tasks_for_errors_of_the_user(patch: pytest.MonkeyPatch) -> None:
+    def try_again(self, event, commands):  # type: ignore[no-untyped-def]
+        return self._moving.after_out_of_memory(event, commands) if self._options.manages_workers else event.failure
+
+    patch.setattr(machine.Engine, "_try_again", try_again)
+
+
 @pytest.mark.parametrize(
     "break_it",
     [
@@ -104,6 +156,16 @@ def _finishes_twice(patch: pytest.MonkeyPatch) -> None:
         _believes_late_failures,
         _drops_a_lost_task,
         _finishes_twice,
+        _starts_one_worker_too_many,
+        _stops_busy_workers,
+        _resizes_all_the_time,
+        _asks_again_and_again,
+        _never_replaces_a_lost_worker,
+        _loses_patience_at_once,
+        _never_falls_back,
+        _goes_where_nobody_allows,
+        _moves_tasks_without_moving_them,
+        _moves_tasks_for_errors_of_the_user,
     ],
     ids=lambda break_it: break_it.__name__.strip("_"),
 )

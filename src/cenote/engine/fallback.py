@@ -51,7 +51,7 @@ def reason_to_leave(
     reasons = [leave for leave in found if leave is not None]
     if not found or len(reasons) < len(found):
         return None
-    return Leave("; ".join(leave.reason for leave in reasons), min(leave.waited for leave in reasons))
+    return Leave("; ".join(leave.reason for leave in reasons), max(leave.waited for leave in reasons))
 
 
 def time_to_leave(pool: PlacedPool, following: Sequence[Choice], patience: int) -> tuple[float, str]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from random import Random
 
 from cenote.simulate.expected import Expected, expected_of
-from cenote.simulate.invariants import BrokenError, Watch
+from cenote.simulate.invariants import Watch
+from cenote.simulate.pool_rules import BrokenError
 from cenote.simulate.runtime import Life, Store
 from cenote.simulate.scenario import Scenario, a_scenario
 

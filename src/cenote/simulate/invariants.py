@@ -12,18 +12,16 @@ from cenote.engine.messages import (
     ForgetTask,
     GiveUpTask,
     RunTask,
+    StopWorkers,
     TaskDone,
     TaskFailed,
     TaskReused,
     WorkerJoined,
     WorkerLost,
 )
-from cenote.simulate.expected import Expected, is_merge
+from cenote.simulate.expected import Expected
+from cenote.simulate.pool_rules import BrokenError, PoolWatch, require
 from cenote.simulate.scenario import Scenario
-
-
-class BrokenError(Exception):
-    """An invariant does not hold."""
 
 
 class Watch:
@@ -34,24 +32,27 @@ class Watch:
         self._scenario = scenario
         self._expected = expected
         self._finished = finished
+        self._pools = PoolWatch(scenario)
         self._slots: dict[str, dict[str, int]] = {}
         self._attempts: dict[int, int] = {}
         self._out: dict[int, str] = {}
         self._forgotten: set[int] = set()
         self._given_up: set[int] = set()
+        self._stopped: set[str] = set()
         self.known: set[int] = set()
         """Tasks that the engine was told are done."""
         self.status: str | None = None
 
     def saw(self, event: AnyEvent, attempt: int) -> None:
         """An event goes in; it is about this attempt, even where it does not say so."""
+        self._pools.saw(event)
         match event:
             case TaskDone() | TaskReused():
                 self.known.add(event.task)
                 self._out.pop(event.task, None)
             case TaskFailed() if attempt == self._attempts.get(event.task):
                 self._out.pop(event.task, None)
-            case WorkerJoined():
+            case WorkerJoined() if event.worker not in self._stopped:
                 self._slots.setdefault(event.pool, {})[event.worker] = event.slots
             case WorkerLost():
                 self._slots.get(event.pool, {}).pop(event.worker, None)
@@ -63,13 +64,19 @@ class Watch:
         for command in commands:
             if self.status is not None:
                 raise BrokenError(f"{command} after FinishRun")
+            self._pools.check(command)
             match command:
+                case StopWorkers(pool, workers):
+                    self._stopped.update(workers)
+                    for worker in workers:
+                        self._slots.get(pool, {}).pop(worker, None)
                 case RunTask():
                     self._check_run(command, usable[command.task])
                 case ForgetTask(task):
                     self._check_forget(task)
                 case CancelTask(task):
-                    self._require(task in self._attempts, f"cancels task {task}, which never ran")
+                    require(task in self._attempts, f"cancels task {task}, which never ran")
+                    self._out.pop(task, None)
                 case GiveUpTask(task):
                     self._check_give_up(task)
                 case FinishRun(status):
@@ -77,37 +84,30 @@ class Watch:
 
     def _check_run(self, command: RunTask, usable: list[int]) -> None:
         task, plan = command.task, self._scenario.plan
-        segment = plan.segments[int(plan.tasks.segment[task])]
         needs = plan.tasks.needs_of(task)
-        allowed = (plan.placement.merge_pool,) if is_merge(plan, task) else segment.pools
-        self._require(task not in self.known, f"runs task {task} again, which is done")
-        self._require(task not in self._finished, f"runs task {task} again, which an earlier life has done")
-        self._require(task not in self._out, f"runs task {task} twice at once")
-        self._require(command.pool in allowed, f"runs task {task} outside its pools")
-        self._require(command.attempt == self._attempts.get(task, 0) + 1, f"miscounts the attempts of task {task}")
-        self._require(self.known.issuperset(usable), f"runs task {task} before what it reads is done")
+        require(task not in self.known, f"runs task {task} again, which is done")
+        require(task not in self._finished, f"runs task {task} again, which an earlier life has done")
+        require(task not in self._out, f"runs task {task} twice at once")
+        require(command.attempt == self._attempts.get(task, 0) + 1, f"miscounts the attempts of task {task}")
+        require(self.known.issuperset(usable), f"runs task {task} before what it reads is done")
         expected = [need for need in needs if need in self._expected.values]
-        self._require(usable == expected, f"task {task} reads {usable} instead of {expected}")
+        require(usable == expected, f"task {task} reads {usable} instead of {expected}")
         self._attempts[task] = command.attempt
         self._out[task] = command.pool
         out = sum(pool == command.pool for pool in self._out.values())
         slots = sum(self._slots.get(command.pool, {}).values())
         window = math.ceil(slots * self._scenario.options.window_per_slot)
-        self._require(out <= window, f"sends {out} tasks to '{command.pool}', whose window is {window}")
+        require(out <= window, f"sends {out} tasks to '{command.pool}', whose window is {window}")
 
     def _check_forget(self, task: int) -> None:
-        self._require(task in self.known, f"forgets task {task}, which is not done")
-        self._require(task not in self._forgotten, f"forgets task {task} twice")
-        self._require(task not in self._expected.results, f"forgets task {task}, which is a result")
+        require(task in self.known, f"forgets task {task}, which is not done")
+        require(task not in self._forgotten, f"forgets task {task} twice")
+        require(task not in self._expected.results, f"forgets task {task}, which is a result")
         self._forgotten.add(task)
 
     def _check_give_up(self, task: int) -> None:
-        self._require(task in self._attempts, f"gives up task {task}, which never ran")
-        self._require(task not in self._out, f"gives up task {task}, which is still out")
-        self._require(task not in self._given_up, f"gives up task {task} twice")
+        ran = task in self._attempts or task in self._scenario.stranded
+        require(ran, f"gives up task {task}, which never ran")
+        require(task not in self._out, f"gives up task {task}, which is still out")
+        require(task not in self._given_up, f"gives up task {task} twice")
         self._given_up.add(task)
-
-    @staticmethod
-    def _require(holds: bool, otherwise: str) -> None:
-        if not holds:
-            raise BrokenError(otherwise)

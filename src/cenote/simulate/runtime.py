@@ -22,6 +22,8 @@ from cenote.engine.messages import (
     ForgetTask,
     RunStarted,
     RunTask,
+    StartWorkers,
+    StopWorkers,
     TaskDone,
     TaskFailed,
     TaskReused,
@@ -30,10 +32,14 @@ from cenote.engine.messages import (
     WorkerJoined,
     WorkerLost,
 )
+from cenote.simulate.batch import Batch, Run, Worker
 from cenote.simulate.expected import Value, is_merge, merged
-from cenote.simulate.invariants import BrokenError, Watch
-from cenote.simulate.scenario import Scenario
+from cenote.simulate.invariants import Watch
+from cenote.simulate.pool_rules import BrokenError
+from cenote.simulate.scenario import MEMORY, Scenario
 
+TICK = 2.0
+"""Seconds after which the engine is told that time passed."""
 MOST_EVENTS = 20_000
 """A run of these sizes that takes more will never end."""
 
@@ -66,25 +72,6 @@ class Store:
         self.partial.pop(task, None)
 
 
-@dataclass(frozen=True)
-class Run:
-    """One attempt at a task, with what it reads."""
-
-    task: int
-    attempt: int
-    reads: tuple[int, ...]
-
-
-@dataclass
-class Worker:
-    """A simulated worker."""
-
-    name: str
-    pool: str
-    slots: int
-    running: set[Run] = field(default_factory=set)
-
-
 class Life:
     """One driver from its start to FinishRun, or to its crash. The store outlives it."""
 
@@ -99,8 +86,16 @@ class Life:
         self._now = 0.0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = 0
-        self._workers: dict[str, Worker] = {}
-        self._names = 0
+        self._batch = Batch(
+            pools={pool.name: pool for pool in scenario.plan.placement.pools},
+            weather=scenario.weather,
+            random=random,
+            now=lambda: self._now,
+            after=self._after,
+            deliver=lambda event: self._deliver(event, 0),
+            came=self._assign,
+        )
+        self._workers = self._batch.workers
         self._queues: dict[str, list[Run]] = defaultdict(list)
         self._losses: dict[int, int] = defaultdict(int)
         self._tries: dict[int, int] = defaultdict(int)
@@ -130,9 +125,15 @@ class Life:
         for pool, sizes in self._scenario.workers.items():
             for slots in sizes:
                 self._after(self._random.uniform(0, 5), partial(self._join, pool, slots))
+        if self._scenario.options.manages_workers:
+            self._after(TICK, self._tick)
         if cancel_after is not None:
             for delay in (0.0, 0.5) if self._scenario.impatient else (0.0,):
                 self._after(cancel_after + delay, lambda: self._deliver(CancelAsked(at=self._now), 0))
+
+    def _tick(self) -> None:
+        self._deliver(Tick(at=self._now), 0)
+        self._after(TICK, self._tick)
 
     def _step(self) -> None:
         self._now, _, act = heappop(self._agenda)
@@ -144,6 +145,8 @@ class Life:
 
     def _deliver(self, event: AnyEvent, attempt: int) -> None:
         """Through the door, and do what comes out."""
+        if isinstance(event, TaskDone):
+            self._batch.in_a_row[event.pool] = 0
         self._watch.saw(event, attempt)
         commands = self.engine.handle(event)
         self.events.append((event, commands))
@@ -151,15 +154,19 @@ class Life:
         self._watch.check(commands, usable)
         for command in commands:
             match command:
-                case RunTask(task, pool, number):
-                    self._queues[pool].append(Run(task, number, tuple(usable[task])))
+                case RunTask(task, pool, number, pieces):
+                    self._queues[pool].append(Run(task, number, tuple(usable[task]), pieces))
+                case StartWorkers(pool, count):
+                    self._batch.start(pool, count)
+                case StopWorkers(_, workers):
+                    self._batch.stop(workers)
                 case CancelTask(task):
                     self._cancel(task)
                 case ForgetTask(task):
                     self._store.remove(task)
                 case _:
                     pass
-        for pool in {some.pool for some in commands if isinstance(some, RunTask)}:
+        for pool in dict.fromkeys(some.pool for some in commands if isinstance(some, RunTask)):
             self._assign(pool)
 
     def _tell(self, event: AnyEvent, attempt: int, *, late: bool) -> None:
@@ -187,15 +194,16 @@ class Life:
         return self._random.choice(choices)
 
     def _join(self, pool: str, slots: int) -> None:
-        self._names += 1
-        worker = Worker(f"{pool}-{self._names}", pool, slots)
+        """A worker comes by itself."""
+        self._batch.names += 1
+        worker = Worker(f"{pool}-{self._batch.names}", pool, slots, joined=True)
         self._workers[worker.name] = worker
         self._deliver(WorkerJoined(at=self._now, worker=worker.name, pool=pool, slots=slots), 0)
         self._assign(pool)
 
     def _assign(self, pool: str) -> None:
         while self._queues[pool]:
-            free = [one for one in self._workers.values() if one.pool == pool and len(one.running) < one.slots]
+            free = [one for one in self._workers.values() if one.pool == pool and one.has_room]
             if not free:
                 return
             self._start(self._queues[pool].pop(0), self._random.choice(free))
@@ -212,15 +220,38 @@ class Life:
         if run not in worker.running:
             return
         self._tries[run.task] += 1
-        if run.task in self._scenario.killers:
+        managed = self._scenario.options.manages_workers
+        if self._is_hungry(run, worker):
+            self._run_out_of_memory(run, worker)
+        elif run.task in self._scenario.killers:
             self._lose([run], worker) if self._has_innocents(worker) else self._lose_worker(worker)
-        elif self._random.random() < self._scenario.loss_rate and not self._has_innocents(worker):
+        elif self._random.random() < self._scenario.loss_rate and self._may_lose(worker):
             self._lose_worker(worker)
         elif run.task in self._scenario.doomed or self._tries[run.task] <= self._scenario.flaky.get(run.task, 0):
-            self._report_failure(run, worker, self._random.choice(_CAUSES), late=self._scenario.numbered)
+            cause = self._random.choice(_CAUSES if not managed else _CAUSES[:-1])
+            self._report_failure(run, worker, cause, late=self._scenario.numbered)
         else:
             self._complete(run, worker)
+        self._batch.go_if_idle(worker)
         self._assign(worker.pool)
+
+    def _is_hungry(self, run: Run, worker: Worker) -> bool:
+        needed = self._scenario.weather.hungry.get(run.task, 0)
+        return needed > MEMORY[worker.pool] * run.pieces
+
+    def _run_out_of_memory(self, run: Run, worker: Worker) -> None:
+        """The task fails, or takes its worker with it."""
+        in_order = self._scenario.lateness == 0
+        if in_order and worker.running == {run} and self._batch.may_lose_one(worker.pool):
+            self._batch.lose(worker, cause="oom")
+            self._report_failure(run, worker, "lost", late=False)
+        else:
+            self._report_failure(run, worker, "oom", late=True)
+
+    def _may_lose(self, worker: Worker) -> bool:
+        """Whether losing the worker spoils nothing that is not spoiled anyway."""
+        managed = self._scenario.options.manages_workers
+        return not self._has_innocents(worker) and (not managed or self._batch.may_lose_one(worker.pool))
 
     def _has_innocents(self, worker: Worker) -> bool:
         """Whether a task runs there that would be given up if it lost its worker once more."""
@@ -241,7 +272,12 @@ class Life:
         self._tell(said, run.attempt, late=self._scenario.numbered)
 
     def _lose_worker(self, worker: Worker) -> None:
-        """The worker dies with everything on it; another one comes."""
+        """The worker dies with everything on it; another one comes, by itself or because the engine asks for it."""
+        if self._scenario.options.manages_workers:
+            preempted = self._random.random() < self._scenario.weather.preemption_rate
+            self._batch.lose(worker, cause="preempted" if preempted else "died")
+            self._lose(sorted(worker.running, key=lambda run: run.task), worker)
+            return
         del self._workers[worker.name]
         lost = WorkerLost(at=self._now, worker=worker.name, pool=worker.pool, reason="preempted")
         self._tell(lost, 0, late=True)

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from cenote.engine.options import EngineOptions
-from cenote.plan.plan import Plan, ScopeName
-from cenote.testing.plans import SegmentSketch, a_plan
+from cenote.engine.rows import Rows
+from cenote.language.workflow import Elastic, FallbackWhen
+from cenote.placement.pools import PlacedPool
+from cenote.plan.plan import MERGE, Plan, ScopeName
+from cenote.testing.plans import SegmentSketch, a_plan, a_pool
 
 POOLS = ("default", "high_memory", "gpu")
+MEMORY = {"default": 4, "gpu": 8, "high_memory": 16}
+"""Of a task, by pool; a task is never so hungry that a sixteenth of it would not fit anywhere."""
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What befalls the workers that the engine asks for, where it manages them."""
+
+    barren: frozenset[str] = frozenset()
+    """Pools whose workers never come. Then everything else is calm, so that what is left undone is known beforehand."""
+    queue_time: float = 5.0
+    """The longest time from asking for a worker until it joins."""
+    refusal_rate: float = 0.0
+    """Of a request that the batch system does not take."""
+    preemption_rate: float = 0.0
+    """Of a lost worker, that it was preempted."""
+    hungry: Mapping[int, int] = field(default_factory=dict)
+    """Task → the memory it needs; a partition in pieces needs so much less."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +64,28 @@ class Scenario:
     """After so many events the driver dies, and the run is resumed."""
     mended: bool
     """Whether somebody mends what is wrong with spoiled tasks afterwards, and resumes the run."""
+    stranded: frozenset[int] = frozenset()
+    """Tasks all of whose pools are barren."""
+    weather: Weather = Weather()
 
     @property
     def spoiled(self) -> frozenset[int]:
         """Tasks that never succeed."""
-        return self.doomed | self.killers
+        return self.doomed | self.killers | self.stranded
 
     def after_mending(self) -> Scenario:
         """The same run with nothing wrong in it any more."""
-        return replace(self, doomed=frozenset(), killers=frozenset(), cancel_after=None, crashes=(), mended=False)
+        nothing: frozenset[int] = frozenset()
+        calm = replace(self, doomed=nothing, killers=nothing, stranded=nothing, cancel_after=None, crashes=())
+        return replace(calm, mended=False, weather=replace(self.weather, barren=frozenset()))
 
 
 def a_scenario(seed: int) -> Scenario:
     """The same seed gives the same run, on any machine."""
     random = Random(seed)
-    plan = _a_plan(random)
+    if seed % 2:
+        return _with_pools(random)
+    plan = _a_plan(random, dict.fromkeys(POOLS, 1))
     tasks = range(len(plan.tasks))
     trouble = random.choice((0.0, 0.0, 0.1, 0.3))
     doomed = frozenset(task for task in tasks if random.random() < trouble / 2)
@@ -84,14 +112,99 @@ def a_scenario(seed: int) -> Scenario:
     )
 
 
-def _a_plan(random: Random) -> Plan:
+def _with_pools(random: Random) -> Scenario:
+    """A run whose workers the engine manages: pools of all kinds, and a batch system with moods."""
+    barren = frozenset(name for name in POOLS if random.random() < 0.4) if random.random() < 0.3 else frozenset[str]()
+    plan = _a_plan(random, [_some_pool(random, name, barren=name in barren) for name in POOLS])
+    stormy = not barren
+    doomed = frozenset(task for task in range(len(plan.tasks)) if random.random() < random.choice((0.0, 0.0, 0.1)))
+    return Scenario(
+        plan=plan,
+        options=EngineOptions(
+            keep_going=random.random() < 0.6,
+            lost_limit=3,
+            window_per_slot=random.choice((0.5, 1.0, 2.0)),
+            manages_workers=True,
+            patience=random.choice((20, 60)),
+        ),
+        workers={},
+        doomed=doomed,
+        killers=frozenset(),
+        flaky=_flaky_tasks(random, plan, doomed),
+        numbered=True,
+        loss_rate=random.choice((0.0, 0.05, 0.2)) if stormy else 0.0,
+        echo_rate=random.choice((0.0, 0.1)),
+        lateness=random.choice((0.0, 0.0, 1.0)),
+        cancel_after=random.uniform(0, 60) if random.random() < 0.1 else None,
+        impatient=random.random() < 0.3,
+        crashes=tuple(random.randint(1, 60) for _ in range(random.choice((0, 0, 0, 1)))),
+        mended=random.random() < 0.3 and all(pool.most_workers for pool in plan.placement.pools),
+        stranded=_stranded_tasks(plan, barren),
+        weather=Weather(
+            barren=barren,
+            queue_time=random.choice((0.0, 5.0, 60.0)) if stormy else 5.0,
+            refusal_rate=random.choice((0.0, 0.1)) if stormy else 0.0,
+            preemption_rate=random.choice((0.0, 0.5)),
+            hungry=_hungry_tasks(random, plan) if stormy and random.random() < 0.4 else {},
+        ),
+    )
+
+
+def _some_pool(random: Random, name: str, *, barren: bool) -> PlacedPool:
+    slots, fewest = random.randint(1, 3), random.randint(0, 2)
+    elastic = Elastic(
+        min=fewest,
+        max=fewest + random.randint(1, 4),
+        idle_slots=random.randint(0, 2),
+        idle_time=random.choice((0, 5, 30)),
+        resize_period=random.choice((0, 1, 10)),
+        resize_factor=random.choice((0.3, 1.0)),
+    )
+    when = FallbackWhen(
+        no_worker_for=random.choice((None, 20, 40)),
+        preempted=random.choice((None, 1, 2)),
+        oom=random.random() < 0.5,
+    )
+    return a_pool(
+        name,
+        workers=random.randint(0 if barren else 1, 3),
+        elastic=elastic if random.random() < 0.6 else None,
+        slots=slots,
+        memory=MEMORY[name] * slots,
+        fallback=random.sample([other for other in POOLS if other != name], random.choice((0, 0, 1, 2))),
+        fallback_when=when if random.random() < 0.6 else FallbackWhen(),
+        queue_timeout=random.choice((30, 100)) if barren else None,
+    )
+
+
+def _stranded_tasks(plan: Plan, barren: frozenset[str]) -> frozenset[int]:
+    rows = Rows(plan)
+    dead = {
+        (row.segment, row.merges)
+        for row in rows
+        if all(barren.issuperset(rows[number].choice.pools) for number in rows.of(row.segment, merges=row.merges))
+    }
+    kinds = zip(plan.tasks.segment.tolist(), plan.tasks.kind == MERGE, strict=True)
+    return frozenset(task for task, (segment, merge) in enumerate(kinds) if (segment, bool(merge)) in dead)
+
+
+def _hungry_tasks(random: Random, plan: Plan) -> dict[int, int]:
+    """Only tasks that can be taken in pieces."""
+    return {
+        task.number: random.choice((6, 12, 30))
+        for task in plan.tasks
+        if task.kind == "run" and plan.segments[task.segment].scope == "partition" and random.random() < 0.2
+    }
+
+
+def _a_plan(random: Random, pools: Mapping[str, int] | Sequence[PlacedPool]) -> Plan:
     names = [f"Segment{number}" for number in range(random.randint(1, 5))]
     segments = [_a_sketch(random, name, names[:index]) for index, name in enumerate(names)]
     return a_plan(
         partitions=random.choice((0, 1, 2, 3, 5, 9, 16)),
         datasets=random.randint(1, 3),
         segments=segments,
-        pools=dict.fromkeys(POOLS, 1),
+        pools=pools,
         merge_pool=random.choice(POOLS),
         fan_in=random.randint(2, 4),
     )
