@@ -9,7 +9,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-from cenote.names import did_you_mean
+from cenote.names import did_you_mean, listed
 
 Column = Any
 """A numpy array (one value per event) or an awkward array (any nesting); awkward publishes no types."""
@@ -92,6 +92,9 @@ class Events:
 
     def product(self, stage: str) -> Any:
         """The product of an earlier run-scope or dataset-scope stage, such as a trained model."""
+        if stage not in self.products:
+            there = listed(self.products)
+            raise KeyError(f"no product of a stage '{stage}' here, only: {there}; name '{stage}' under `needs`")
         return self.products[stage]
 
     def with_columns(self, added: Mapping[str, Column]) -> Events:

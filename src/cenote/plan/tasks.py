@@ -6,7 +6,7 @@ bit for bit everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,12 +95,26 @@ def applies(segment: Segment, dataset: str) -> bool:
     return any(step.datasets is None or dataset in step.datasets for step in segment.steps)
 
 
+def product_tasks(
+    made_by: Mapping[str, Mapping[int, int]], segment: Segment, dataset: int
+) -> Iterator[tuple[str, int]]:
+    """(stage, task) of every product that this segment needs for a dataset (by number), or for the run (-1).
+
+    `made_by` has the tasks of each stage by dataset, or one under -1. A run needs the products of all datasets.
+    """
+    for stage in dict.fromkeys(stage for step in segment.steps for stage in step.needs_products):
+        tasks = made_by[stage]
+        if dataset < 0:
+            yield from ((stage, task) for task in tasks.values())
+        elif (task := tasks.get(dataset, tasks.get(-1))) is not None:
+            yield stage, task
+
+
 def _over_partitions(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> list[int]:
     runs: dict[int, int] = {}
     layout.runs.append(runs)
     numbers = {info.name: number for number, info in enumerate(layout.datasets)}
     applying = {info.name: applies(segment, info.name) for info in layout.datasets}
-    waits = dict.fromkeys(stage for step in segment.steps for stage in step.needs_products)
     for position, partition in enumerate(layout.partitions):
         if partition.source != segment.root or not applying[partition.dataset]:
             continue
@@ -110,9 +124,8 @@ def _over_partitions(layout: _Layout, segment: Segment, data: Sequence[bytes]) -
             for crossing in layout.crossings[layout.flavour_of[partition.dataset], stage]
             if crossing.segment >= 0
         )
-        for stage in waits:
-            tasks = layout.product_tasks[stage]
-            needs[tasks.get(numbers[partition.dataset], tasks.get(-1, 0))] = None
+        for _, task in product_tasks(layout.product_tasks, segment, numbers[partition.dataset]):
+            needs[task] = None
         runs[position] = layout.add(
             kind=RUN, segment=segment, position=position, needs=list(needs), data=data[position]
         )
@@ -124,11 +137,12 @@ def _over_everything(layout: _Layout, segment: Segment) -> list[int]:
     runs: dict[int, int] = {}
     layout.runs.append(runs)
     wanted: dict[int, list[int]] = {}
+    numbers = {info.name: number for number, info in enumerate(layout.datasets)}
     for position, partition in enumerate(layout.partitions):
         if partition.source != segment.root or not applies(segment, partition.dataset):
             continue
-        number = next(n for n, info in enumerate(layout.datasets) if info.name == partition.dataset)
-        wanted.setdefault(number if segment.scope == "dataset" else -1, []).append(position)
+        number = numbers[partition.dataset] if segment.scope == "dataset" else -1
+        wanted.setdefault(number, []).append(position)
     for number, positions in wanted.items():
         needs = dict.fromkeys(
             layout.runs[crossing.segment][position]
@@ -137,6 +151,8 @@ def _over_everything(layout: _Layout, segment: Segment) -> list[int]:
             for crossing in layout.crossings[layout.flavour_of[layout.partitions[position].dataset], stage]
             if crossing.segment >= 0
         )
+        for _, task in product_tasks(layout.product_tasks, segment, number):
+            needs[task] = None
         data = b"".join(
             partition_digest(layout.partitions[position], b"") for position in positions if segment.source is not None
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import MERGE, Plan, Segment
-from cenote.plan.tasks import applies
+from cenote.plan.tasks import applies, product_tasks
 from cenote.worker.envelope import Piece, Program, TaskEnvelope
 
 
@@ -90,14 +90,10 @@ class Envelopes:
         return Piece(partition, self._part[position], imports=tuple(imports))
 
     def _products(self, segment: Segment, positions: Sequence[int]) -> tuple[tuple[str, str], ...]:
-        found = []
-        for stage in dict.fromkeys(stage for step in segment.steps for stage in step.needs_products):
-            tasks = self._plan.layout.product_tasks[stage]
-            number = self._number_of[self._plan.partitions[positions[0]].dataset] if positions else -1
-            task = tasks.get(number, tasks.get(-1))
-            if task is not None:
-                found.append((stage, self._plan.tasks.key(task)))
-        return tuple(found)
+        whole = segment.scope == "run" or not positions
+        number = -1 if whole else self._number_of[self._plan.partitions[positions[0]].dataset]
+        needed = product_tasks(self._plan.layout.product_tasks, segment, number)
+        return tuple((stage, self._plan.tasks.key(task)) for stage, task in needed)
 
     def name_of(self, task: int) -> str:
         """The name under which this task's products lie in the store."""

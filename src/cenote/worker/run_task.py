@@ -135,7 +135,7 @@ class TaskRunner:
 
     def _run(self, work: _Work) -> None:
         segment, envelope = work.segment, work.envelope
-        given = {stage: work.exchange.read(key).get(stage) for stage, key in envelope.products}
+        given = self._given(work)
         if segment.scope == "partition":
             if envelope.split > 1:
                 self._run_in_pieces(work, given)
@@ -151,6 +151,22 @@ class TaskRunner:
         result = self._call(work, envelope.pieces[0], step, replace(events, products=given))
         dataset = envelope.pieces[0].partition.dataset
         self._keep_product(work, step, {dataset: result.product} if segment.scope == "dataset" else result.product)
+
+    def _given(self, work: _Work) -> dict[str, Any]:
+        """Products of earlier stages; of one with a product per dataset, that of this dataset, or for a run all."""
+        per_dataset = {
+            s.stage for segment in self.program.segments if segment.scope == "dataset" for s in segment.steps
+        }
+        given: dict[str, Any] = {}
+        for stage, key in work.envelope.products:
+            product = work.exchange.read(key).get(stage)
+            if stage not in per_dataset:
+                given[stage] = product
+            elif work.segment.scope == "run":
+                given.setdefault(stage, {}).update(product)
+            else:
+                (given[stage],) = product.values()
+        return given
 
     def _run_in_pieces(self, work: _Work, given: Mapping[str, Any]) -> None:
         """One piece of the partition after the other: slower, and with less memory."""
@@ -231,7 +247,8 @@ class TaskRunner:
             for name in [name for name in names if last_use[name] == number]:
                 del values[name]
             if step.datasets is None or piece.partition.dataset in step.datasets:
-                events = self._step(work, piece, step, replace(events, products=given, live=frozenset(step.live)))
+                seen = {stage: given[stage] for stage in step.needs_products if stage in given}
+                events = self._step(work, piece, step, replace(events, products=seen, live=frozenset(step.live)))
             if step.stage in segment.exports:
                 leaving = replace(events.keep(segment.exports[step.stage]), products={}, live=None)
                 position = list(segment.exports).index(step.stage)
