@@ -82,4 +82,4 @@ def test_an_elastic_pool_takes_the_fixed_size_of_a_lower_layer_away() -> None:
 
 
 def test_null_takes_a_mapping_of_a_lower_layer_away() -> None:
-    assert merge(located({"a": {"b": 1}}), located({"a": None})).plain() == {"a": None}
+    assert merge(located({"a": {"b": 1}}), located({"a": None})).plain() == {}

@@ -15,7 +15,15 @@ from typing import Any
 from cenote import errors
 from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends.interface import Backend, JoinedSession, Session, SessionRequest
-from cenote.engine.messages import AnyEvent, FailureInfo, TaskFailed, TaskStarted, WorkerJoined, WorkerLost
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    ResultLost,
+    TaskFailed,
+    TaskStarted,
+    WorkerJoined,
+    WorkerLost,
+)
 from cenote.language.workflow import Amounts
 from cenote.plan.plan import Segment
 from cenote.units import format_bytes
@@ -52,6 +60,8 @@ class _News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no 
 
     def __init__(self) -> None:
         self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self.finished: set[str] = set()
+        """Keys of tasks that are done and whose events others may still read."""
         self._names: dict[str, str] = {}
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
@@ -70,9 +80,16 @@ class _News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no 
             self.inbox.put((word, worker, *rest))
 
     def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """A task failed in a way that our own code on the worker could not tell of."""
-        if finish == "erred":
+        """A task is through, failed in a way that our own code could not tell of, or is made again."""
+        if finish == "memory":
+            self.inbox.put(("memory", key))
+        elif finish == "erred":
             self.inbox.put(("erred", key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
+        elif finish == "forgotten":
+            self.finished.discard(key)
+        elif key in self.finished:
+            self.finished.discard(key)
+            self.inbox.put(("again", key))
 
 
 class Dask(Backend):
@@ -110,6 +127,11 @@ class DaskSession(JoinedSession):
         """Name of a stored result → the future of the task that made it."""
         self._sent: dict[int, tuple[TaskEnvelope, str, Future]] = {}
         self._task_of: dict[str, int] = {}
+        """Key of a task that was sent and is not through → the task."""
+        self._said: dict[int, tuple[str, Outcome, bytes]] = {}
+        """Task → what its worker said of it: worker, outcome, products. It counts once Dask has the result too."""
+        self._left: dict[str, tuple[TaskEnvelope, str]] = {}
+        """Key of a task that is through and left events for others → its envelope and pool."""
         self._running: dict[str, dict[int, float]] = {}
         """Worker → the tasks that it has begun, and when."""
         self._last_words: dict[str, FailureInfo] = {}
@@ -179,6 +201,7 @@ class DaskSession(JoinedSession):
             self._news.inbox.put(("told", withdrawn(envelope, at=self._now(), pool=pool)))
 
     def forget(self, names: Sequence[str]) -> None:
+        """Dask still knows how they were made, in case something made from them is lost."""
         for name in names:
             self._futures.pop(name, None)
 
@@ -203,8 +226,13 @@ class DaskSession(JoinedSession):
         match news:
             case ("started", worker, task, attempt):
                 return self._started(worker, task, attempt)
-            case ("done", worker, task, attempt, outcome, products):
-                return self._done(worker, task, attempt, pickle.loads(outcome), products)
+            case ("done", worker, task, _, outcome, products):
+                self._said[task] = (worker, pickle.loads(outcome), products)
+                return []
+            case ("memory", key):
+                return self._through(key)
+            case ("again", key):
+                return self._made_again(key)
             case ("failed", worker, task, attempt, outcome):
                 return self._failed(worker, task, attempt, pickle.loads(outcome))
             case ("joined", worker):
@@ -212,7 +240,7 @@ class DaskSession(JoinedSession):
             case ("gone", worker):
                 return self._gone(worker)
             case ("oom", worker, used, limit):
-                words = f"used {format_bytes(used)}, its worker has {format_bytes(limit)}"
+                words = f"ran out of memory: its worker used {format_bytes(used)} of {format_bytes(limit)}"
                 self._last_words[worker] = FailureInfo(cause="oom", message=words)
                 return []
             case ("erred", key, text):
@@ -229,17 +257,37 @@ class DaskSession(JoinedSession):
         self._running.setdefault(worker, {})[task] = self._now()
         return [TaskStarted(at=self._now(), task=task, attempt=attempt, pool=sent[1], worker=worker)]
 
-    def _done(self, worker: str, task: int, attempt: int, outcome: Outcome, products: bytes) -> list[AnyEvent]:
-        self._running.get(worker, {}).pop(task, None)
-        sent = self._sent.get(task)
-        if sent is None or sent[0].attempt != attempt:
+    def _through(self, key: str) -> list[AnyEvent]:
+        """Dask has the result of a task, so that its worker may go."""
+        if key in self._left:
+            return self._through_again(key)
+        task = self._task_of.pop(key, None)
+        if task is None or task not in self._sent or task not in self._said:
             return []
         envelope, pool, future = self._sent.pop(task)
+        worker, outcome, products = self._said.pop(task)
+        self._running.get(worker, {}).pop(task, None)
         self._store.write(envelope.key, pickle.loads(products))
-        segment = self._segments[envelope.segment]
-        if envelope.kind == "run":
-            self._futures.update({f"{envelope.key}-{n}": future for n in range(len(segment.exports))})
-        self._task_of.pop(future.key, None)
+        exports = self._segments[envelope.segment].exports if envelope.kind == "run" else ()
+        if exports:
+            self._futures.update({f"{envelope.key}-{n}": future for n in range(len(exports))})
+            self._left[key] = (envelope, pool)
+            self._news.finished.add(key)
+        return [event_of(outcome, envelope, at=self._now(), pool=pool, worker=worker)]
+
+    def _made_again(self, key: str) -> list[AnyEvent]:
+        """The events of a finished task went with its worker, and Dask makes them again."""
+        if key not in self._left:
+            return []
+        envelope, pool = self._left[key]
+        return [ResultLost(at=self._now(), task=envelope.task, pool=pool)]
+
+    def _through_again(self, key: str) -> list[AnyEvent]:
+        envelope, pool = self._left[key]
+        self._news.finished.add(key)
+        if envelope.task not in self._said:
+            return []
+        worker, outcome, _ = self._said.pop(envelope.task)
         return [event_of(outcome, envelope, at=self._now(), pool=pool, worker=worker)]
 
     def _failed(self, worker: str, task: int, attempt: int, outcome: Outcome) -> list[AnyEvent]:
@@ -292,6 +340,7 @@ class DaskSession(JoinedSession):
     def _release(self, task: int) -> None:
         _, _, future = self._sent.pop(task)
         self._task_of.pop(future.key, None)
+        self._said.pop(task, None)
         future.cancel(force=True)
         for tasks in self._running.values():
             tasks.pop(task, None)

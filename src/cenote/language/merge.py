@@ -10,15 +10,20 @@ RIVALS = {"workers": "elastic", "elastic": "workers"}
 
 
 def merge(under: Located, over: Located, *, concatenate: bool = False, path: Path_ = ()) -> Located:
-    """Mappings merge deep, scalars of `over` win; lists are replaced, or concatenated with `under` first."""
+    """Mappings merge deep, scalars of `over` win; lists are replaced, or concatenated with `under` first.
+
+    A null takes away what stands below it.
+    """
     if isinstance(under.value, dict) and isinstance(over.value, dict):
         merged = without_rivals(under.value, over.value, path)
         for key, child in over.value.items():
             below = merged.get(key)
-            both = below is not None and child.value is not None
-            merged[key] = (
-                merge(below, child, concatenate=concatenate, path=(*path, key)) if below is not None and both else child
-            )
+            if below is None:
+                merged[key] = child
+            elif child.value is None:
+                del merged[key]
+            else:
+                merged[key] = merge(below, child, concatenate=concatenate, path=(*path, key))
         return over.holding(merged)
     if concatenate and isinstance(under.value, list) and isinstance(over.value, list):
         return over.holding([*under.value, *over.value])

@@ -57,6 +57,8 @@ class WorkerJobs(Session):
         self._strategies = dict(strategies)
         self._run, self._logs, self._clock = run, logs, clock
         self._jobs: dict[str, _Job] = {}
+        self._submitted: dict[str, set[JobId]] = {pool.name: set() for pool in pools}
+        """Pool → jobs that are not known to have ended."""
         self._numbers: dict[str, int] = {}
         self._told: list[AnyEvent] = []
         self._polled = 0.0
@@ -92,6 +94,7 @@ class WorkerJobs(Session):
                     WorkerLost(at=self._clock(), worker=request.worker, pool=pool, reason=words, cause="refused")
                 )
             return
+        self._submitted[pool].update(ids)
         for request, job in zip(requests, ids, strict=True):
             self._jobs[request.worker] = _Job(pool, request.worker, job, request.out, request.err)
             self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=request.worker, job=job))
@@ -110,7 +113,7 @@ class WorkerJobs(Session):
     def close(self) -> None:
         self._inner.close()
         for pool, strategy in self._strategies.items():
-            strategy.cancel([job.id for job in self._jobs.values() if job.pool == pool])
+            strategy.cancel(sorted(self._submitted[pool]))
         self._jobs.clear()
 
     def _request(self, pool: str) -> JobRequest:
@@ -133,9 +136,10 @@ class WorkerJobs(Session):
     def _look(self) -> None:
         self._polled = self._clock()
         for pool, strategy in self._strategies.items():
-            jobs = [job for job in self._jobs.values() if job.pool == pool]
-            found = strategy.poll([job.id for job in jobs]) if jobs else {}
-            for job in jobs:
+            found = strategy.poll(sorted(self._submitted[pool])) if self._submitted[pool] else {}
+            over = {id_ for id_, status in found.items() if status.state in (JobState.ENDED, JobState.FAILED)}
+            self._submitted[pool] -= over
+            for job in [job for job in self._jobs.values() if job.pool == pool]:
                 if job.id in found and found[job.id] != job.status:
                     self._changed(job, found[job.id])
 
