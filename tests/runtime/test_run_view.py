@@ -11,6 +11,9 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     FailureInfo,
+    FellBack,
+    JobChanged,
+    PoolChanged,
     RunFinished,
     RunStarted,
     StageStats,
@@ -18,11 +21,14 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TaskSplit,
     TaskStarted,
     Warned,
     WorkerJoined,
     WorkerLost,
+    WorkerRequested,
 )
+from cenote.engine.pool_status import PoolState
 from cenote.plan.as_json import plan_as_json
 from cenote.runtime.run_facts import PoolFacts, ProductFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
 from cenote.runtime.run_view import RunView
@@ -163,24 +169,60 @@ def test_a_failure_names_stage_file_and_attempts() -> None:
 
 
 def test_a_move_to_another_pool_is_recorded_with_its_reason() -> None:
-    view = view_of(
-        started(4, T0, pool="gpu"), failed(4, T0 + 1, "out of memory", pool="gpu", cause="oom"), started(4, T0 + 2)
+    reason = "pool 'gpu' had no worker for 10m"
+    move = FellBack(
+        at=T0 + 2, stage="Score", task=None, tasks=6, from_pool="gpu", to_pool="default", reason=reason, waited=600.0
     )
-    (fallback,) = view.summary()["fallbacks"]
+    (fallback,) = view_of(move).summary()["fallbacks"]
     assert fallback == {
         "stage": "Score",
-        "task": 4,
+        "task": None,
+        "tasks": 6,
         "from": "gpu",
         "to": "default",
-        "reason": "out of memory",
+        "reason": reason,
+        "waited": 600.0,
+        "alternatives": [],
         "at": "2023-11-14T22:13:22.000Z",
     }
 
 
-def test_pools_that_share_a_label_do_not_fall_back() -> None:
-    shared = SegmentFacts(("Score",), ("gpu", "default"), shared=True)
-    facts = some_facts(segments=(some_facts().segments[0], shared))
-    assert view_of(started(4, T0), facts=facts).fallbacks == []
+def test_a_partition_that_was_taken_in_pieces_is_noted_with_the_last_number() -> None:
+    view = view_of(*(TaskSplit(at=T0 + pieces, task=4, pieces=pieces, reason="out of memory") for pieces in (2, 4)))
+    (split,) = view.summary()["splits"]
+    assert (split["stage"], split["task"], split["pieces"]) == ("Score", 4, 4)
+
+
+def test_a_pool_keeps_its_states_with_times_and_reasons() -> None:
+    view = view_of(
+        PoolChanged(at=T0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers"),
+        PoolChanged(at=T0 + 5, pool="gpu", state=PoolState.FULLY_EXECUTING, reason="2 of 2 workers joined"),
+    )
+    gpu = view.summary()["pools"][1]
+    assert gpu["state"] == "FullyExecuting"
+    assert [(change["state"], change["reason"]) for change in gpu["states"]] == [
+        ("Submitted", "waits for 2 workers"),
+        ("FullyExecuting", "2 of 2 workers joined"),
+    ]
+
+
+def test_workers_are_counted_from_the_request_to_their_end() -> None:
+    view = view_of(
+        *(WorkerRequested(at=T0, pool="gpu", worker=f"gpu-{number}") for number in range(4)),
+        JobChanged(at=T0, pool="gpu", worker="gpu-3", job="7", state="pending", reason="Priority"),
+        *(WorkerJoined(at=T0, worker=f"gpu-{number}", pool="gpu", slots=2) for number in range(2)),
+        WorkerLost(at=T0 + 1, worker="gpu-2", pool="gpu", reason="bad partition", cause="refused"),
+        WorkerLost(at=T0 + 2, worker="gpu-0", pool="gpu", reason="killed", cause="died"),
+        WorkerLost(at=T0 + 3, worker="gpu-1", pool="gpu", reason="idle", cause="retired"),
+    )
+    gpu = view.pools[1]
+    assert (gpu.workers_requested, gpu.workers_started, gpu.workers_lost, gpu.workers_refused) == (4, 2, 1, 1)
+    assert (gpu.workers, gpu.awaited, gpu.last_word, gpu.empty_since) == (0, 1, "Priority", T0 + 3)
+
+
+def test_the_largest_task_of_a_pool_is_kept() -> None:
+    large = TaskDone(at=T0 + 1, task=4, pool="gpu", worker="gpu-1", seconds=1.0, peak_memory=5_000_000)
+    assert view_of(large, done(5, T0 + 2, pool="gpu")).summary()["pools"][1]["peak_memory"] == 5_000_000
 
 
 def test_slots_are_busy_or_idle_and_workers_cost_what_they_live() -> None:

@@ -18,6 +18,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "plan": CommandEntry("cenote.cli.plan", "Show what would run, where, and why there."),
     "run": CommandEntry("cenote.cli.run", "Run a workflow."),
     "status": CommandEntry("cenote.cli.status", "Show how far a run is, or how it ended."),
+    "why": CommandEntry("cenote.cli.why", "Say why a run, or a stage of it, is where it is."),
     "report": CommandEntry("cenote.cli.report", "Write the report page of a run again."),
     "ops": CommandEntry("cenote.cli.ops", "List operations and other plugins, or the settings of one."),
     "schema": CommandEntry("cenote.cli.schema", "Print the JSON Schema of workflow files, for editors."),

@@ -43,7 +43,9 @@ def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -
     if (folder / "report.html").is_file():
         yield _row("report", str(folder / "report.html"))
     if fallbacks := summary.get("fallbacks"):
-        moves = Counter(f"{move['stage']}: {move['from']} → {move['to']}" for move in fallbacks)
+        moves = Counter[str]()
+        for move in fallbacks:
+            moves[f"{move['stage']}: {move['from']} → {move['to']}"] += move.get("tasks", 1)
         yield _row("fallbacks", ", ".join(f"{move} ({plural(count, 'task')})" for move, count in moves.items()))
 
 

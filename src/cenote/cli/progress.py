@@ -13,7 +13,8 @@ from rich.text import Text
 
 from cenote.cli.amounts import duration_in_words, plural, rate_in_words
 from cenote.cli.problems import show_warnings
-from cenote.cli.progress_table import pool_rows, stage_rows, warning_lines
+from cenote.cli.progress_table import pool_rows, stage_rows, waiting_lines, warning_lines
+from cenote.runtime.explain import waiting_in_words
 from cenote.runtime.run_view import RunView
 from cenote.units import format_seconds
 
@@ -77,6 +78,8 @@ class PlainLines(Silence):
         due = self._tenth < 0 or (tenth > self._tenth and since >= LINE_APART) or since >= LINE_EVERY
         if due and view.started is not None and not view.finished:
             self._console.print(progress_line(view), soft_wrap=True)
+            for line in waiting_in_words(view):
+                self._console.print(f"          {line}", soft_wrap=True)
             self._last, self._tenth = self._clock(), tenth
 
     def planning(self, done: int, files: int) -> None:
@@ -123,8 +126,7 @@ class LiveTable:
         self._warnings = view.warnings
         height = max(6, self._console.size.height - 6)
         parts: list[RenderableType] = [stage_rows(view, most=height - len(view.facts.pools)), pool_rows(view)]
-        if lines := warning_lines(view):
-            parts.append(lines)
+        parts += [lines for lines in (waiting_lines(view), warning_lines(view)) if lines]
         head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
         self._live.update(Group(head, *parts))
 

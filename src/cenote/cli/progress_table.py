@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cenote.cli.amounts import duration_in_words, plural, rate_in_words
+from cenote.runtime.explain import waiting_in_words
 from cenote.runtime.run_summary import PoolView, StageView
 from cenote.runtime.run_view import RunView
 from cenote.units import format_bytes
@@ -22,6 +23,14 @@ STATE_STYLES = {
     "no worker yet": "yellow",
     "workers lost": "red",
     "waiting": "dim",
+    "Submitted": "yellow",
+    "PartiallyDispatched": "yellow",
+    "FullyDispatched": "yellow",
+    "PartiallyExecuting": "green",
+    "FullyExecuting": "green",
+    "Closing": "dim",
+    "Closed": "dim",
+    "Failure": "red",
 }
 
 
@@ -77,6 +86,12 @@ def pool_rows(view: RunView) -> Table:
 
 def _slots(pool: PoolView) -> str:
     return f"{pool.running}/{pool.workers * pool.slots}" if pool.workers else f"{pool.running}"
+
+
+def waiting_lines(view: RunView) -> Group | None:
+    """Why stages wait that have waited for more than a moment."""
+    lines = [Text(line, style="yellow", overflow="ellipsis", no_wrap=True) for line in waiting_in_words(view)]
+    return Group(*lines) if lines else None
 
 
 def warning_lines(view: RunView) -> Group | None:

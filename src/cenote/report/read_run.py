@@ -166,7 +166,7 @@ def _failure(one: Fields) -> FailureRecord:
 def _fallback(one: Fields) -> FallbackRecord:
     return FallbackRecord(
         stage=one.text("stage", "–"),
-        task=one.text("task", "–"),
+        task=one.text("task") or f"{one.text('tasks', 'all')} that waited",
         from_pool=one.text("from", "–"),
         to_pool=one.text("to", "–"),
         reason=one.text("reason", "–"),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cenote.language.workflow import FallbackWhen
+from cenote.placement.pools import PlacedPool
 from cenote.plan.as_json import task_blocks
 from cenote.plan.plan import Plan
 
@@ -27,6 +29,8 @@ class SegmentFacts:
     pools: tuple[str, ...]
     shared: bool
     """Whether the pools share the tasks; otherwise every pool but the first is a fallback."""
+    imports: tuple[str, ...] = ()
+    """Stages of earlier segments whose events come in."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,13 @@ class PoolFacts:
     workers: int
     """How many it may ever have."""
     cost: float | None = None
+    elastic: bool = False
+    fallback: tuple[str, ...] = ()
+    no_worker_for: int | None = None
+    """Seconds without a worker after which waiting work falls back."""
+    says_when: bool = False
+    """Whether its `fallback_when` says anything: then it falls back for nothing else."""
+    queue_timeout: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,12 +95,12 @@ class RunFacts:
         """From the plan itself."""
         return cls(
             stages=tuple(StageFacts(stage.stage, stage.op, stage.segment) for stage in plan.stages),
-            segments=tuple(SegmentFacts(segment.stages, segment.pools, segment.shared) for segment in plan.segments),
-            blocks=tuple(TaskBlock(*block) for block in task_blocks(plan.tasks)),
-            pools=tuple(
-                PoolFacts(pool.name, pool.strategy, pool.slots, pool.most_workers, pool.cost)
-                for pool in plan.placement.pools
+            segments=tuple(
+                SegmentFacts(segment.stages, segment.pools, segment.shared, segment.imports)
+                for segment in plan.segments
             ),
+            blocks=tuple(TaskBlock(*block) for block in task_blocks(plan.tasks)),
+            pools=tuple(_pool_of(pool) for pool in plan.placement.pools),
             products=tuple(ProductFacts(product.name, product.stage, product.kind) for product in plan.products),
             merge_pool=plan.placement.merge_pool,
             warnings=plan.warnings,
@@ -102,7 +113,12 @@ class RunFacts:
         return cls(
             stages=tuple(StageFacts(stage["id"], stage["op"], stage["segment"]) for stage in plan["stages"]),
             segments=tuple(
-                SegmentFacts(tuple(segment["stages"]), tuple(segment["pools"]), bool(segment["shared"]))
+                SegmentFacts(
+                    tuple(segment["stages"]),
+                    tuple(segment["pools"]),
+                    bool(segment["shared"]),
+                    tuple(segment["imports"]),
+                )
                 for segment in plan["segments"]
             ),
             blocks=tuple(TaskBlock(*block) for block in plan["task_blocks"]),
@@ -116,7 +132,33 @@ class RunFacts:
         )
 
 
+def _pool_of(pool: PlacedPool) -> PoolFacts:
+    return PoolFacts(
+        name=pool.name,
+        strategy=pool.strategy,
+        slots=pool.slots,
+        workers=pool.most_workers,
+        cost=pool.cost,
+        elastic=pool.elastic is not None,
+        fallback=pool.fallback,
+        no_worker_for=pool.fallback_when.no_worker_for,
+        says_when=pool.fallback_when != FallbackWhen(),
+        queue_timeout=pool.queue_timeout,
+    )
+
+
 def _pool_from_json(pool: Mapping[str, Any]) -> PoolFacts:  # Any: parsed JSON
     granted = pool["granted"]
     most = granted["elastic"]["max"] if "elastic" in granted else granted["workers"] or 0
-    return PoolFacts(pool["name"], pool["strategy"], granted["slots"], most, pool["cost"])
+    return PoolFacts(
+        name=pool["name"],
+        strategy=pool["strategy"],
+        slots=granted["slots"],
+        workers=most,
+        cost=pool["cost"],
+        elastic="elastic" in granted,
+        fallback=tuple(pool["fallback"]),
+        no_worker_for=pool["fallback_when"]["no_worker_for"],
+        says_when=any(pool["fallback_when"].values()),
+        queue_timeout=pool["queue_timeout"],
+    )

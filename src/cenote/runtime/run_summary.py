@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cenote import errors
-from cenote.engine.messages import FailureInfo
+from cenote.engine.messages import FailureInfo, FellBack, PoolChanged, TaskSplit
 
 Json = dict[str, Any]
 """An object of `summary.json`; Any because JSON nests as it likes."""
@@ -70,17 +70,31 @@ class PoolView:
     slots: int
     """Of one worker."""
     state: str
-    """`waiting`, `no worker yet`, `idle`, `working`, `workers lost` or `done`."""
+    """Where the engine asks for workers, one of the words of PoolState; else `waiting`, `no worker yet`, `idle`,
+    `working`, `workers lost` or `done`."""
+    changes: tuple[PoolChanged, ...]
+    """Every state that it was in, with its reason."""
     workers: int
     """There now."""
+    awaited: int
+    """Asked for, and not there yet."""
+    empty_since: float | None
+    """Since when it has had no worker."""
+    last_word: str
+    """The latest reason why a worker is not there."""
+    workers_requested: int
     workers_started: int
     workers_lost: int
+    workers_refused: int
+    """Asked for, and gone before they came."""
     running: int
     done: int
     waiting: int
     """Tasks that this pool may run and that nobody has taken."""
     slot_seconds_busy: float
     slot_seconds_idle: float
+    peak_memory: int
+    """Bytes, the largest of the tasks done there."""
     cost: float | None
     """In the unit of the pool's `cost`; None where it has none."""
     time_left: float | None
@@ -91,13 +105,20 @@ class PoolView:
             "name": self.name,
             "strategy": self.strategy,
             "state": self.state,
+            "states": [
+                {"state": change.state.value, "at": iso_time(change.at), "reason": change.reason}
+                for change in self.changes
+            ],
+            "workers_requested": self.workers_requested,
             "workers_started": self.workers_started,
             "workers_lost": self.workers_lost,
+            "workers_refused": self.workers_refused,
             "slots": self.slots,
             "tasks": self.done,
             "running": self.running,
             "slot_seconds_busy": _rounded(self.slot_seconds_busy),
             "slot_seconds_idle": _rounded(self.slot_seconds_idle),
+            "peak_memory": self.peak_memory,
             "cost": self.cost,
         }
 
@@ -145,27 +166,30 @@ class FailureView:
         }
 
 
-@dataclass(frozen=True)
-class Fallback:
-    """A task that ran in another pool than before, or than its first choice."""
+def fallback_as_json(move: FellBack) -> Json:
+    """An entry of the summary's `fallbacks`: one task, or all of a stage that waited in a pool."""
+    return {
+        "stage": move.stage,
+        "task": move.task,
+        "tasks": move.tasks,
+        "from": move.from_pool,
+        "to": move.to_pool,
+        "reason": move.reason,
+        "waited": _rounded(move.waited),
+        "alternatives": list(move.alternatives),
+        "at": iso_time(move.at),
+    }
 
-    stage: str
-    task: int
-    from_pool: str
-    to_pool: str
-    reason: str
-    at: float
 
-    def as_json(self) -> Json:
-        """An entry of the summary's `fallbacks`."""
-        return {
-            "stage": self.stage,
-            "task": self.task,
-            "from": self.from_pool,
-            "to": self.to_pool,
-            "reason": self.reason,
-            "at": iso_time(self.at),
-        }
+def split_as_json(split: TaskSplit, stage: str) -> Json:
+    """An entry of the summary's `splits`: a partition that was taken in pieces for want of memory."""
+    return {
+        "stage": stage,
+        "task": split.task,
+        "pieces": split.pieces,
+        "reason": split.reason,
+        "at": iso_time(split.at),
+    }
 
 
 def iso_time(at: float | None) -> str | None:

@@ -1,4 +1,4 @@
-"""This file counts: tasks of a segment, what a stage did, workers of a pool. Only RunView changes these."""
+"""This file counts: tasks of a segment, and what a stage did. Only RunView changes these."""
 
 from __future__ import annotations
 
@@ -98,56 +98,3 @@ class StageTally:
     seconds: float = 0.0
     events_in: int = 0
     events_out: int = 0
-
-
-@dataclass(slots=True)
-class PoolTally:
-    """The workers of one pool; their lifetimes are added up whenever one comes or goes."""
-
-    workers: dict[str, int] = field(default_factory=dict)
-    """Slots of the workers that are there, by name."""
-    workers_started: int = 0
-    workers_lost: int = 0
-    running: int = 0
-    done: int = 0
-    failed: int = 0
-    busy: float = 0.0
-    _worker_seconds: float = 0.0
-    _slot_seconds: float = 0.0
-    _changed: float = 0.0
-
-    def join(self, worker: str, *, slots: int, at: float) -> None:
-        """A worker came; one that is there already is not counted again."""
-        if worker not in self.workers:
-            self._add_up(at)
-            self.workers[worker] = slots
-            self.workers_started += 1
-
-    def lose(self, worker: str, *, at: float) -> None:
-        """A worker went; one that is not there is not counted."""
-        if worker in self.workers:
-            self._add_up(at)
-            del self.workers[worker]
-            self.workers_lost += 1
-
-    def finish(self, seconds: float) -> None:
-        """A task of this pool is done."""
-        self.done += 1
-        self.busy += seconds
-
-    def fail(self, seconds: float) -> None:
-        """A task of this pool failed; its time was spent all the same."""
-        self.failed += 1
-        self.busy += seconds
-
-    def lifetimes(self, now: float) -> tuple[float, float]:
-        """Worker-seconds and slot-seconds until now."""
-        since = max(0.0, now - self._changed)
-        return (
-            self._worker_seconds + since * len(self.workers),
-            self._slot_seconds + since * sum(self.workers.values()),
-        )
-
-    def _add_up(self, at: float) -> None:
-        self._worker_seconds, self._slot_seconds = self.lifetimes(at)
-        self._changed = max(self._changed, at)

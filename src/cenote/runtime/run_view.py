@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Literal, assert_never
 
 from cenote.engine.messages import (
@@ -31,9 +31,18 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
+from cenote.runtime.pool_tally import PoolTally
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts
-from cenote.runtime.run_summary import FailureView, Fallback, Json, PoolView, StageView, iso_time
-from cenote.runtime.run_tallies import PoolTally, StageTally, TaskTally
+from cenote.runtime.run_summary import (
+    FailureView,
+    Json,
+    PoolView,
+    StageView,
+    fallback_as_json,
+    iso_time,
+    split_as_json,
+)
+from cenote.runtime.run_tallies import StageTally, TaskTally
 
 Status = Literal["waiting", "running", "cancelling", "succeeded", "partial", "failed", "cancelled"]
 
@@ -75,7 +84,8 @@ class RunView:
         self.retries = 0
         self.saved: tuple[int, int] | None = None
         """Products saved and drawn, of how many; None before the last task is over."""
-        self.fallbacks: list[Fallback] = []
+        self.fallbacks: list[FellBack] = []
+        self._splits: dict[int, TaskSplit] = {}
         self._state = bytearray(len(self._tally_of))
         self._tallies = [TaskTally(tasks) for tasks in self._plan_tasks]
         self._stages = {stage.id: StageTally() for stage in self.facts.stages}
@@ -83,7 +93,6 @@ class RunView:
         self._running: dict[int, tuple[str, str, float]] = {}
         self._failures: dict[int, FailureView] = {}
         self._attempts: dict[int, int] = {}
-        self._moved_from: dict[int, tuple[str, str]] = {}
         self._warnings = dict.fromkeys(self.facts.warnings)
 
     # Events come in
@@ -102,11 +111,21 @@ class RunView:
                 self._task_failed(event)
             case TaskGivenUp():
                 self._task_given_up(event)
+            case WorkerRequested():
+                self._pool(event.pool).request(event.worker)
+            case JobChanged():
+                self._pool(event.pool).change_job(event)
             case WorkerJoined():
-                self._pool(event.pool).join(event.worker, slots=event.slots, at=event.at)
+                self._pool(event.pool).join(event)
             case WorkerLost():
                 if self.ended is None:
-                    self._pool(event.pool).lose(event.worker, at=event.at)
+                    self._pool(event.pool).lose(event)
+            case PoolChanged():
+                self._pool(event.pool).change(event)
+            case FellBack():
+                self.fallbacks.append(event)
+            case TaskSplit():
+                self._splits[event.task] = event
             case RunStarted():
                 self._run_started(event)
             case CancelAsked():
@@ -115,7 +134,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | ResultLost() | WorkerRequested() | JobChanged() | TaskSplit() | FellBack() | PoolChanged():
+            case Tick() | ResultLost():
                 pass
             case _:
                 assert_never(event)
@@ -125,6 +144,8 @@ class RunView:
         self.run, self.resumed = event.run, event.resumed
         self.started = self.now = event.at
         self.status = "running"
+        for pool in self._pools.values():
+            pool.empty_since = event.at
 
     def _run_finished(self, event: RunFinished) -> None:
         self.status = event.status
@@ -144,7 +165,6 @@ class RunView:
         self._pool(event.pool).running += 1
         self._state[event.task] = _RUNNING
         self._running[event.task] = (event.pool, event.worker, event.at)
-        self._note_fallback(event)
 
     def _task_done(self, event: TaskDone) -> None:
         state = self._state_of(event.task)
@@ -154,7 +174,7 @@ class RunView:
         self._state[event.task] = _DONE
         number = self._tally_of[event.task]
         self._tallies[number].finish(event)
-        self._pool(event.pool).finish(event.seconds)
+        self._pool(event.pool).finish(event)
         if number % 2 == 0:
             stages = self.facts.segments[number // 2].stages
             self._count_stages(event, stages)
@@ -194,7 +214,6 @@ class RunView:
             return
         self._pool(event.pool).fail(event.seconds)
         self._attempts[event.task] = self._attempts.get(event.task, 0) + 1
-        self._moved_from[event.task] = (event.pool, event.failure.message)
 
     def _task_given_up(self, event: TaskGivenUp) -> None:
         state = self._state_of(event.task)
@@ -227,17 +246,6 @@ class RunView:
         elif state == _FAILED:
             del self._failures[task]
             self._tallies[self._tally_of[task]].failed -= 1
-
-    def _note_fallback(self, event: TaskStarted) -> None:
-        number = self._tally_of[event.task]
-        segment = self.facts.segments[number // 2]
-        came_from, reason = self._moved_from.pop(event.task, (None, ""))
-        if segment.shared or number % 2:
-            return
-        if came_from is None:
-            came_from, reason = segment.pools[0] if segment.pools else event.pool, "it had no worker for the task"
-        if came_from != event.pool:
-            self.fallbacks.append(Fallback(segment.stages[0], event.task, came_from, event.pool, reason, at=event.at))
 
     def _pool(self, name: str) -> PoolTally:
         tally = self._pools.get(name)
@@ -335,35 +343,12 @@ class RunView:
     def _pool_view(self, pool: PoolFacts, ahead: int, left: float | None) -> PoolView:
         tally = self._pools[pool.name]
         running = sum(self.clock - at for name, _, at in self._running.values() if name == pool.name)
-        busy = tally.busy + running
-        worker_seconds, slot_seconds = tally.lifetimes(self.clock)
-        return PoolView(
-            name=pool.name,
-            strategy=pool.strategy,
-            slots=pool.slots,
-            state=self._state_word(tally, ahead),
-            workers=0 if self.finished else len(tally.workers),
-            workers_started=tally.workers_started,
-            workers_lost=tally.workers_lost,
-            running=tally.running,
-            done=tally.done,
-            waiting=ahead,
-            slot_seconds_busy=busy,
-            slot_seconds_idle=max(0.0, slot_seconds - busy),
-            cost=None if pool.cost is None else pool.cost * worker_seconds / 3600,
-            time_left=0.0 if self.finished else left or None,
-        )
-
-    def _state_word(self, tally: PoolTally, ahead: int) -> str:
+        view = tally.view(pool, now=self.clock, running=running, ahead=ahead, time_left=left or None)
         if self.started is None:
-            return "waiting"
-        if tally.running:
-            return "working"
-        if self.finished or not ahead:
-            return "done"
-        if tally.workers:
-            return "idle"
-        return "workers lost" if tally.workers_started else "no worker yet"
+            return replace(view, state="waiting")
+        if self.finished:
+            return replace(view, workers=0, time_left=0.0, state=view.state if tally.changes else "done")
+        return view
 
     def summary(self) -> Json:
         """The content of `summary.json`."""
@@ -385,7 +370,8 @@ class RunView:
             "stages": [stage.as_json() for stage in self.stages],
             "pools": [pool.as_json() for pool in self.pools],
             "products": [asdict(product) for product in self.facts.products],
-            "fallbacks": [fallback.as_json() for fallback in self.fallbacks],
+            "fallbacks": [fallback_as_json(move) for move in self.fallbacks],
+            "splits": [split_as_json(split, self._segment(task).stages[0]) for task, split in self._splits.items()],
             "failures": [failure.as_json() for failure in self.failures],
             "warnings": list(self.warnings),
         }

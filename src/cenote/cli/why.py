@@ -1,0 +1,30 @@
+"""This file is `cenote why`: why a run, or a stage of it, is where it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+
+@click.command("why")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("stage", required=False)
+def command(folder: Path, stage: str | None) -> None:
+    """Say why a run, or one STAGE of it, is where it is: what it waits for, which pool, which workers, until when.
+
+    FOLDER is what was given to `cenote run --out`.
+    """
+    from cenote.cli.status import status_word
+    from cenote.engine.messages import Tick
+    from cenote.runtime.explain import explain_run, explain_stage
+    from cenote.runtime.followed_run import FollowedRun
+
+    run = FollowedRun(folder)
+    view = run.catch_up()
+    if run.driven:
+        view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
+    if status_word(run) == "interrupted":
+        click.echo("The run was cut off: nothing drives it any more. `cenote run --resume` goes on with it.\n")
+    click.echo(explain_run(view) if stage is None else explain_stage(view, stage))

@@ -1,0 +1,139 @@
+"""This file tests that the journal alone says why a run, or a stage of it, is where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    FellBack,
+    JobChanged,
+    PoolChanged,
+    RunFinished,
+    RunStarted,
+    TaskDone,
+    TaskGivenUp,
+    TaskStarted,
+    Tick,
+    WorkerJoined,
+    WorkerRequested,
+)
+from cenote.engine.pool_status import PoolState
+from cenote.errors import CenoteError
+from cenote.runtime.explain import explain_stage, waiting_in_words, why
+from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
+from cenote.runtime.run_view import RunView
+
+GPU = PoolFacts("gpu", "slurm", 1, 2, queue_timeout=7200)
+BEGUN = RunStarted(at=0.0, run="r", plan_digest="", tasks=4)
+WAITS = PoolChanged(at=0.0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers")
+
+
+def some_facts(gpu: PoolFacts = GPU, pools: tuple[str, ...] = ("gpu",)) -> RunFacts:
+    """Index on `default` (tasks 0, 1), then Infer on `gpu` (tasks 2, 3)."""
+    return RunFacts(
+        stages=(StageFacts("Index", "custom.index", 0), StageFacts("Infer", "custom.inference", 1)),
+        segments=(SegmentFacts(("Index",), ("default",), False), SegmentFacts(("Infer",), pools, False, ("Index",))),
+        blocks=(TaskBlock(2, 0, False), TaskBlock(2, 1, False)),
+        pools=(PoolFacts("default", "local", 1, 1), gpu),
+    )
+
+
+def done(task: int, at: float) -> TaskDone:
+    return TaskDone(at=at, task=task, pool="default", worker="default-1", seconds=1.0)
+
+
+def requested(*, reason: str = "Priority") -> list[AnyEvent]:
+    asked: list[AnyEvent] = [WorkerRequested(at=0.0, pool="gpu", worker=f"gpu-{n}", job=str(n)) for n in (1, 2)]
+    return [*asked, JobChanged(at=1.0, pool="gpu", worker="gpu-2", job="2", state="pending", reason=reason)]
+
+
+def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
+    told = why(some_facts(), [BEGUN, WAITS, *requested(), done(0, 5.0), Tick(at=600.0)], "Infer")
+
+    assert told == (
+        "Stage 'Infer': 0 of 2 tasks done, 2 waiting. "
+        "Its events come from 'Index', which has 1 of 2 tasks done. "
+        "Pool 'gpu' has 0 of 2 workers, 2 asked for and not there yet (Priority). "
+        "It has been Submitted for 10m: waits for 2 workers. "
+        "Tasks that wait are given up in 1h 50m (queue_timeout: 2h)."
+    )
+
+
+def test_a_stage_with_a_fallback_says_when_it_moves() -> None:
+    patient = PoolFacts("gpu", "slurm", 1, 2, no_worker_for=900, says_when=True)
+    events: list[AnyEvent] = [BEGUN, WAITS, Tick(at=600.0)]
+
+    assert "move to 'default' in 5m (no_worker_for: 15m)." in why(
+        some_facts(patient, ("gpu", "default")), events, "Infer"
+    )
+    assert "move to 'default' now (the usual patience with a fallback: 1m)" in why(
+        some_facts(PoolFacts("gpu", "slurm", 1, 2), ("gpu", "default")), events, "Infer"
+    )
+    assert "They wait as long as it takes" in why(some_facts(PoolFacts("gpu", "slurm", 1, 2)), events, "Infer")
+
+
+def test_a_stage_that_moved_says_why_and_how_its_new_pool_is() -> None:
+    move = FellBack(
+        at=60.0, stage="Infer", task=None, tasks=2, from_pool="gpu", to_pool="default", reason="no worker for 1m"
+    )
+    there = WorkerJoined(at=1.0, worker="default-1", pool="default", slots=1)
+
+    told = why(some_facts(pools=("gpu", "default")), [BEGUN, WAITS, there, move], "Infer")
+
+    assert "2 tasks moved from 'gpu' to 'default': no worker for 1m." in told
+    assert "Pool 'default' has 1 of 1 workers, 0 of 1 slots busy." in told
+
+
+def test_a_run_tells_of_every_stage_that_is_not_done() -> None:
+    told = why(some_facts(), [BEGUN, WAITS, done(0, 1.0), done(1, 2.0), Tick(at=9.0)])
+
+    assert told.startswith("The run is going on: 2 of 4 tasks done.\n\nStage 'Infer': 0 of 2 tasks done")
+    assert "'Index'" not in told
+
+
+def test_a_run_that_failed_says_what_with() -> None:
+    failure = FailureInfo(cause="lost", message="no worker to run it", stage="Infer")
+    ended: list[AnyEvent] = [
+        TaskGivenUp(at=9.0, task=2, pool="gpu", worker="", failure=failure),
+        RunFinished(at=9.0, status="failed", seconds=9.0),
+    ]
+
+    told = why(some_facts(), [BEGUN, WAITS, *ended])
+
+    assert "The run is failed: 0 of 4 tasks done, 1 failed." in told
+    assert "Task 2 failed in 'gpu': no worker to run it." in told
+    assert "given up in" not in told, "no timer runs any more"
+
+
+def test_a_stage_that_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(CenoteError, match="did you mean 'Infer'"):
+        why(some_facts(), [BEGUN], "Infre")
+
+
+def test_the_progress_view_says_why_a_stage_waits_once_it_has_waited_for_a_moment() -> None:
+    view = RunView.of(some_facts(), [BEGUN, WAITS, *requested(), done(0, 3.0)])
+    assert waiting_in_words(view) == []
+
+    view.apply(Tick(at=30.0))
+
+    assert waiting_in_words(view)[-1] == (
+        "Infer waits for pool 'gpu': 0 of 2 workers, 2 asked for and not there yet (Priority), for 30s"
+    )
+
+
+def test_the_progress_view_does_not_blame_the_pool_while_the_data_is_not_there() -> None:
+    view = RunView.of(some_facts(), [BEGUN, WAITS, Tick(at=30.0)])
+
+    assert not [line for line in waiting_in_words(view) if line.startswith("Infer")]
+
+
+def test_a_stage_that_runs_says_how_many_slots_are_busy() -> None:
+    there = WorkerJoined(at=1.0, worker="default-1", pool="default", slots=1)
+    running = TaskStarted(at=2.0, task=0, pool="default", worker="default-1")
+    view = RunView.of(some_facts(), [BEGUN, there, running])
+
+    assert explain_stage(view, "Index") == (
+        "Stage 'Index': 0 of 2 tasks done, 1 running, 1 waiting. Pool 'default' has 1 of 1 workers, 1 of 1 slots busy."
+    )
