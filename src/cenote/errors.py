@@ -90,6 +90,8 @@ NO_RUN = ErrorKind("no-run", 2, "The folder named holds no run: it has no journa
 RUN_EXISTS = ErrorKind(
     "run-exists", 2, "The output folder already holds a run: resume it, replace it, or choose another."
 )
+NOT_RUNNING = ErrorKind("not-running", 2, "A run was to be cancelled, but nothing that can be asked drives it.")
+STILL_RUNNING = ErrorKind("still-running", 2, "A run was asked to end, and had not ended when the time was over.")
 
 # 10-19: the file is wrong
 MISSING_FILE = ErrorKind("missing-file", 10, "A file that is named does not exist or cannot be read.")
@@ -125,6 +127,9 @@ UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be
 RENDER_FAILED = ErrorKind("render-failed", 20, "A picture could not be drawn; the numbers are saved.")
 WORKER_LOST = ErrorKind(
     "worker-lost", 21, "Workers were lost again and again while running the same task.", transient=True
+)
+NO_WORKER = ErrorKind(
+    "no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.", transient=True
 )
 OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than its worker has.")
 

@@ -63,7 +63,7 @@ def test_workers_that_keep_going_are_replaced_more_and_more_slowly_until_the_poo
     assert asked_at == [True, False, False, False, False, False]
     assert ("default", PoolState.FAILURE) in states(last)
     assert last[-1] == FinishRun("failed")
-    assert story.engine.failures[0].error_kind == "worker-lost"
+    assert story.engine.failures[0].error_kind == "no-worker"
     assert "lost 6 workers in a row" in story.engine.failures[0].message
     assert "invalid partition" in story.engine.failures[0].message
 

@@ -124,8 +124,8 @@ def test_a_pool_without_fallback_waits_until_its_queue_timeout_and_says_why() ->
     assert work(story.after(later(7100.0))) == []
     given_up, finished = work(story.after(later(7300.0)))
     assert isinstance(given_up, GiveUpTask)
-    assert given_up.failure.message == "no worker to run it: pool 'gpu' had no worker for 2h 1m (queue_timeout: 2h)"
-    assert (given_up.failure.error_kind, given_up.failure.stage, given_up.pool) == ("worker-lost", "Infer", "gpu")
+    assert given_up.failure.message == "pool 'gpu' had no worker for 2h 1m (queue_timeout: 2h)"
+    assert (given_up.failure.error_kind, given_up.failure.stage, given_up.pool) == ("no-worker", "Infer", "gpu")
     assert finished == FinishRun("failed")
 
 

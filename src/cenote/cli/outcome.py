@@ -29,6 +29,7 @@ _CAUSES = {
     "oom": "ran out of memory",
     "internal": "met a fault of cenote",
 }
+_KINDS = {"render-failed": "has no picture", "no-worker": "found no worker"}
 
 
 def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -> Iterator[Text]:
@@ -111,7 +112,7 @@ def failure_lines(summary: Summary, *, folder: Path, again: str) -> Iterator[Tex
 
 def _failure(failure: Failure, *, others: Sequence[Failure]) -> Iterator[Text]:
     """`RunInference raised on data/muons.root, events 0 to 5,000 (dataset data): ValueError: …`."""
-    cause = "has no picture" if failure.get("kind") == "render-failed" else _CAUSES.get(failure["cause"], "failed")
+    cause = _KINDS.get(failure.get("kind", ""), _CAUSES.get(failure["cause"], "failed"))
     text = Text.assemble((failure["stage"], "bold red"), f" {cause}")
     if failure.get("file"):
         text.append(f" on {failure['file']}")

@@ -16,7 +16,7 @@ from cenote.engine.ready import ReadyTasks
 from cenote.engine.rows import Row, Rows
 from cenote.engine.staffing import Staffing
 from cenote.engine.tasks import READY, SENT, TaskStates
-from cenote.errors import OUT_OF_MEMORY, WORKER_LOST
+from cenote.errors import NO_WORKER, OUT_OF_MEMORY
 from cenote.plan.plan import Plan
 
 
@@ -146,8 +146,7 @@ class Moving:
                 history[task] = replace(history[task], preemptions=0)
 
     def _stranded(self, row: Row, tasks: Sequence[int], leave: Leave) -> Iterator[Stranded]:
-        message = f"no worker to run it: {leave.reason}"
-        failure = FailureInfo(cause="lost", message=message, stage=self.stage_of(row), error_kind=WORKER_LOST.name)
+        failure = FailureInfo(cause="lost", message=leave.reason, stage=self.stage_of(row), error_kind=NO_WORKER.name)
         for task in tasks:
             if self.states.codes[task] == READY:  # giving up one task may make others needless
                 yield Stranded(task, row.choice.pools[0], failure)
