@@ -15,6 +15,7 @@ from cenote.worker.skim import skim_path
         ("skim.root", "skim/zmumu/00003.root"),
         ("skims/{dataset}.root", "skims/zmumu/00003.root"),
         ("skims/{dataset}-{part}.root", "skims/zmumu-00003.root"),
+        ("skims/{part}.root", "skims/zmumu/00003.root"),
         ("skims/{dataset}", "skims/zmumu/00003.parquet"),
         ("skim", "skim/zmumu/00003.parquet"),
     ],

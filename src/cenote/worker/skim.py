@@ -15,9 +15,13 @@ from cenote.worker.envelope import Piece
 
 
 def skim_path(template: str, *, dataset: str, part: str, suffix: str) -> Path:
-    """`skim.root` → `skim/<dataset>/00003.root`; a template with `{part}` is taken as written."""
+    """`skim.root` → `skim/<dataset>/00003.root`; a template with `{dataset}` and `{part}` is taken as written.
+
+    Parts are counted in each dataset, so the dataset is always a part of the name.
+    """
     if "{part}" in template or "{partition_id}" in template:
-        return Path(template.replace("{part}", part).replace("{partition_id}", part).replace("{dataset}", dataset))
+        named = Path(template.replace("{part}", part).replace("{partition_id}", part).replace("{dataset}", dataset))
+        return named if "{dataset}" in template else named.parent / dataset / named.name
     base = Path(template.replace("{dataset}", dataset))
     folder = base.with_suffix("") if base.suffix else base
     inner = folder if "{dataset}" in template else folder / dataset
