@@ -190,7 +190,7 @@ def test_strict_only_turns_warnings_about_this_machine_into_problems(workflow: W
     assert strict.pools == loose.pools
     turned = [warning for warning in loose.warnings if warning not in strict.warnings]
     assert {problem.message for problem in strict.problems} == {
-        *turned,
+        *(warning.rpartition(": ")[0] for warning in turned),  # without how the run would make do
         *(problem.message for problem in loose.problems),
     }
 

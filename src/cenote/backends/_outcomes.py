@@ -29,6 +29,7 @@ def event_of(outcome: Outcome, envelope: TaskEnvelope, *, at: float, pool: str, 
         cpu_seconds=outcome.cpu_seconds,
         peak_memory=outcome.peak_memory,
         events=outcome.events,
+        bytes_read=outcome.bytes_read,
         bytes_out=outcome.bytes_out,
         stages=dict(outcome.stages),
     )

@@ -5,8 +5,9 @@ Datasets whose files hold the same columns and to which the same stages apply ar
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.expressions.functions import CONSTANTS
-from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow
+from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow, Write
 from cenote.names import did_you_mean, listed
 from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
@@ -156,7 +157,7 @@ class _Resolving:
                 self.available[number, stage.id] = columns
         self.stages.append(
             ResolvedStage(
-                stage=stage,
+                stage=self._with_columns_to_write(stage) if stage.write else stage,
                 operation=operation,
                 scope=scope,
                 root=self.roots[stage.id],
@@ -234,17 +235,44 @@ class _Resolving:
     def _columns_read(
         self, stage: Stage, operation: Operation, flavour: Flavour, columns: Available | None
     ) -> Iterable[str]:
-        written = [name for entry in stage.write for name in entry.keep or ()]
-        for name in dict.fromkeys([*operation.reads(), *written]):
+        for name in dict.fromkeys(operation.reads()):
             if columns is None:
                 yield name
                 continue
-            adding = written and name in operation.adds()
-            known = name if name in columns or adding else name.replace(".", "_")
+            known = name if name in columns else name.replace(".", "_")
             if known in columns:
                 yield known
-            elif not adding and name not in self.workflow.constants and name not in CONSTANTS:
+            elif name not in self.workflow.constants and name not in CONSTANTS:
                 self.problems.append(self._unknown_column(stage, name, flavour, columns))
+
+    def _with_columns_to_write(self, stage: Stage) -> Stage:
+        """With the patterns under `keep` replaced by the columns that they match after this stage."""
+        after: dict[str, None] = {}
+        for number, flavour in enumerate(self.flavours):
+            columns = self.available[number, stage.id]
+            if columns is None:
+                return stage
+            after.update(dict.fromkeys(columns if stage.id in flavour.applies else ()))
+        return replace(stage, write=tuple(self._with_columns(stage, entry, after) for entry in stage.write))
+
+    def _with_columns(self, stage: Stage, entry: Write, after: Collection[str]) -> Write:
+        if entry.keep is None:
+            return entry
+        kept: dict[str, None] = {}
+        for wanted in entry.keep:
+            plain = wanted if wanted in after else wanted.replace(".", "_")
+            found = [plain] if plain in after else fnmatch.filter(after, wanted)
+            if not found:
+                problem = Problem(
+                    errors.UNKNOWN_COLUMN,
+                    f"stage '{stage.id}' writes '{wanted}', which is not there after it",
+                    place=self.workflow.place(*entry.path, "keep"),
+                    details=(f"columns here: {listed(after)}",),
+                    hint=did_you_mean(wanted, after),
+                )
+                self.problems.append(problem)
+            kept.update(dict.fromkeys(found))
+        return replace(entry, keep=tuple(kept))
 
     def _unknown_column(self, stage: Stage, name: str, flavour: Flavour, columns: Available) -> Problem:
         elsewhere = [

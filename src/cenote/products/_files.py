@@ -10,14 +10,19 @@ from pathlib import Path
 
 @contextmanager
 def appearing(target: Path) -> Iterator[Path]:
-    """A temporary path to write to, which takes the target's place at the end; an error leaves nothing behind."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{os.getpid()}-{target.name}")
+    """A temporary path to write to, which takes the target's place at the end; an error leaves nothing behind.
+
+    Its name is the target's own, in a folder of its own: ROOT files hold the name that they were written under.
+    """
+    folder = target.parent / f".writing-{os.getpid()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / target.name
     try:
         yield temporary
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def write_text(target: Path, text: str) -> Path:

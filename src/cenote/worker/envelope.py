@@ -74,5 +74,7 @@ class Outcome:
     cpu_seconds: float = 0.0
     peak_memory: int = 0
     events: int = 0
+    bytes_read: int = 0
+    """Of columns from files, as they are in memory."""
     bytes_out: int = 0
     stages: Mapping[str, StageStats] = field(default_factory=dict)

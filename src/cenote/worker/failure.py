@@ -35,7 +35,7 @@ def failure_of(
         stage=stage,
         dataset=partition.dataset if partition else None,
         file=partition.url if partition else None,
-        entries=(partition.start, partition.stop) if partition else None,
+        entries=(partition.start, partition.stop) if partition and partition.events else None,
         traceback=None if isinstance(problem, CenoteError) else _users_part(problem),
         error_kind=known,
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from cenote.engine.messages import StageStats
 from cenote.modifiers.interface import Modifier
-from cenote.operations.events import Events
+from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation, Result
 from cenote.plan.plan import Partition, Segment, Step
 from cenote.plugins import registry
@@ -44,6 +44,10 @@ OnStep = Callable[[str, int | None], None]
 """Told of the stage that begins, and of its timeout; an empty stage says that the task is over."""
 
 
+ALL_DATASETS = DatasetInfo(name="all", eventtype="")
+"""What a stage of scope run sees: its events come from every dataset."""
+
+
 @dataclass
 class _Work:
     """What one task has found so far."""
@@ -55,6 +59,7 @@ class _Work:
     stats: dict[str, StageStats] = field(default_factory=dict)
     products: dict[str, Any] = field(default_factory=dict)
     events: int = 0
+    bytes_read: int = 0
     bytes_out: int = 0
 
 
@@ -124,6 +129,7 @@ class TaskRunner:
             cpu_seconds=time.process_time() - cpu,
             peak_memory=peak_memory(),
             events=work.events,
+            bytes_read=work.bytes_read,
             bytes_out=work.bytes_out,
             stages=work.stats,
         )
@@ -148,6 +154,8 @@ class TaskRunner:
             incoming = self._incoming(work, piece)
             parts.append(side_by_side([incoming[name] for name in step.inputs or ("",)]).keep(step.reads))
         events = one_after_the_other(parts, step.reads)
+        if segment.scope == "run":
+            events = replace(events, dataset=ALL_DATASETS)
         result = self._call(work, envelope.pieces[0], step, replace(events, products=given))
         dataset = envelope.pieces[0].partition.dataset
         self._keep_product(work, step, {dataset: result.product} if segment.scope == "dataset" else result.product)
@@ -175,7 +183,7 @@ class TaskRunner:
         done: list[tuple[_Work, _Collected]] = []
         for rows in pairwise(cuts):
             collected = _Collected(work.exchange)
-            part = replace(work, exchange=collected, products={}, stats={}, events=0)
+            part = replace(work, exchange=collected, products={}, stats={}, events=0, bytes_read=0)
             piece = replace(whole, rows=rows)
             self._steps(part, piece, self._incoming(part, piece), given)
             done.append((part, collected))
@@ -189,6 +197,7 @@ class TaskRunner:
             work.bytes_out += work.exchange.write(name, put_together([c.written[name] for _, c in done]))
         for part, _ in done:
             work.events += part.events
+            work.bytes_read += part.bytes_read
             for stage, stats in part.stats.items():
                 work.stats[stage] = _added(work.stats.get(stage, StageStats()), stats)
 
@@ -228,6 +237,7 @@ class TaskRunner:
             reader = work.segment.steps[0].stage
             raise TaskFailure(failure_of(problem, stage=reader, partition=partition, reading=True)) from problem
         work.events += last - first
+        work.bytes_read += sum(int(column.nbytes) for column in columns.values())
         incoming[""] = Events(
             columns={name: columns[there] for name, there in zip(names, in_file, strict=True)},
             size=last - first,
