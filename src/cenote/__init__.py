@@ -6,11 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Analysis", "CenoteError", "Events", "Run", "__version__", "load", "open_run", "operation"]
+__all__ = ["Analysis", "CenoteError", "Events", "Run", "__version__", "load", "open_run", "operation", "show_progress"]
 
 if TYPE_CHECKING:  # what a type checker sees; at run time names are imported when first used, so that starting is quick
     from cenote.api import Analysis, Run, load, open_run
     from cenote.errors import CenoteError
+    from cenote.notebook import show_progress
     from cenote.operations.custom import operation
     from cenote.operations.events import Events
 
@@ -22,6 +23,7 @@ _HOMES = {
     "CenoteError": "cenote.errors",
     "Events": "cenote.operations.events",
     "operation": "cenote.operations.custom",
+    "show_progress": "cenote.notebook",
 }
 
 

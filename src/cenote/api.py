@@ -19,6 +19,7 @@ from cenote.plan.build import analyse, build_plan
 from cenote.plan.look import Progress
 from cenote.plan.plan import Plan
 from cenote.report import write_report
+from cenote.report.notebook_view import run_as_html
 from cenote.runtime.execute import Listener, RunOptions, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import product_kind
@@ -27,7 +28,7 @@ from cenote.runtime.run_folder import RunFolder
 _EXIT_CODES = {"succeeded": 0, "partial": 1, "failed": 20, "cancelled": 130}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckResult:
     """What is wrong with a workflow, and what is only odd."""
 
@@ -38,6 +39,12 @@ class CheckResult:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+    def __str__(self) -> str:
+        told = [*(f"warning: {warning}" for warning in self.warnings), *map(str, self.problems)]
+        return "\n".join(told if self.problems else [*told, "no problems"])
+
+    __repr__ = __str__
 
 
 class Analysis:
@@ -129,6 +136,9 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, {self.status})"
+
+    def _repr_html_(self) -> str:
+        return run_as_html(self.folder, self.summary)
 
     @cached_property
     def summary(self) -> dict[str, Any]:

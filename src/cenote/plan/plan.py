@@ -236,7 +236,7 @@ class StageSummary:
     adds: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What will be done: enough to run it, to show it and to say why."""
 
