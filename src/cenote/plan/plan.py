@@ -257,6 +257,10 @@ class Plan:
         """Events to read, all datasets together."""
         return sum(partition.events for partition in self.partitions)
 
+    def __repr__(self) -> str:
+        counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
+        return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
+
     def stages_of(self, task: int) -> Sequence[str]:
         """The stages that a task runs (for a merge: those whose products it merges)."""
         segment = self.segments[int(self.tasks.segment[task])]
