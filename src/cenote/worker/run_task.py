@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,21 +23,12 @@ from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.sources.interface import Source
 from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
+from cenote.worker.exchange import Collected, Exchange
 from cenote.worker.failure import TaskFailure, failure_of
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.memory import peak_memory, reset_peak_memory
 from cenote.worker.skim import write_skim
 from cenote.worker.store import Store
-
-
-class Exchange(Protocol):
-    """Where a task's inputs come from and its results go: the store, or the memory of workers."""
-
-    def read(self, name: str) -> Any:
-        """What an earlier task wrote under this name."""
-
-    def write(self, name: str, value: Any) -> int:
-        """Hand over a result; returns its size in bytes, or 0 where that is not known."""
 
 
 OnStep = Callable[[str, int | None], None]
@@ -61,21 +52,6 @@ class _Work:
     events: int = 0
     bytes_read: int = 0
     bytes_out: int = 0
-
-
-class _Collected:
-    """Keeps what the pieces of a split partition hand over, until they are put together."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self.written: dict[str, Events] = {}
-
-    def read(self, name: str) -> Any:
-        return self._exchange.read(name)
-
-    def write(self, name: str, value: Any) -> int:
-        self.written[name] = value
-        return 0
 
 
 def _added(one: StageStats, other: StageStats) -> StageStats:
@@ -180,9 +156,9 @@ class TaskRunner:
         """One piece of the partition after the other: slower, and with less memory."""
         whole = work.envelope.pieces[0]
         cuts = [whole.partition.events * n // work.envelope.split for n in range(work.envelope.split + 1)]
-        done: list[tuple[_Work, _Collected]] = []
+        done: list[tuple[_Work, Collected]] = []
         for rows in pairwise(cuts):
-            collected = _Collected(work.exchange)
+            collected = Collected(work.exchange)
             part = replace(work, exchange=collected, products={}, stats={}, events=0, bytes_read=0)
             piece = replace(whole, rows=rows)
             self._steps(part, piece, self._incoming(part, piece), given)
