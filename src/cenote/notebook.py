@@ -1,4 +1,4 @@
-"""This file shows how a run goes in one line that is written over and over: for notebooks and scripts that ask for it."""
+"""This file shows how a run goes in one line that is written over and over, where a notebook or script asks for it."""
 
 from __future__ import annotations
 
