@@ -6,10 +6,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Analysis", "CenoteError", "Events", "Run", "__version__", "load", "open_run", "operation", "show_progress"]
+__all__ = [
+    "Analysis",
+    "CenoteError",
+    "Events",
+    "Run",
+    "__version__",
+    "cancel",
+    "load",
+    "open_run",
+    "operation",
+    "show_progress",
+]
 
 if TYPE_CHECKING:  # what a type checker sees; at run time names are imported when first used, so that starting is quick
-    from cenote.api import Analysis, Run, load, open_run
+    from cenote.api import Analysis, Run, cancel, load, open_run
     from cenote.errors import CenoteError
     from cenote.notebook import show_progress
     from cenote.operations.custom import operation
@@ -18,6 +29,7 @@ if TYPE_CHECKING:  # what a type checker sees; at run time names are imported wh
 _HOMES = {
     "Analysis": "cenote.api",
     "Run": "cenote.api",
+    "cancel": "cenote.api",
     "load": "cenote.api",
     "open_run": "cenote.api",
     "CenoteError": "cenote.errors",

@@ -15,11 +15,12 @@ from cenote.language.availability import unavailable
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
-from cenote.plan.build import analyse, build_plan
+from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.look import Progress
 from cenote.plan.plan import Plan
 from cenote.report import write_report
 from cenote.report.notebook_view import run_as_html
+from cenote.runtime.cancel import PATIENCE, cancel_run
 from cenote.runtime.execute import Listener, RunOptions, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import product_kind
@@ -81,6 +82,9 @@ class Analysis:
             problems += [problem for problem in found if problem.place is None or problem.place not in told]
             later, left_out = unavailable(checked.workflow)
             warnings += [*analysed.warnings, *(str(problem) for problem in later), *left_out]
+        elif checked.rest is not None and read_files:
+            told = {problem.place for problem in checked.problems}
+            problems += [problem for problem in stage_problems(checked.rest) if problem.place not in told]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
     def plan(self, *, strict: bool = False, keep_going: bool = False, progress: Progress | None = None) -> Plan:
@@ -211,3 +215,12 @@ def open_run(folder: str | Path) -> Run:
     if not (path / JOURNAL).is_file():
         raise errors.error(errors.NO_RUN, f"{path} holds no run: there is no {JOURNAL}")
     return Run(path)
+
+
+def cancel(folder: str | Path, *, wait: float = PATIENCE) -> Run:
+    """End a run that another process drives, and come back when it has ended; what is finished stays.
+
+    Raises when nothing drives it, or when it has not ended after `wait` seconds.
+    """
+    cancel_run(Path(folder), patience=wait)
+    return open_run(folder)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
 import logging
 import os
 import pickle
+import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from distributed import Worker, get_worker
+from distributed import Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from cenote.engine.messages import FailureInfo
@@ -32,6 +35,9 @@ PLUGIN = "cenote"
 _LOOK_EVERY = 0.1
 _MEMORY_MARGIN = 0.95
 """Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
+_FAREWELL = 2.0
+"""Seconds that a worker gets to close; after that it ends, whatever its tasks are at."""
+_LOG = logging.getLogger(__name__)
 
 
 class Parcel:
@@ -148,7 +154,29 @@ async def _serve(options: argparse.Namespace) -> None:
         host=options.host,
         dashboard=False,
     ) as worker:
+        threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
         await worker.finished()
+
+
+def _end_with(worker: Worker) -> None:
+    """End this process once the worker closes (its scheduler is gone): tasks cannot be stopped and may take hours."""
+    while worker.status not in (Status.closing, Status.closed, Status.failed):
+        time.sleep(_LOOK_EVERY)
+    time.sleep(_FAREWELL)
+    _LOG.warning("%s was told to end, or its scheduler is gone, while it was busy: it ends now", worker.name)
+    logging.shutdown()
+    os._exit(0)
+
+
+def _keep_log(file: Path | None) -> None:
+    """Log to this file, or to stderr where it cannot be opened: this machine may not share the run's folder."""
+    handler: logging.Handler = logging.StreamHandler()
+    if file is not None:
+        with suppress(OSError):
+            handler = logging.FileHandler(file, encoding="utf-8")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler], force=True
+    )
 
 
 def main() -> None:
@@ -163,11 +191,16 @@ def main() -> None:
     parser.add_argument("--folder", default=None, help="for data that does not fit into memory")
     parser.add_argument("--host", default=None, help="address to listen on")
     parser.add_argument("--patience", default="60s", help="how long to look for the scheduler")
+    parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    faulthandler.enable()  # a crash in a library leaves its stack in stderr
+    _keep_log(options.log)
     keep_freed_memory()
+    limit = format_bytes(options.memory) if options.memory else "none"
+    _LOG.info("%s begins: %d slots, memory limit %s, process %d", options.name, options.slots, limit, os.getpid())
     asyncio.run(_serve(options))
-    print(f"{options.name} (memory limit {format_bytes(options.memory)}) ended", flush=True)  # noqa: T201  # its own log
+    _LOG.info("%s ends", options.name)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pickle
 import queue
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cenote import errors
@@ -139,13 +140,13 @@ class DaskSession(JoinedSession):
 
     # workers
 
-    def worker_command(self, pool: str, worker: str) -> tuple[str, ...]:
+    def worker_command(self, pool: str, worker: str, *, log: Path) -> tuple[str, ...]:
         """How to start a worker of a pool, anywhere."""
         placed_pool = self._pools[pool]
         self._pool_of[worker] = pool
         command = [sys.executable, "-m", "cenote.backends._dask_worker"]
         command += ["--scheduler", self._cluster.scheduler_address, "--name", worker, "--pool", pool]
-        command += ["--slots", str(placed_pool.slots)]
+        command += ["--slots", str(placed_pool.slots), "--log", str(log)]
         if placed_pool.granted.memory:
             command += ["--memory", str(placed_pool.granted.memory)]
         for name, amount in _amounts(placed_pool.granted).items():

@@ -72,8 +72,11 @@ class JoinedSession(Session):
     manages_workers = True
 
     @abstractmethod
-    def worker_command(self, pool: str, worker: str) -> tuple[str, ...]:
-        """The command that starts a worker of this pool under this name, on any machine that can reach us."""
+    def worker_command(self, pool: str, worker: str, *, log: Path) -> tuple[str, ...]:
+        """The command that starts a worker of this pool under this name, on any machine that can reach us.
+
+        It logs to `log` where that can be opened, else to its stderr.
+        """
 
     @abstractmethod
     def retire(self, workers: Sequence[str]) -> None:

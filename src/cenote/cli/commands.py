@@ -20,6 +20,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "status": CommandEntry("cenote.cli.status", "Show how far a run is, or how it ended."),
     "why": CommandEntry("cenote.cli.why", "Say why a run, or a stage of it, is where it is."),
     "report": CommandEntry("cenote.cli.report", "Write the report page of a run again."),
+    "cancel": CommandEntry("cenote.cli.cancel", "End a run that goes on; what is finished stays."),
     "ops": CommandEntry("cenote.cli.ops", "List operations and other plugins, or the settings of one."),
     "schema": CommandEntry("cenote.cli.schema", "Print the JSON Schema of workflow files, for editors."),
     "demo": CommandEntry("cenote.cli.demo", "Run a small workflow over three pools, from data to pictures."),

@@ -108,6 +108,9 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
         _finish(folder, journal, watched, publication, status=status, started=started)
 
 
+    except KeyboardInterrupt:
+        status = "cancelled"
+        raise
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
     execution = plan.workflow.execution
     backend: Backend = _configured(registry.load(PluginKind.BACKEND, execution.backend), execution.config)

@@ -12,7 +12,7 @@ from cenote import errors
 from cenote.engine.messages import AnyEvent
 from cenote.runtime import journal
 from cenote.runtime.run_facts import RunFacts
-from cenote.runtime.run_folder import RunFolder
+from cenote.runtime.run_folder import LOCK, RunFolder
 from cenote.runtime.run_view import RunView
 
 _decoder = msgspec.json.Decoder(AnyEvent)
@@ -55,7 +55,7 @@ class FollowedRun:
     @property
     def driven(self) -> bool:
         """Whether a process is driving the run now; without one, a run that has no end was cut off."""
-        lock = self.folder.path / ".lock"
+        lock = self.folder.path / LOCK
         if not lock.is_file():
             return False
         with lock.open("r") as file:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import IO, Any
 
 from cenote import errors
 from cenote.runtime import journal
+
+LOCK = ".lock"
+"""Held by the driver of a run; it says which process that is: `4711 on hostname`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class RunFolder:
             folder.mkdir(parents=True, exist_ok=True)
 
     def _refuse_foreign(self) -> None:
-        ours = {"work", "products", "plots", "debug", ".lock", "error.txt"}
+        ours = {"work", "products", "plots", "debug", LOCK, "error.txt"}
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
         if foreign:
             raise errors.error(
@@ -106,7 +110,7 @@ class RunFolder:
         """Held while a run goes on; released when the returned file is closed or the process ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / ".lock").open("a+")
+            file = (self.path / LOCK).open("a+")
         except OSError as problem:
             raise errors.error(
                 errors.USAGE,
@@ -125,9 +129,18 @@ class RunFolder:
                 hint="wait for it, or choose another folder with --out",
             ) from None
         file.truncate(0)
-        file.write(str(os.getpid()))
+        file.write(f"{os.getpid()} on {socket.gethostname()}")
         file.flush()
         return file
+
+
+def lock_owner(folder: Path) -> tuple[int | None, str]:
+    """The process that drives the run there, and its machine, as the lock says; it may be long gone."""
+    try:
+        process, _, host = (folder / LOCK).read_text().partition(" on ")
+        return int(process), host.strip()
+    except (OSError, ValueError):
+        return None, ""
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ Starting a worker is a fold: the session's command, then the job request, then t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,17 @@ from pathlib import Path
 import msgspec
 
 from cenote.backends.interface import JoinedSession, Session
-from cenote.engine.messages import AnyEvent, JobChanged, WorkerJoined, WorkerLost, WorkerRequested
+from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, WorkerJoined, WorkerLost, WorkerRequested
 from cenote.errors import CenoteError
 from cenote.placement.pools import PlacedPool
-from cenote.strategies.interface import JobId, JobRequest, JobState, JobStatus, Strategy
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy
 from cenote.worker.envelope import TaskEnvelope
 
 POLL_EVERY = 1.0
 """Seconds between two looks at the jobs of a strategy."""
 _LAST_LINES = 8
+_LAST_BYTES = 4096
+"""Of which the last lines are taken: a worker's output may be very long."""
 
 
 @dataclass
@@ -32,6 +35,7 @@ class _Job:
     id: JobId
     out: Path
     err: Path
+    log: Path
     status: JobStatus = JobStatus(JobState.PENDING)  # noqa: RUF009 (frozen)
     joined: bool = False
     stopping: bool = False
@@ -61,6 +65,8 @@ class WorkerJobs(Session):
         """Pool → jobs that are not known to have ended."""
         self._numbers: dict[str, int] = {}
         self._told: list[AnyEvent] = []
+        self._last_words: dict[str, WorkerLost] = {}
+        """The worker that was lost last, whose tasks are told of right after it."""
         self._polled = 0.0
 
     # tasks
@@ -96,7 +102,8 @@ class WorkerJobs(Session):
             return
         self._submitted[pool].update(ids)
         for request, job in zip(requests, ids, strict=True):
-            self._jobs[request.worker] = _Job(pool, request.worker, job, request.out, request.err)
+            log = self._log(request.worker)
+            self._jobs[request.worker] = _Job(pool, request.worker, job, request.out, request.err, log)
             self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=request.worker, job=job))
 
     def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:  # noqa: ARG002  # in the journal
@@ -125,11 +132,14 @@ class WorkerJobs(Session):
             run=self._run,
             pool=pool,
             worker=worker,
-            command=self._inner.worker_command(pool, worker),
+            command=self._inner.worker_command(pool, worker, log=self._log(worker)),
             resources=self._pools[pool].granted,
             out=self._logs / "out" / worker,
             err=self._logs / "err" / worker,
         )
+
+    def _log(self, worker: str) -> Path:
+        return self._logs.absolute() / "logs" / worker
 
     # what becomes of them
 
@@ -157,19 +167,25 @@ class WorkerJobs(Session):
             )
         )
         if status.state in (JobState.ENDED, JobState.FAILED) and not job.joined:
-            self._drop(job, reason=f"it never joined: {status.reason}", cause=status.cause)
+            self._drop(job, reason=f"it never joined: {status.reason}", cause=_by_itself(status.cause))
 
-    def _drop(self, job: _Job, *, reason: str, cause: str) -> None:
+    def _drop(self, job: _Job, *, reason: str, cause: EndCause) -> None:
         self._jobs.pop(job.worker, None)
-        lost = WorkerLost(at=self._clock(), worker=job.worker, pool=job.pool, reason=reason, log=self._last_lines(job))
-        self._told.append(msgspec.structs.replace(lost, cause=cause))
+        log = "" if cause == "retired" else _last_lines(job)
+        self._told.append(
+            WorkerLost(at=self._clock(), worker=job.worker, pool=job.pool, reason=reason, cause=cause, log=log)
+        )
 
     def _understood(self, event: AnyEvent) -> AnyEvent:
-        """An event of the session, with what the strategy knows about it."""
+        """An event of the session, with what the strategy and the worker's own log know about it."""
         if isinstance(event, WorkerJoined) and event.worker in self._jobs:
             self._jobs[event.worker].joined = True
         if isinstance(event, WorkerLost) and event.worker in self._jobs:
-            return self._explained(event, self._jobs.pop(event.worker))
+            lost = self._explained(event, self._jobs.pop(event.worker))
+            self._last_words = {event.worker: lost}
+            return lost
+        if isinstance(event, TaskFailed) and event.failure.cause == "lost" and event.worker in self._last_words:
+            return _in_full(event, self._last_words[event.worker])
         return event
 
     def _explained(self, event: WorkerLost, job: _Job) -> WorkerLost:
@@ -177,13 +193,36 @@ class WorkerJobs(Session):
             return msgspec.structs.replace(event, cause="retired", reason="it was asked to end")
         status = self._strategies[job.pool].poll([job.id]).get(job.id, job.status)
         if status.state in (JobState.ENDED, JobState.FAILED):
-            cause = event.cause if event.cause != "unknown" else status.cause
-            return msgspec.structs.replace(event, cause=cause, reason=status.reason, log=self._last_lines(job))
+            cause = event.cause if event.cause != "unknown" else _by_itself(status.cause)
+            return msgspec.structs.replace(event, cause=cause, reason=status.reason, log=_last_lines(job))
         self._strategies[job.pool].cancel([job.id])  # it left us, so it must not linger
-        return msgspec.structs.replace(event, log=self._last_lines(job))
+        return msgspec.structs.replace(event, log=_last_lines(job))
 
-    def _last_lines(self, job: _Job) -> str:
-        try:
-            return "\n".join(job.err.read_text(errors="replace").splitlines()[-_LAST_LINES:])
-        except OSError:
-            return ""
+
+def _by_itself(cause: EndCause) -> EndCause:
+    """Why a worker ended that nobody told to: it may well have done so in good order, and is missed all the same."""
+    return "died" if cause == "retired" else cause
+
+
+def _in_full(event: TaskFailed, lost: WorkerLost) -> TaskFailed:
+    """A task that went with its worker, with what became of that."""
+    words = f"its worker {lost.worker} was lost: {lost.reason}"
+    lines = [f"  {line}" for line in lost.log.splitlines()]
+    message = "\n".join([words, *(["the last lines that it wrote:"] if lines else []), *lines])
+    return msgspec.structs.replace(event, failure=msgspec.structs.replace(event.failure, message=message))
+
+
+def _last_lines(job: _Job) -> str:
+    """What it wrote to stderr, where crashes leave their traces; else what it logged."""
+    return _tail(job.err) or _tail(job.log)
+
+
+def _tail(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - _LAST_BYTES))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])

@@ -1,0 +1,161 @@
+"""`cenote cancel`, and a driver that is killed: workers end within seconds, and nothing finished is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cenote
+from cenote.engine.messages import TaskDone, TaskStarted
+from cenote.errors import CenoteError
+from cenote.runtime.journal import read_events
+from cenote.runtime.run_folder import RunFolder
+
+from .conftest import Desk
+
+OPS = """
+    import time
+    from cenote import operation
+
+    @operation("custom.slow", reads=["MET_pt"], adds=["slow"])
+    def slow(events, *, seconds: float):
+        time.sleep(seconds)
+        return {"slow": events["MET_pt"] * 2}
+"""
+
+FLOW = """
+    plugins: [ops.py]
+    data: {datasets: [{name: d, files: ["*.root"]}]}
+    sources: {events: {kind: root_tree, chunk_size: 250}}
+    analysis:
+      stages:
+        - {id: Slow, op: custom.slow, params: {seconds: 0.3}}
+        - id: H
+          op: hep.hist
+          params: {axes: [{name: x, type: regular, source: slow, bins: {nbins: 20, low: 0, high: 200}}]}
+    execution: {pools: {default: {workers: 2}}}
+"""
+BUSY_FOR_HOURS = "analysis.stages.Slow.params={seconds: 10000}"
+SECONDS = 10
+"""That workers may take to end. Idle ones take a moment, those in the middle of a task two seconds."""
+
+
+@pytest.fixture
+def flow(desk: Desk) -> Path:
+    desk.muons("a.root", events=3000)
+    desk.write("ops.py", OPS)
+    return desk.write("flow.yaml", FLOW)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def happened(folder: Path, kind: type, times: int) -> Callable[[], bool]:
+    def enough() -> bool:
+        there = (folder / "journal.jsonl").exists()
+        return there and sum(isinstance(event, kind) for event in read_events(folder)) >= times
+
+    return enough
+
+
+def children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def alive(process: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk, flow: Path, backend: str) -> None:
+    out = desk.folder / "out"
+    extra = ["--workers", "2"] if backend == "local" else []
+    with desk.started("run", str(flow), "--out", str(out), "--backend", backend, "--quiet", *extra) as driver:
+        wait_for(happened(out, TaskDone, 3))
+        workers = children(driver.pid)
+        cancelled = desk.cenote("cancel", str(out))
+        driver.communicate(timeout=30)
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert cancelled.stdout.startswith("cancelled after")
+    assert "--resume" in cancelled.stdout
+    assert driver.returncode == 130
+    assert workers
+    wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
+    assert json.loads((out / "summary.json").read_text())["status"] == "cancelled"
+
+    resumed = cenote.load(flow, backend=backend, sets=["analysis.stages.Slow.params={seconds: 0.3}"]).run(
+        out, resume=True
+    )
+    assert resumed.status == "succeeded"
+    assert resumed.summary["tasks"]["reused"] >= 3
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+def test_a_run_in_the_middle_of_a_long_task_ends_within_seconds(desk: Desk, flow: Path, backend: str) -> None:
+    out = desk.folder / "out"
+    words = ["run", str(flow), "--out", str(out), "--backend", backend, "--quiet", "--set", BUSY_FOR_HOURS]
+    with desk.started(*words, *(["--workers", "2"] if backend == "local" else [])) as driver:
+        wait_for(happened(out, TaskStarted, 2))
+        workers = children(driver.pid)
+        ended = cenote.cancel(out, wait=SECONDS)
+        driver.communicate(timeout=30)
+    assert ended.status == "cancelled"
+    wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
+
+
+def test_workers_on_dask_end_when_their_driver_is_killed_even_if_they_are_busy_for_hours(
+    desk: Desk, flow: Path
+) -> None:
+    out = desk.folder / "out"
+    words = ["run", str(flow), "--out", str(out), "--backend", "dask", "--quiet", "--set", BUSY_FOR_HOURS]
+    with desk.started(*words) as driver:
+        wait_for(happened(out, TaskStarted, 2))
+        workers = children(driver.pid)
+        driver.kill()
+    assert len(workers) == 2
+    wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
+
+
+def test_what_cannot_be_cancelled_is_told(desk: Desk, flow: Path) -> None:
+    nowhere = desk.cenote("cancel", "nowhere")
+    assert nowhere.returncode == 2
+    assert "holds no run" in nowhere.stderr
+
+    out = desk.folder / "out"
+    assert cenote.load(flow, sets=["analysis.stages.Slow.params={seconds: 0}"]).run(out).status == "succeeded"
+    over = desk.cenote("cancel", str(out))
+    assert over.returncode == 2
+    assert "is over: it succeeded" in over.stderr
+
+    with RunFolder(out).lock():
+        (out / ".lock").write_text(f"{os.getppid()} on {os.uname().nodename}")
+        with pytest.raises(CenoteError, match="not the process that the file names"):
+            cenote.cancel(out)
+        (out / ".lock").write_text("1 on elsewhere.example")
+        with pytest.raises(CenoteError, match="process 1 on elsewhere"):
+            cenote.cancel(out)
+
+
+def test_a_run_that_does_not_end_in_time_is_told(desk: Desk, flow: Path) -> None:
+    out = desk.folder / "out"
+    cenote.load(flow, sets=["analysis.stages.Slow.params={seconds: 0}"]).run(out)
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # a driver that does not listen
+    try:
+        with RunFolder(out).lock(), pytest.raises(CenoteError, match="still goes on"):
+            cenote.cancel(out, wait=0.1)
+    finally:
+        signal.signal(signal.SIGINT, before)
