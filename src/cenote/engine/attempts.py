@@ -47,6 +47,10 @@ class Attempts:
         self.out.pop(task).sent -= 1
         self.taken.pop(task, None)
 
+    def busy_workers(self) -> frozenset[str]:
+        """The workers that have a task."""
+        return frozenset(self.taken.values())
+
     def tasks_on(self, worker: str) -> int:
         """How many tasks a worker has."""
         return sum(other == worker for other in self.taken.values())

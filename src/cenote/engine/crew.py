@@ -21,8 +21,10 @@ class Crew:
     pool: PlacedPool
     planned: int = 0
     """Asked for by StartWorkers, and not heard of yet."""
-    requested: dict[str, bool] = field(default_factory=dict)
-    """Workers that have a name and have not joined → whether they have a machine."""
+    requested: dict[str, None] = field(default_factory=dict)
+    """Workers that have a name and have not joined, in order."""
+    dispatched: set[str] = field(default_factory=set)
+    """Of those, the ones that have a machine."""
     observed: set[str] = field(default_factory=set)
     """Workers that have joined."""
     leaving: set[str] = field(default_factory=set)
@@ -55,10 +57,9 @@ class Crew:
     @property
     def counts(self) -> WorkerCounts:
         """Each worker once, by how far it is."""
-        dispatched = sum(self.requested.values())
         return WorkerCounts(
-            queued=self.planned + len(self.requested) - dispatched,
-            dispatched=dispatched,
+            queued=self.planned + len(self.requested) - len(self.dispatched),
+            dispatched=len(self.dispatched),
             joined=len(self.observed),
             leaving=len(self.leaving),
         )
@@ -72,12 +73,14 @@ class Crew:
         """A planned worker got a name."""
         if not self._knows(worker):
             self.planned = max(0, self.planned - 1)
-            self.requested[worker] = False
+            self.requested[worker] = None
 
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not joined."""
-        if event.worker in self.requested:
-            self.requested[event.worker] = event.state == "running"
+        if event.worker in self.requested and event.state == "running":
+            self.dispatched.add(event.worker)
+        elif event.worker in self.requested:
+            self.dispatched.discard(event.worker)
         if event.state in ("pending", "failed", "unknown"):
             self.last_word = event.reason or event.native or self.last_word
 
@@ -86,7 +89,7 @@ class Crew:
         if worker in self.leaving:
             return False
         self.request(worker)
-        self.requested.pop(worker, None)
+        self._forget_request(worker)
         self.observed.add(worker)
         self.wanting_since = None
         return True
@@ -101,7 +104,7 @@ class Crew:
                 return
             self.planned -= 1
         self.observed.discard(event.worker)
-        self.requested.pop(event.worker, None)
+        self._forget_request(event.worker)
         self.losses += 1
         self.last_loss = self.last_word = event.reason
         beyond = self.losses - self.pool.most_workers
@@ -111,9 +114,13 @@ class Crew:
     def send_away(self, workers: Iterable[str]) -> None:
         """These were told to stop: from now on they count as leaving."""
         for worker in workers:
-            self.requested.pop(worker, None)
+            self._forget_request(worker)
             self.observed.discard(worker)
             self.leaving.add(worker)
+
+    def _forget_request(self, worker: str) -> None:
+        self.requested.pop(worker, None)
+        self.dispatched.discard(worker)
 
     def _knows(self, worker: str) -> bool:
         return worker in self.requested or worker in self.observed or worker in self.leaving

@@ -275,7 +275,7 @@ class Engine:
             if self._phase is not Phase.GOING:
                 return
         loads = {name: self._load(name) for name in self._staffing.pools}
-        for command in self._staffing.look(loads, frozenset(self._attempts.taken.values()), self._now):
+        for command in self._staffing.look(loads, self._attempts.busy_workers, self._now):
             commands.append(command)
             if isinstance(command, StopWorkers):
                 self._pools.room(command.pool).leave(*command.workers)

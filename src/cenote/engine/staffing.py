@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from cenote.engine.crew import Crew
@@ -108,8 +108,8 @@ class Staffing:
         """Whether it is time to look at the pools again."""
         return now >= self._next_look
 
-    def look(self, loads: Mapping[str, Load], busy: frozenset[str], now: float) -> list[AnyCommand]:
-        """Start, stop and write down what the loads call for; `busy` workers run a task and are left alone."""
+    def look(self, loads: Mapping[str, Load], busy: Callable[[], frozenset[str]], now: float) -> list[AnyCommand]:
+        """Start, stop and write down what the loads call for; `busy` says which workers run a task."""
         self._next_look = now + LOOK_EVERY
         commands: list[AnyCommand] = []
         for name, crew in self._crews.items():
@@ -136,7 +136,7 @@ class Staffing:
             crew.failed = f"it lost {crew.losses} workers in a row without finishing a task; the last: {crew.last_loss}"
 
 
-def _resize(crew: Crew, load: Load, busy: frozenset[str], now: float) -> list[AnyCommand]:
+def _resize(crew: Crew, load: Load, busy: Callable[[], frozenset[str]], now: float) -> list[AnyCommand]:
     if crew.closed or crew.failed is not None:
         return _empty(crew, "nothing is left for it to do" if crew.closed else "the pool was given up")
     crew.past = remembered(replace(crew.past, size=crew.size), needed_workers(load, crew.limits), crew.limits, now)
@@ -148,7 +148,7 @@ def _resize(crew: Crew, load: Load, busy: frozenset[str], now: float) -> list[An
         crew.planned += count
         crew.past = replace(crew.past, size=crew.size, resized=now)
         return [StartWorkers(crew.pool.name, count)]
-    return _shrink(crew, crew.size - wanted, busy, now) if wanted < crew.size else []
+    return _shrink(crew, crew.size - wanted, busy(), now) if wanted < crew.size else []
 
 
 def _shrink(crew: Crew, surplus: int, busy: frozenset[str], now: float) -> list[AnyCommand]:
