@@ -3,7 +3,7 @@
 from cenote.engine.options import EngineOptions
 from cenote.engine.progress import Counts
 from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, done, failed, joined, reused, started, taken
+from cenote.testing.stories import Story, done, failed, job, joined, requested, reused, started, taken
 
 TWO_STEPS = a_plan(partitions=2, segments=[a_segment("Index"), a_segment("Hist", needs=["Index"], product=True)])
 
@@ -22,6 +22,15 @@ def test_a_task_without_a_worker_says_which_pool_it_waits_for() -> None:
     story.after(started())
 
     assert story.engine.waiting_reason(0) == "pool 'default' has no worker yet"
+
+
+def test_a_task_without_a_worker_says_what_is_known_of_those_that_were_asked_for() -> None:
+    story = Story(TWO_STEPS, EngineOptions(manages_workers=True))
+    story.after(started(), requested("a"), job("pending", "a", reason="Priority"))
+
+    assert story.engine.waiting_reason(0) == (
+        "pool 'default' has no worker yet: 1 wanted, 1 asked for; the last word: Priority"
+    )
 
 
 def test_a_task_without_room_says_how_full_the_pool_is() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Literal, assert_never
 
@@ -151,6 +152,8 @@ class Engine:
     def waiting_reason(self, what: int | str) -> str:
         """Why a task (by number) or a stage (by id) is not done, in words."""
         now = Situation(self._plan, self._states, self._ready, self._attempts.taken, self._failures)
+        if self._options.manages_workers:
+            now = replace(now, awaited=self._staffing.awaited_in_words)
         return reason_of_task(what, now) if isinstance(what, int) else reason_of_stage(what, now)
 
     def _task_done(self, event: TaskDone, commands: list[AnyCommand]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,8 @@ class Situation:
     taken: Mapping[int, str]
     """Tasks that run → their worker."""
     failures: Mapping[int, FailureInfo]
+    awaited: Callable[[str], str] = lambda _pool: ""
+    """What is known of the workers that a pool waits for, in words."""
 
 
 def reason_of_task(task: int, now: Situation) -> str:
@@ -70,7 +72,10 @@ def reason_of_task(task: int, now: Situation) -> str:
         case code if code == WAITING:
             return _what_is_missing(task, now)
         case code if code == READY:
-            return "; ".join(_why_not_sent(pool) for pool in now.ready.pools_of(task)) or "no pool may run it"
+            return (
+                "; ".join(_why_not_sent(pool, now.awaited(pool.name)) for pool in now.ready.pools_of(task))
+                or "no pool may run it"
+            )
         case code if code == SENT:
             return f"runs on {now.taken[task]}" if task in now.taken else "is sent, and waits for a slot"
         case code if code == FAILED:
@@ -108,7 +113,7 @@ def _what_is_missing(task: int, now: Situation) -> str:
     return f"waits for {len(unmet)} of {len(now.plan.tasks.needs_of(task))} tasks that it needs: {listed(names)}"
 
 
-def _why_not_sent(pool: PoolRoom) -> str:
+def _why_not_sent(pool: PoolRoom, awaited: str) -> str:
     if pool.workers == 0:
-        return f"pool '{pool.name}' has no worker yet"
+        return f"pool '{pool.name}' has no worker yet{awaited}"
     return f"pool '{pool.name}' is full: {pool.sent} tasks sent to {pool.slots} slots"

@@ -53,6 +53,12 @@ class Staffing:
         crew = self._crews[pool]
         return PoolOutlook(crew.pool, len(crew.observed), crew.wanting_since, crew.failed, crew.last_word)
 
+    def awaited_in_words(self, pool: str) -> str:
+        """`: 4 wanted, 2 asked for; the last word: Priority`."""
+        crew = self._crews[pool]
+        word = f"; the last word: {crew.last_word}" if crew.last_word else ""
+        return f": {crew.size} wanted, {len(crew.requested)} asked for{word}"
+
     # What happens
 
     def request(self, event: WorkerRequested) -> None:
