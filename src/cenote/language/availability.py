@@ -99,6 +99,15 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
     if _stays_here(workflow):
         for problem, path in _other_machines(workflow):
             yield _warning(workflow, problem.message.removeprefix("not available yet: "), path)
+        for strategy in _batch_strategies(workflow):
+            yield f"strategy '{strategy}' starts no workers: `backend: local` runs everything on this machine"
+
+
+def _batch_strategies(workflow: Workflow) -> list[str]:
+    execution = workflow.execution
+    named = [execution.strategy, *(pool.strategy for pool in execution.pools if pool.strategy)]
+    known = registry.names(PluginKind.STRATEGY)
+    return [strategy for strategy in dict.fromkeys(named) if strategy != "local" and strategy in known]
 
 
 def _warning(workflow: Workflow, what: str, path: Path_) -> str:

@@ -39,9 +39,11 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     names = {*pools, *(node.get("pools") or node.holding({})).mapping}
     for key in ("cpu", "gpu"):
         check_pool_name(node.get("defaults", key), names, "the default pool", findings)
+    strategy = _strategy(model.strategy) or "local"
+    elsewhere = {strategy, *(pool.strategy for pool in pools.values() if pool.strategy)} != {"local"}
     return Execution(
-        backend=model.backend,
-        strategy=_strategy(model.strategy) or "local",
+        backend="dask" if elsewhere and node.get("backend") is None else model.backend,
+        strategy=strategy,
         default_cpu=model.defaults.cpu if model.defaults else None,
         default_gpu=model.defaults.gpu if model.defaults else None,
         pools=tuple(pools.values()) or (DEFAULT_POOL,),

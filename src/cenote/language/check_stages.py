@@ -78,12 +78,16 @@ class _Checker:
         self.unknown: dict[str, Problem] = {}
         for node in self.written:
             self._note_id(node)
-        drafts = [draft for index, node in enumerate(self.written) if (draft := self._draft(index, node)) is not None]
+        drafts = [self._draft(index, node) for index, node in enumerate(self.written)]
         stages: list[Stage] = []
-        for draft in drafts:
-            stage = self._stage(draft, previous=stages[-1].id if stages else None)
-            if stage is not None:
+        previous: str | None = None
+        for node, draft in zip(self.written, drafts, strict=True):
+            if draft is None:  # what follows a broken stage follows it, not the one before it
+                named = node.get("id")
+                previous = named.text if named is not None and named.text else previous
+            elif (stage := self._stage(draft, previous=previous)) is not None:
                 stages.append(stage)
+                previous = stage.id
         self._check_circle(stages)
         for name in self.attachments.elsewhere:
             self._check_stage_name(name)

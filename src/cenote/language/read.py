@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cenote.errors import UNKNOWN_POOL, Problem, unique
+from cenote.errors import CYCLE, UNKNOWN_POOL, Problem, unique
 from cenote.language.check import check_document
 from cenote.language.findings import Findings
 from cenote.language.layers import read_layers
@@ -25,6 +25,8 @@ class Checked:
     workflow: Workflow | None
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
+    rest: Workflow | None = None
+    """Where something is wrong: what could be read all the same, to look for further problems in its stages."""
 
 
 def read_workflow(
@@ -53,7 +55,13 @@ def _read(
     workflow = check_document(layered.root, file, findings)
     problems = tuple(unique(findings.problems))
     whole = all(problem.kind is UNKNOWN_POOL for problem in problems)
-    return Checked(workflow if whole else None, problems, tuple(dict.fromkeys(findings.warnings)))
+    ordered = all(problem.kind is not CYCLE for problem in problems)
+    return Checked(
+        workflow if whole else None,
+        problems,
+        tuple(dict.fromkeys(findings.warnings)),
+        rest=workflow if ordered and not whole else None,
+    )
 
 
 @contextmanager

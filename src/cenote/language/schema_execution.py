@@ -143,7 +143,7 @@ class ExecutionModel(Part):
     """Where and how the workflow runs."""
 
     backend: str = "local"
-    """How tasks get executed: `local`, `dask`, or a plugin."""
+    """How tasks get executed: `local`, `dask`, or a plugin. Where a batch strategy is named and this is not, `dask`."""
     strategy: str = "local"
     """How workers come to exist: `local`, `htcondor`, `slurm`, or a plugin; a pool may have its own."""
     profiles: Names | None = None

@@ -62,6 +62,13 @@ def analyse(
     )
 
 
+def stage_problems(workflow: Workflow) -> list[Problem]:
+    """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
+    inputs = look_at_inputs(workflow, every_file=False)
+    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    return [*inputs.problems, *(file.problem for file in inputs.bad), *resolved.problems]
+
+
 def build_plan(
     workflow: Workflow,
     machine: Machine,
