@@ -223,8 +223,10 @@ def test_a_worker_with_four_slots_runs_four_tasks_at_once(desk: Desk, flow: Path
 def test_an_elastic_pool_grows_from_nothing_and_shrinks_to_nothing(desk: Desk, flow: Path) -> None:
     sets = [
         "execution.pools={high_memory: null, gpu: {elastic: {min: 0, max: 3, idle_time: 1s, resize_period: 1s}}}",
-        "analysis.stages=[{id: Fast, op: custom.index, params: {seconds: 0.5}, execution: {require: gpu}},"
-        "{id: Slow, op: custom.index, params: {seconds: 1.5}}]",
+        (
+            "analysis.stages=[{id: Fast, op: custom.index, params: {seconds: 0.5}, execution: {require: gpu}},"
+            "{id: Slow, op: custom.index, params: {seconds: 1.5}}]"
+        ),
     ]
     run = cenote.load(flow, sets=sets).run(desk.folder / "out")
     assert run.status == "succeeded", run.failures
