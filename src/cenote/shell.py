@@ -25,15 +25,19 @@ def start_process(
 
 
 def run_command(
-    command: Sequence[str], *, seconds: float, folder: Path | None = None
+    command: Sequence[str], *, seconds: float, folder: Path | None = None, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; its output comes back as text. Raises TimeoutError past the limit."""
+    """Run a program to its end; `given` is its input, its output comes back as text.
+
+    Raises TimeoutError past the limit, and FileNotFoundError where there is no such program.
+    """
     try:
         return subprocess.run(
             list(command),
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=seconds,
             cwd=folder,
             check=False,

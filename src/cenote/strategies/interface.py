@@ -39,6 +39,8 @@ class JobStatus:
     """Why it waits, or why it ended, in the batch system's words."""
     cause: EndCause = "unknown"
     """For a job that ended."""
+    lingers: bool = False
+    """Whether it is over for us but not for the batch system, and so has to be cancelled: a held job."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,30 @@ class JobRequest:
 class Strategy(Settings):
     """Starts workers. Its fields are the settings under a pool's `config`."""
 
+    @property
+    def seconds_between_polls(self) -> float:
+        """How often `poll` may be called."""
+        return 1.0
+
+    @property
+    def lifetime(self) -> int | None:
+        """Seconds after which a worker leaves by itself, before it is made to; None for never."""
+        return None
+
     def render(self, request: JobRequest) -> str:
         """What would be submitted, as text: pure, for people to read."""
         raise NotImplementedError
 
+    def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
+        """The same for several workers: fewer texts where one submission starts many."""
+        return [self.render(request) for request in requests]
+
     def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
-        """Ask for workers. Raises `batch-system` with the batch system's words when they are refused."""
+        """Ask for workers: all of them or none.
+
+        Raises `job-refused` with the batch system's words when it does not want them, and `batch-system` when it
+        could not be asked, so that it may be asked again.
+        """
         raise NotImplementedError
 
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:

@@ -1,0 +1,286 @@
+"""This file is the Slurm strategy: workers are batch jobs, many of them one job array.
+
+Seen with Slurm 22.05; it needs `sbatch`, `squeue`, `scontrol` and `scancel`, and no accounting database.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import PrivateAttr
+
+from cenote.errors import BATCH_SYSTEM, CenoteError, error
+from cenote.strategies._alike import WORKER, alike, numbered, ranges
+from cenote.strategies._batch import (
+    Answer,
+    BatchStrategy,
+    NativeStates,
+    NoAnswerError,
+    ask,
+    cancel_with,
+    exit_status,
+    hand_in,
+    killed_for_memory,
+    mebibytes,
+)
+from cenote.strategies.interface import JobId, JobRequest, JobState, JobStatus
+
+MOST_ARRAY_INDEX = 1000
+"""Slurm's MaxArraySize is 1001 unless a site changed it; workers with higher numbers are jobs of their own."""
+
+STATES: NativeStates = {
+    "PENDING": (JobState.PENDING, "unknown"),
+    "CONFIGURING": (JobState.PENDING, "unknown"),
+    "REQUEUED": (JobState.PENDING, "unknown"),
+    "REQUEUE_HOLD": (JobState.PENDING, "unknown"),
+    "REQUEUE_FED": (JobState.PENDING, "unknown"),
+    "RESV_DEL_HOLD": (JobState.PENDING, "unknown"),
+    "RUNNING": (JobState.RUNNING, "unknown"),
+    "SUSPENDED": (JobState.RUNNING, "unknown"),
+    "STOPPED": (JobState.RUNNING, "unknown"),
+    "SIGNALING": (JobState.RUNNING, "unknown"),
+    "RESIZING": (JobState.RUNNING, "unknown"),
+    "STAGE_OUT": (JobState.RUNNING, "unknown"),
+    "COMPLETING": (JobState.RUNNING, "unknown"),
+    "COMPLETED": (JobState.ENDED, "retired"),
+    "TIMEOUT": (JobState.ENDED, "walltime"),
+    "DEADLINE": (JobState.ENDED, "walltime"),
+    "CANCELLED": (JobState.FAILED, "died"),
+    "FAILED": (JobState.FAILED, "died"),
+    "NODE_FAIL": (JobState.FAILED, "died"),
+    "BOOT_FAIL": (JobState.FAILED, "died"),
+    "LAUNCH_FAILED": (JobState.FAILED, "died"),
+    "RECONFIG_FAIL": (JobState.FAILED, "died"),
+    "REVOKED": (JobState.FAILED, "died"),
+    "SPECIAL_EXIT": (JobState.FAILED, "died"),
+    "PREEMPTED": (JobState.FAILED, "preempted"),
+    "OUT_OF_MEMORY": (JobState.FAILED, "oom"),
+}
+OVER = (JobState.ENDED, JobState.FAILED)
+_PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
+_MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job memory limit", "out-of-memory")
+_LINE = re.compile(r"(?P<job>\d+(?:_\d+)?)\|(?P<state>[A-Z_]+)\|(?P<reason>.*)")
+_FACT = re.compile(r"(\w+)=(\S*)")
+
+
+class Slurm(BatchStrategy):
+    """Starts workers as Slurm jobs; the nodes must see the run's folder, the data and this Python."""
+
+    system: ClassVar[str] = "Slurm"
+
+    partition: str | None = None
+    """Where the jobs go: `gpu`, or several as `short,long`."""
+    account: str | None = None
+    """Who is charged."""
+    qos: str | None = None
+    """Quality of service."""
+    constraint: str | None = None
+    """Features that a node must have: `a100&nvlink`."""
+    gpu_type: str | None = None
+    """Kind of GPU, where a cluster has several: the pool's `gpus: 2` is asked for as `--gres=gpu:TYPE:2`."""
+    gres: str | None = None
+    """Generic resources as Slurm writes them, instead of the pool's `gpus`: `gpu:a100:1,nvme:1`."""
+    nodelist: str | None = None
+    """Only these nodes."""
+    exclude: str | None = None
+    """Not these nodes."""
+    directives: tuple[str, ...] = ()
+    """Further options of sbatch, as in `#SBATCH` lines: `[--reservation=hep, --exclusive]`."""
+    prologue: tuple[str, ...] = ()
+    """Lines of shell before the worker starts: `[module load cuda]`."""
+
+    _errors_of: dict[JobId, Path] = PrivateAttr(default_factory=dict)
+
+    def render(self, request: JobRequest) -> str:
+        """The batch script."""
+        (script,) = self.render_all([request])
+        return script
+
+    def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
+        """The batch scripts: one with an array for workers that differ in their names only."""
+        return [self._script(request, workers) for request, workers in _submissions(requests)]
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+        """Hand the scripts to sbatch. What was taken before one was refused is taken back."""
+        jobs: list[JobId] = []
+        for request, workers in _submissions(requests):
+            try:
+                jobs += self._submitted(request, workers)
+            except CenoteError:
+                self.cancel(jobs)
+                cancel_with(["scancel", f"--name={_job_name(request, workers)}"], [])  # taken after all, perhaps
+                raise
+        self._errors_of.update(zip(jobs, (request.err for request in requests), strict=True))
+        return jobs
+
+    def cancel(self, jobs: Sequence[JobId]) -> None:
+        """`scancel`, which does not mind jobs that are gone."""
+        if jobs:
+            cancel_with(["scancel"], jobs)
+
+    # submitting
+
+    def _submitted(self, request: JobRequest, workers: tuple[str, ...]) -> list[JobId]:
+        answer = hand_in(["sbatch", "--parsable"], self._script(request, workers), passing=_PASSING)
+        number = answer.strip().splitlines()[-1].partition(";")[0] if answer.strip() else ""
+        if not number.isdecimal():
+            raise error(BATCH_SYSTEM, f"sbatch did not answer with the number of a job but with {answer.strip()!r}")
+        if len(workers) == 1:
+            return [JobId(number)]
+        named = numbered(workers, most=MOST_ARRAY_INDEX)
+        assert named is not None  # that is what made them one submission
+        return [JobId(f"{number}_{index}") for index in named[1]]
+
+    def _script(self, request: JobRequest, workers: tuple[str, ...]) -> str:
+        lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in self._options(request, workers))]
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in request.variables.items()]
+        lines += self.prologue
+        # exec: signals of Slurm reach the worker itself
+        lines.append("exec " + " ".join(_word(word, workers) for word in request.command))
+        return "\n".join(lines) + "\n"
+
+    def _options(self, request: JobRequest, workers: tuple[str, ...]) -> list[str]:
+        wanted = request.resources
+        gpus = f"gpu:{self.gpu_type}:{wanted.gpus}" if self.gpu_type else f"gpu:{wanted.gpus}"
+        stated = {
+            "job-name": _job_name(request, workers),
+            "comment": f"cenote run={request.run} pool={request.pool}",
+            "output": _file(request.out, workers),
+            "error": _file(request.err, workers),
+            "nodes": "1",
+            "ntasks": "1",
+            "cpus-per-task": str(max(1, math.ceil(wanted.cpus or 1))),
+            "mem": f"{mebibytes(wanted.memory)}M" if wanted.memory else None,
+            "gres": self.gres or (gpus if wanted.gpus else None),
+            "time": _clock_time(self.walltime) if self.walltime else None,
+            "partition": self.partition,
+            "account": self.account,
+            "qos": self.qos,
+            "constraint": self.constraint,
+            "nodelist": self.nodelist,
+            "exclude": self.exclude,
+        }
+        options = [f"--{name}={_quoted(value)}" for name, value in stated.items() if value is not None]
+        if len(workers) > 1 and (named := numbered(workers, most=MOST_ARRAY_INDEX)):
+            options.append(f"--array={ranges(named[1])}")
+        # The pool's disk is not asked for: most sites leave TmpDisk at 0, and --tmp would never be met.
+        # A worker that is sent back into the queue returns under a name that was given up.
+        return [*options, "--no-requeue", *self.directives]
+
+    # looking
+
+    def _look(self, jobs: Sequence[JobId]) -> Answer:
+        numbers = sorted({_number(job) for job in jobs}, key=int)
+        found, whole = _queue(numbers)
+        over = {job for job in jobs if job in found and found[job].state in OVER}
+        missing = set(jobs) - found.keys() if whole else set()
+        for number in sorted({_number(job) for job in over | missing}):
+            details = _details(number)
+            found.update({job: self._ended(job, details[job]) for job in (over | missing) & details.keys()})
+        return Answer(found, whole)
+
+    def _ended(self, job: JobId, facts: dict[str, str]) -> JobStatus:
+        status = _status(facts.get("JobState", ""), facts.get("Reason", ""))
+        if status.state is not JobState.FAILED:
+            return status
+        code, _, signal = facts.get("ExitCode", "").partition(":")
+        if status.native == "FAILED" and code.isdecimal() and signal.isdecimal():
+            status = exit_status(int(code), int(signal), status.native)
+        # Without cgroups Slurm says FAILED, and only the job's errors say why.
+        if status.cause == "died" and killed_for_memory(self._errors_of.get(job), _MEMORY_WORDS):
+            return JobStatus(status.state, status.native, "it went beyond its memory", "oom")
+        return status
+
+
+def _submissions(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, ...]]]:
+    """Requests with the name left open, and the workers that one script starts."""
+    found: list[tuple[JobRequest, tuple[str, ...]]] = []
+    for request, workers in alike(requests):
+        together = len(workers) > 1 and numbered(workers, most=MOST_ARRAY_INDEX) is not None
+        found += [(request, workers)] if together else [(request, (worker,)) for worker in workers]
+    return found
+
+
+def _job_name(request: JobRequest, workers: tuple[str, ...]) -> str:
+    return f"cenote-{request.run}-{workers[0]}"
+
+
+def _word(word: str, workers: tuple[str, ...]) -> str:
+    """A word of the command, for the shell; the number within the array comes from Slurm."""
+    if len(workers) == 1 or WORKER not in word:
+        return shlex.quote(word.replace(WORKER, workers[0]))
+    return shlex.quote(word.replace(WORKER, _prefix(workers))) + '"$SLURM_ARRAY_TASK_ID"'
+
+
+def _file(path: Path, workers: tuple[str, ...]) -> str:
+    """A file as Slurm writes it: `%a` is the number within the array."""
+    shown = str(path).replace("%", "%%")
+    return shown.replace(WORKER, workers[0] if len(workers) == 1 else f"{_prefix(workers)}%a")
+
+
+def _prefix(workers: tuple[str, ...]) -> str:
+    """`gpu-` of `gpu-1` and `gpu-2`."""
+    return workers[0].rpartition("-")[0] + "-"
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if re.search(r"\s", value) else value
+
+
+def _clock_time(seconds: int) -> str:
+    """Slurm counts whole minutes: 14400 → `04:00:00`."""
+    minutes = max(1, math.ceil(seconds / 60))
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days}-{hours:02}:{minutes % 60:02}:00" if days else f"{hours:02}:{minutes % 60:02}:00"
+
+
+def _status(state: str, reason: str) -> JobStatus:
+    """`CANCELLED by 1000` and `CANCELLED+` are CANCELLED; a word that is not in the table stays unknown."""
+    word = state.split(" ")[0].rstrip("+")
+    meaning, cause = STATES.get(word, (JobState.UNKNOWN, "unknown"))
+    said = "" if reason in ("None", "(null)", "") else reason.strip("()")
+    if meaning is JobState.FAILED or cause == "walltime":
+        said = f"Slurm says {word}" + (f" ({said})" if said else "")
+    return JobStatus(meaning, word, said, cause)
+
+
+def _number(job: JobId) -> str:
+    """Of the array that the job belongs to, or its own."""
+    return job.partition("_")[0]
+
+
+def _queue(numbers: Sequence[str]) -> tuple[dict[JobId, JobStatus], bool]:
+    """What squeue says of these jobs, and whether all of what it said was understood."""
+    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r", f"--jobs={','.join(numbers)}"]
+    try:
+        text = ask(command)
+    except NoAnswerError as problem:
+        if "invalid job id" not in str(problem).lower():
+            raise
+        return {}, True  # Slurm 22.05 says so when it has forgotten all of them
+    matches = [_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
+    found = {JobId(match["job"]): _status(match["state"], match["reason"]) for match in matches if match}
+    return found, None not in matches
+
+
+def _details(number: str) -> dict[JobId, dict[str, str]]:
+    """What scontrol says of a job or of every job of an array; nothing when it has forgotten them."""
+    try:
+        text = ask(["scontrol", "--oneliner", "show", "job", number])
+    except NoAnswerError as problem:
+        if "invalid job id" not in str(problem).lower():
+            raise
+        return {}
+    found = {}
+    for line in text.splitlines():
+        facts = dict(_FACT.findall(line))
+        if "ArrayTaskId" in facts and "ArrayJobId" in facts:
+            found[JobId(f"{facts['ArrayJobId']}_{facts['ArrayTaskId']}")] = facts
+        elif "JobId" in facts:
+            found[JobId(facts["JobId"])] = facts
+    return found
