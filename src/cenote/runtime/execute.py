@@ -103,14 +103,14 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
         status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
         if status != "cancelled":
             publication = _publish(plan, envelopes, store, folder, watched)
+    except KeyboardInterrupt:
+        status = "cancelled"
+        raise
     finally:
         session.close()
         _finish(folder, journal, watched, publication, status=status, started=started)
 
 
-    except KeyboardInterrupt:
-        status = "cancelled"
-        raise
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
     execution = plan.workflow.execution
     backend: Backend = _configured(registry.load(PluginKind.BACKEND, execution.backend), execution.config)
