@@ -282,10 +282,10 @@ def test_a_walltime_is_text_and_fine(desk_with_data: Desk) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("execution: {strategy: slurm}", ("flow.yaml:3:23: not available yet:", "'slurm'", "--backend local")),
+        ("joins: {both: {kind: zip, inputs: [events, events]}}", ("flow.yaml:3:15: not available yet: joins",)),
         ("systematics: {variations: [{name: up}]}", ("flow.yaml:3:14: not available yet: systematics",)),
     ],
-    ids=["slurm", "systematics"],
+    ids=["joins", "systematics"],
 )
 def test_what_this_version_cannot_do_is_said_by_check_and_refused_by_run(
     desk_with_data: Desk, text: str, words: tuple[str, ...]
