@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import cenote
-from cenote.engine.messages import TaskStarted, WorkerJoined, WorkerLost
+from cenote.engine.messages import TaskDone, TaskFailed, TaskStarted, WorkerJoined, WorkerLost
 from cenote.runtime.journal import read_events
 
 from .conftest import Desk
 
 OPS = """
-    import os, time
+    import logging, os, sys, time
     import numpy as np
     from cenote import operation
 
@@ -38,6 +38,16 @@ OPS = """
         block = np.ones(megabytes * 131072)
         time.sleep(0.5)
         return {"sum": events["MET_pt"] + 0 * block[: events.size]}
+
+    @operation("custom.fragile", reads=["MET_pt"], adds=["whole"])
+    def fragile(events, *, marker: str):
+        print("said aloud", flush=True)
+        logging.getLogger("mine").warning("written down")
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            print("something is about to break", file=sys.stderr, flush=True)
+            os.kill(os.getpid(), 9)
+        return {"whole": events["MET_pt"]}
 
     @operation("custom.picky", reads=["MET_pt"], adds=["never"])
     def picky(events):
@@ -211,7 +221,7 @@ def test_a_worker_with_four_slots_runs_four_tasks_at_once(desk: Desk, flow: Path
     for event in read_events(desk.folder / "out"):
         if isinstance(event, TaskStarted):
             running.add(event.task)
-        elif type(event).__name__ == "TaskDone":
+        elif isinstance(event, TaskDone):
             running.discard(event.task)
         most = max(most, len(running))
     assert most == 4
@@ -237,3 +247,53 @@ def test_an_elastic_pool_grows_from_nothing_and_shrinks_to_nothing(desk: Desk, f
             most = max(most, there)
     assert 1 <= most <= 3
     assert there == 0
+
+
+def test_what_workers_say_is_kept_and_the_last_lines_of_one_that_died_are_in_the_error(desk: Desk, flow: Path) -> None:
+    sets = [
+        "execution.pools={high_memory: null, gpu: null, default: {workers: 1}}",
+        f"analysis.stages=[{{id: Fragile, op: custom.fragile, params: {{marker: {desk.folder / 'died'}}}}}]",
+    ]
+    run = cenote.load(flow, sets=sets).run(desk.folder / "out")
+    assert run.status == "succeeded", run.failures
+    (failed,) = [event for event in read_events(desk.folder / "out") if isinstance(event, TaskFailed)]
+    assert "its worker default-1 was lost: it was killed by SIGKILL" in failed.failure.message
+    assert "something is about to break" in failed.failure.message
+    debug = desk.folder / "out" / "debug" / "distributed"
+    assert (debug / "out" / "default-1").read_text() == "said aloud\n"
+    assert (debug / "err" / "default-1").read_text() == "something is about to break\n"
+    assert "mine: written down" in (debug / "logs" / "default-1").read_text()
+    assert "default-2 begins" in (debug / "logs" / "default-2").read_text()
+
+
+def test_merges_run_on_the_pool_called_merge_and_a_stage_of_the_whole_run_on_a_worker_of_its_pool(
+    desk: Desk, flow: Path
+) -> None:
+    desk.write(
+        "whole.py",
+        """
+        import os
+        from cenote import operation
+
+        @operation("custom.whole", scope="run", reads=["MET_pt"], product="object")
+        def whole(events):
+            return os.getpid()
+        """,
+    )
+    stages = (
+        "analysis.stages=[{id: Whole, op: custom.whole, execution: {require: gpu}},"
+        "{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: MET_pt,"
+        " bins: {nbins: 4, low: 0, high: 9}}]}}]"
+    )
+    sets = [
+        "plugins=[ops.py, whole.py]",
+        "execution.pools={high_memory: null, default: {workers: 1}, gpu: {workers: 1}, merge: {workers: 1}}",
+        stages,
+    ]
+    run = cenote.load(flow, sets=sets).run(desk.folder / "out")
+    assert run.status == "succeeded", run.failures
+    tasks = {pool["name"]: pool["tasks"] for pool in run.summary["pools"]}
+    assert tasks == {"default": 6, "gpu": 1, "merge": run.summary["merges"]["total"]}
+    assert tasks["merge"] > 0
+    assert workers_per_stage(run)["Whole"] == {"gpu"}
+    assert run.product("Whole") != os.getpid()

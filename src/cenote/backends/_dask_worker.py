@@ -37,7 +37,9 @@ _MEMORY_MARGIN = 0.95
 """Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
 _FAREWELL = 2.0
 """Seconds that a worker gets to close; after that it ends, whatever its tasks are at."""
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("cenote.worker")
+_OWN_HANDLERS = ("distributed", "tornado", "bokeh")
+"""Libraries whose logs Dask sends to stderr when it is imported: stderr is for what the user's code says."""
 
 
 class Parcel:
@@ -177,6 +179,10 @@ def _keep_log(file: Path | None) -> None:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler], force=True
     )
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in _OWN_HANDLERS:
+            logging.getLogger(name).handlers.clear()
+            logging.getLogger(name).propagate = True
 
 
 def main() -> None:
@@ -194,11 +200,11 @@ def main() -> None:
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
-    faulthandler.enable()  # a crash in a library leaves its stack in stderr
+    faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
     keep_freed_memory()
     limit = format_bytes(options.memory) if options.memory else "none"
-    _LOG.info("%s begins: %d slots, memory limit %s, process %d", options.name, options.slots, limit, os.getpid())
+    _LOG.info("%s begins: slots %d, memory limit %s, process %d", options.name, options.slots, limit, os.getpid())
     asyncio.run(_serve(options))
     _LOG.info("%s ends", options.name)
 

@@ -118,7 +118,13 @@ class DaskSession(JoinedSession):
         self._news = _News()
         self._host = host
         with dask.config.set(_CONFIG):
-            options = {"host": host, "port": port, "dashboard": False, "plugins": (self._news,)}
+            options = {
+                "host": host,
+                "port": port,
+                "dashboard": False,
+                "dashboard_address": "127.0.0.1:0",
+                "plugins": (self._news,),
+            }
             self._cluster = SpecCluster(
                 workers={}, scheduler={"cls": Scheduler, "options": options}, silence_logs=50, name="cenote"
             )

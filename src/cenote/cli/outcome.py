@@ -120,10 +120,12 @@ def _failure(failure: Failure, *, others: Sequence[Failure]) -> Iterator[Text]:
         text.append(", events {:,} to {:,}".format(*failure["entries"]))
     if failure.get("dataset"):
         text.append(f" (dataset {failure['dataset']})")
-    text.append(f": {failure['message']}")
+    message, *more = failure["message"].splitlines() or [""]
+    text.append(f": {message}")
     if failure.get("attempts", 1) > 1:
         text.append(f" [{failure['attempts']} attempts]", "dim")
     yield text
+    yield from (Text(line) for line in more)
     if failure.get("traceback"):
         yield Text("\n".join(f"    {line}" for line in failure["traceback"].rstrip().splitlines()), style="dim")
     if others:

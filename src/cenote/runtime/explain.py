@@ -198,7 +198,8 @@ def _moves(view: RunView, segment: SegmentFacts) -> Iterator[str]:
 def _failures(view: RunView, segment: SegmentFacts) -> Iterator[str]:
     mine = [failure for failure in view.failures if failure.stage in segment.stages]
     if mine:
-        yield f"Task {mine[0].task} failed in '{mine[0].pool}': {mine[0].info.message}."
+        first_line = mine[0].info.message.partition("\n")[0]
+        yield f"Task {mine[0].task} failed in '{mine[0].pool}': {first_line}."
 
 
 def _status(view: RunView) -> str:

@@ -22,7 +22,9 @@ from cenote.worker.envelope import TaskEnvelope
 POLL_EVERY = 1.0
 """Seconds between two looks at the jobs of a strategy."""
 _LAST_LINES = 8
-_LAST_BYTES = 4096
+_CRASH = "Fatal Python error:"
+"""How the interpreter begins when a library crashes: the stack comes after it, innermost first."""
+_LAST_BYTES = 20_000
 """Of which the last lines are taken: a worker's output may be very long."""
 
 
@@ -207,8 +209,8 @@ def _by_itself(cause: EndCause) -> EndCause:
 def _in_full(event: TaskFailed, lost: WorkerLost) -> TaskFailed:
     """A task that went with its worker, with what became of that."""
     words = f"its worker {lost.worker} was lost: {lost.reason}"
-    lines = [f"  {line}" for line in lost.log.splitlines()]
-    message = "\n".join([words, *(["the last lines that it wrote:"] if lines else []), *lines])
+    lines = [f"    {line}" for line in lost.log.splitlines()]
+    message = "\n".join([words, *(["  what it wrote last:"] if lines else []), *lines])
     return msgspec.structs.replace(event, failure=msgspec.structs.replace(event.failure, message=message))
 
 
@@ -225,4 +227,11 @@ def _tail(file: Path) -> str:
             text = stream.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
+    return last_words(text)
+
+
+def last_words(text: str) -> str:
+    """The lines of a worker's output that tell why it ended: a crash from its first line on, else the last ones."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    crashes = [number for number, line in enumerate(lines) if line.startswith(_CRASH)]
+    return "\n".join(lines[crashes[-1] :][:_LAST_LINES] if crashes else lines[-_LAST_LINES:])
