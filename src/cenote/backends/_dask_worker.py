@@ -15,7 +15,9 @@ import pickle
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from cenote.units import format_bytes
 from cenote.worker.envelope import Outcome, Program, TaskEnvelope
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.run_task import TaskRunner
+from cenote.worker.store import pack, unpack
 
 TOPIC = "cenote"
 """Of the messages from workers to the driver."""
@@ -53,14 +56,14 @@ class Parcel:
     def read(self, name: str) -> Any:
         """An input of the task."""
         value = self._inputs[name]
-        return pickle.loads(value) if isinstance(value, bytes) else value  # from this run's own driver
+        return value if isinstance(value, Events) else unpack(value)
 
     def write(self, name: str, value: Any) -> int:
         """Keep a result until the task ends."""
         if isinstance(value, Events):
             self.exports[name] = value
             return 0
-        self.products = pickle.dumps(value, protocol=5)
+        self.products = b"".join(pack(value))
         return len(self.products)
 
 
@@ -76,39 +79,39 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         """Make the worker ready for tasks."""
         self.worker = worker
         self.runner = TaskRunner(self.program)
-        self.deadlines: dict[int, tuple[int, int, str, int, float]] = {}
-        """Thread → the task it runs, its attempt, stage, timeout, and when that is over."""
+        self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}
+        """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
         threading.Thread(target=self._watch, daemon=True).start()
 
     def say(self, *message: Any) -> None:
         """Tell the driver."""
         self.worker.log_event(TOPIC, [self.worker.name, *message])
 
-    def on_step(self, envelope: TaskEnvelope, stage: str, timeout: int | None) -> None:
+    def on_step(self, key: str, task: int, stage: str, timeout: int | None) -> None:
         """A stage of a task begins in this thread."""
         thread = threading.get_ident()
         if timeout is None:
             self.deadlines.pop(thread, None)
         else:
             over = time.monotonic() + timeout
-            self.deadlines[thread] = (envelope.task, envelope.attempt, stage, timeout, over)
+            self.deadlines[thread] = (key, task, stage, timeout, over)
 
     def _watch(self) -> None:
         limit = self.worker.memory_manager.memory_limit
         while True:
             time.sleep(_LOOK_EVERY)
             now = time.monotonic()
-            for task, attempt, stage, timeout, over in list(self.deadlines.values()):
+            for key, task, stage, timeout, over in list(self.deadlines.values()):
                 if now > over:
-                    self._end_for_timeout(task, attempt, stage, timeout)
+                    self._end_for_timeout(key, task, stage, timeout)
             if limit and _resident() > _MEMORY_MARGIN * limit:
                 self.say("oom", _resident(), limit)
                 self._end(EXIT_OUT_OF_MEMORY)
 
-    def _end_for_timeout(self, task: int, attempt: int, stage: str, timeout: int) -> None:
+    def _end_for_timeout(self, key: str, task: int, stage: str, timeout: int) -> None:
         info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
         outcome = Outcome(task=task, failure=info, seconds=float(timeout))
-        self.say("failed", task, attempt, pickle.dumps(outcome))
+        self.say("failed", key, pickle.dumps(outcome))
         self._end(1)
 
     def _end(self, code: int) -> None:
@@ -116,22 +119,28 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         os._exit(code)
 
 
-def run_envelope(envelope: TaskEnvelope, inline: dict[str, bytes], *upstream: dict[str, Events]) -> dict[str, Events]:
-    """A task, as Dask runs it: the products are told to the driver, the events stay here for tasks that need them."""
+def run_bundle(
+    key: str, envelopes: Sequence[TaskEnvelope], inline: dict[str, bytes], *upstream: dict[str, Events]
+) -> dict[str, Events]:
+    """Tasks, as Dask runs them: one after the other.
+
+    Outcomes and products are told to the driver, events stay here for the tasks that need them.
+    """
     plugin: TaskPlugin = get_worker().plugins[PLUGIN]
-    plugin.say("started", envelope.task, envelope.attempt)
+    plugin.say("started", key)
     inputs: dict[str, Any] = dict(inline)
-    for exports in upstream:
-        inputs.update(exports)
-    parcel = Parcel(inputs)
-    outcome = plugin.runner.run(
-        envelope, exchange=parcel, on_step=lambda stage, timeout: plugin.on_step(envelope, stage, timeout)
-    )
-    if outcome.failure is not None:
-        plugin.say("failed", envelope.task, envelope.attempt, pickle.dumps(outcome))
-        return {}
-    plugin.say("done", envelope.task, envelope.attempt, pickle.dumps(outcome), parcel.products)
-    return parcel.exports
+    for earlier in upstream:
+        inputs.update(earlier)
+    told: list[tuple[Outcome, bytes]] = []
+    exports: dict[str, Events] = {}
+    for envelope in envelopes:
+        parcel = Parcel(inputs)
+        outcome = plugin.runner.run(envelope, exchange=parcel, on_step=partial(plugin.on_step, key, envelope.task))
+        told.append((outcome, parcel.products))
+        if outcome.failure is None:
+            exports.update(parcel.exports)
+    plugin.say("done", key, pickle.dumps(told, protocol=5))
+    return exports
 
 
 def _resident() -> int:
@@ -154,6 +163,7 @@ async def _serve(options: argparse.Namespace) -> None:
         local_directory=options.folder,
         death_timeout=options.patience,
         host=options.host,
+        lifetime=f"{options.lifetime}s" if options.lifetime else None,
         dashboard=False,
     ) as worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
@@ -196,6 +206,7 @@ def main() -> None:
     parser.add_argument("--resource", action="append", default=[], help="NAME=AMOUNT")
     parser.add_argument("--folder", default=None, help="for data that does not fit into memory")
     parser.add_argument("--host", default=None, help="address to listen on")
+    parser.add_argument("--lifetime", type=int, default=None, help="seconds after which it hands over and leaves")
     parser.add_argument("--patience", default="60s", help="how long to look for the scheduler")
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
     options = parser.parse_args()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cenote import errors
+from cenote.backends._dask_bundles import Bundle, Bundling
 from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends.interface import Backend, JoinedSession, Session, SessionRequest
 from cenote.engine.messages import (
@@ -34,9 +35,9 @@ from cenote.worker.store import Store
 try:
     import dask
     from distributed import Client, Future, Scheduler, SpecCluster
-    from distributed.diagnostics.plugin import SchedulerPlugin
 
-    from cenote.backends._dask_worker import TOPIC, TaskPlugin, run_envelope
+    from cenote.backends._dask_news import News
+    from cenote.backends._dask_worker import TaskPlugin, run_bundle
 except ImportError as problem:
     raise errors.error(
         errors.ENVIRONMENT,
@@ -51,53 +52,16 @@ _CONFIG = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.event-loop": "asyncio",
 }
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 AMOUNTS = ("cpus", "memory", "gpus", "disk")
-
-
-class _News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
-    """Passes on what the scheduler sees, from its thread to ours."""
-
-    name = "cenote-news"
-
-    def __init__(self) -> None:
-        self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
-        self.finished: set[str] = set()
-        """Keys of tasks that are done and whose events others may still read."""
-        self._names: dict[str, str] = {}
-
-    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """A worker joined."""
-        self._names[worker] = str(scheduler.workers[worker].name)
-        self.inbox.put(("joined", self._names[worker]))
-
-    def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:  # noqa: ARG002
-        """A worker is gone."""
-        self.inbox.put(("gone", self._names.pop(worker, worker)))
-
-    def log_event(self, topic: str, msg: Any) -> None:
-        """A worker says something."""
-        if topic == TOPIC:
-            worker, word, *rest = msg
-            self.inbox.put((word, worker, *rest))
-
-    def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """A task is through, failed in a way that our own code could not tell of, or is made again."""
-        if finish == "memory":
-            self.inbox.put(("memory", key))
-        elif finish == "erred":
-            self.inbox.put(("erred", key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
-        elif finish == "forgotten":
-            self.finished.discard(key)
-        elif key in self.finished:
-            self.finished.discard(key)
-            self.inbox.put(("again", key))
 
 
 class Dask(Backend):
     """Runs tasks on workers that join a Dask scheduler in this process."""
 
     host: str | None = None
-    """Address that the scheduler listens on; by default loopback when all workers are on this machine."""
+    """Address that the scheduler listens on, which workers must reach: by default loopback when all of them are on
+    this machine, else the machine's address to the outside."""
     port: int = 0
     """Port of the scheduler; 0 takes any that is free."""
 
@@ -115,7 +79,7 @@ class DaskSession(JoinedSession):
         self._pools = {pool.name: pool for pool in request.pools}
         self._segments = request.program.segments
         self._store = Store(request.store)
-        self._news = _News()
+        self._news = News()
         self._host = host
         with dask.config.set(_CONFIG):
             options = {
@@ -132,21 +96,24 @@ class DaskSession(JoinedSession):
         self._client.register_plugin(TaskPlugin(request.program))
         self._futures: dict[str, Future] = {}
         """Name of a stored result → the future of the task that made it."""
-        self._sent: dict[int, tuple[TaskEnvelope, str, Future]] = {}
-        self._task_of: dict[str, int] = {}
-        """Key of a task that was sent and is not through → the task."""
-        self._said: dict[int, tuple[str, Outcome, bytes]] = {}
-        """Task → what its worker said of it: worker, outcome, products. It counts once Dask has the result too."""
-        self._left: dict[str, tuple[TaskEnvelope, str]] = {}
-        """Key of a task that is through and left events for others → its envelope and pool."""
-        self._running: dict[str, dict[int, float]] = {}
-        """Worker → the tasks that it has begun, and when."""
+        self._waiting: dict[str, dict[int, TaskEnvelope]] = {}
+        """Pool → tasks that are sent to Dask as soon as all news has been heard."""
+        self._bundling = Bundling()
+        self._bundles: dict[str, Bundle] = {}
+        """Key of a bundle that was sent and is not through → the bundle."""
+        self._bundle_of: dict[int, Bundle] = {}
+        """The same by task."""
+        self._said: dict[str, tuple[str, list[tuple[Outcome, bytes]]]] = {}
+        """Bundle → what its worker said of it: outcomes, products. They count once Dask has the result too."""
+        self._left: dict[str, Bundle] = {}
+        """Key of a bundle that is through and left events for others."""
+        self._slots: dict[str, int] = {}
         self._last_words: dict[str, FailureInfo] = {}
         self._pool_of: dict[str, str] = {}
 
     # workers
 
-    def worker_command(self, pool: str, worker: str, *, log: Path) -> tuple[str, ...]:
+    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
         """How to start a worker of a pool, anywhere."""
         placed_pool = self._pools[pool]
         self._pool_of[worker] = pool
@@ -157,8 +124,10 @@ class DaskSession(JoinedSession):
             command += ["--memory", str(placed_pool.granted.memory)]
         for name, amount in _amounts(placed_pool.granted).items():
             command += ["--resource", f"{name}={amount}"]
-        if self._host:
-            command += ["--host", self._host]
+        if lifetime is not None:
+            command += ["--lifetime", str(lifetime)]
+        if self._host in _LOOPBACK:  # any other address of ours is not one of theirs
+            command += ["--host", str(self._host)]
         return tuple(command)
 
     def retire(self, workers: Sequence[str]) -> None:
@@ -169,43 +138,58 @@ class DaskSession(JoinedSession):
     # tasks
 
     def run(self, envelope: TaskEnvelope, pool: str) -> None:
-        inline, upstream = self._inputs(envelope)
-        key = f"{self._segments[envelope.segment].stages[0]}-{envelope.kind}-{envelope.key}-{envelope.attempt}"
-        future = self._client.submit(
-            run_envelope,
-            envelope,
-            inline,
-            *upstream,
-            key=key,
-            pure=False,
-            resources={f"resource.{pool}": 1, **_amounts(self._asked(envelope))},
-        )
-        self._sent[envelope.task] = (envelope, pool, future)
-        self._task_of[key] = envelope.task
+        self._waiting.setdefault(pool, {})[envelope.task] = envelope
 
-    def _asked(self, envelope: TaskEnvelope) -> Amounts:
-        segment: Segment = self._segments[envelope.segment]
-        return segment.amounts if envelope.kind == "run" else Amounts()
+    def _send_waiting(self) -> None:
+        """Two bundles for each slot, so that a worker finds the next one already there."""
+        for pool, waiting in self._waiting.items():
+            if waiting:
+                out = sum(bundle.pool == pool for bundle in self._bundles.values())
+                wanted = 2 * self._slots.get(pool, 0) - out
+                for envelopes in self._bundling.bundles(list(waiting.values()), wanted):
+                    self._send(envelopes, pool)
+                waiting.clear()
+
+    def _send(self, envelopes: tuple[TaskEnvelope, ...], pool: str) -> None:
+        first, inline, upstream = envelopes[0], {}, {}
+        for envelope in envelopes:
+            found, futures = self._inputs(envelope)
+            inline.update(found)
+            upstream.update(dict.fromkeys(futures))
+        segment: Segment = self._segments[first.segment]
+        key = f"{segment.stages[0]}-{first.kind}-{first.key}-{first.attempt}"
+        asked = segment.amounts if first.kind == "run" else Amounts()
+        resources = {f"resource.{pool}": 1, **_amounts(asked)}
+        future = self._client.submit(
+            run_bundle, key, envelopes, inline, *upstream, key=key, pure=False, resources=resources
+        )
+        bundle = Bundle(key, pool, {envelope.task: envelope for envelope in envelopes}, future)
+        self._bundles[key] = bundle
+        self._bundle_of.update(dict.fromkeys(bundle.envelopes, bundle))
 
     def _inputs(self, envelope: TaskEnvelope) -> tuple[dict[str, bytes], list[Future]]:
         """Products travel in the envelope; events come from the workers that hold them."""
         events = [name for piece in envelope.pieces for _, names in piece.imports for name in names if name]
         stored = [*envelope.parts, *(key for _, key in envelope.products)]
         stored += [name for name in events if name not in self._futures]  # an earlier run on this machine left them
-        inline = {name: pickle.dumps(self._store.read(name), protocol=5) for name in stored}
-        return inline, list(dict.fromkeys(self._futures[name] for name in events if name in self._futures))
+        inline = {name: bytes(self._store.read_packed(name)) for name in stored}
+        return inline, [self._futures[name] for name in events if name in self._futures]
 
     def cancel(self, task: int) -> None:
-        if task not in self._sent:
+        bundle = self._bundle_of.get(task)
+        if bundle is None:
+            for pool, waiting in self._waiting.items():
+                if task in waiting:
+                    self._tell(withdrawn(waiting.pop(task), at=self._now(), pool=pool))
             return
-        envelope, pool, _ = self._sent[task]
-        began = any(task in tasks for tasks in self._running.values())
-        self._release(task)
-        if began:
-            info = placed(FailureInfo(cause="stopped", message="stopped, as asked"), envelope)
-            self._news.inbox.put(("told", TaskFailed(at=self._now(), task=task, pool=pool, worker="", failure=info)))
+        envelope = self._take_out(bundle, task)
+        if bundle.worker is None:
+            self._tell(withdrawn(envelope, at=self._now(), pool=bundle.pool))
         else:
-            self._news.inbox.put(("told", withdrawn(envelope, at=self._now(), pool=pool)))
+            self._tell(self._failure(bundle, envelope, FailureInfo(cause="stopped", message="stopped, as asked")))
+
+    def _tell(self, event: AnyEvent) -> None:
+        self._news.inbox.put(("told", event))
 
     def forget(self, names: Sequence[str]) -> None:
         """Dask still knows how they were made, in case something made from them is lost."""
@@ -213,6 +197,7 @@ class DaskSession(JoinedSession):
             self._futures.pop(name, None)
 
     def events(self, seconds: float) -> list[AnyEvent]:
+        self._send_waiting()
         told: list[AnyEvent] = []
         try:
             told += self._heard(self._news.inbox.get(timeout=seconds))
@@ -223,7 +208,9 @@ class DaskSession(JoinedSession):
 
     def close(self) -> None:
         self._futures.clear()
-        self._sent.clear()
+        self._bundles.clear()
+        self._bundle_of.clear()
+        self._left.clear()
         self._client.close()
         self._cluster.close()
 
@@ -231,17 +218,20 @@ class DaskSession(JoinedSession):
 
     def _heard(self, news: tuple[Any, ...]) -> list[AnyEvent]:
         match news:
-            case ("started", worker, task, attempt):
-                return self._started(worker, task, attempt)
-            case ("done", worker, task, _, outcome, products):
-                self._said[task] = (worker, pickle.loads(outcome), products)
+            case ("started", worker, key):
+                return self._started(worker, key)
+            case ("done", worker, key, outcomes):
+                self._said[key] = (worker, pickle.loads(outcomes))
                 return []
             case ("memory", key):
                 return self._through(key)
             case ("again", key):
                 return self._made_again(key)
-            case ("failed", worker, task, attempt, outcome):
-                return self._failed(worker, task, attempt, pickle.loads(outcome))
+            case ("forgotten", key):
+                self._left.pop(key, None)
+                return []
+            case ("failed", worker, key, outcome):
+                return self._failed(worker, key, pickle.loads(outcome))
             case ("joined", worker):
                 return self._joined(worker)
             case ("gone", worker):
@@ -257,103 +247,153 @@ class DaskSession(JoinedSession):
             case _:
                 return []
 
-    def _started(self, worker: str, task: int, attempt: int) -> list[AnyEvent]:
-        sent = self._sent.get(task)
-        if sent is None or sent[0].attempt != attempt:
+    def _started(self, worker: str, key: str) -> list[AnyEvent]:
+        bundle = self._bundles.get(key)
+        if bundle is None:
             return []  # Dask makes lost data again: nobody asked for this
-        self._running.setdefault(worker, {})[task] = self._now()
-        return [TaskStarted(at=self._now(), task=task, attempt=attempt, pool=sent[1], worker=worker)]
+        bundle.worker, bundle.since = worker, self._now()
+        return [_task_started(bundle, next(iter(bundle.envelopes.values())), at=bundle.since)]
 
     def _through(self, key: str) -> list[AnyEvent]:
-        """Dask has the result of a task, so that its worker may go."""
+        """Dask has the result of a bundle, so that its worker may go."""
         if key in self._left:
             return self._through_again(key)
-        task = self._task_of.pop(key, None)
-        if task is None or task not in self._sent or task not in self._said:
+        bundle = self._bundles.get(key)
+        if bundle is None or key not in self._said:
             return []
-        envelope, pool, future = self._sent.pop(task)
-        worker, outcome, products = self._said.pop(task)
-        self._running.get(worker, {}).pop(task, None)
-        self._store.write(envelope.key, pickle.loads(products))
-        exports = self._segments[envelope.segment].exports if envelope.kind == "run" else ()
-        if exports:
-            self._futures.update({f"{envelope.key}-{n}": future for n in range(len(exports))})
-            self._left[key] = (envelope, pool)
+        events = self._outcomes(bundle)
+        self._close_bundle(bundle)
+        bundle.future = None  # Dask may forget it with the last of its names
+        if self._segments[bundle.segment].exports and bundle.kind == "run" and bundle.envelopes:
+            self._left[key] = bundle
             self._news.finished.add(key)
-        return [event_of(outcome, envelope, at=self._now(), pool=pool, worker=worker)]
+        return events
+
+    def _outcomes(self, bundle: Bundle) -> list[AnyEvent]:
+        """What became of the tasks of a bundle, as if each had been told of in its time."""
+        bundle.worker, told = self._said.pop(bundle.key)
+        events: list[AnyEvent] = []
+        at = bundle.since
+        for number, (outcome, products) in enumerate(told):
+            started, at = at, min(self._now(), at + outcome.seconds)
+            envelope = bundle.envelopes.get(outcome.task)
+            if envelope is None:
+                continue  # cancelled meanwhile
+            if number:
+                events.append(_task_started(bundle, envelope, at=started))
+            if outcome.failure is None:
+                self._keep(bundle, envelope, outcome, products)
+            else:
+                self._bundle_of.pop(bundle.envelopes.pop(outcome.task).task)
+            events.append(event_of(outcome, envelope, at=at, pool=bundle.pool, worker=bundle.worker))
+        return events
+
+    def _keep(self, bundle: Bundle, envelope: TaskEnvelope, outcome: Outcome, products: bytes) -> None:
+        self._bundling.finish(envelope, outcome.seconds)
+        self._store.write_packed(envelope.key, [products])
+        exports = self._segments[envelope.segment].exports if envelope.kind == "run" else ()
+        self._futures.update({f"{envelope.key}-{n}": bundle.future for n in range(len(exports))})
 
     def _made_again(self, key: str) -> list[AnyEvent]:
-        """The events of a finished task went with its worker, and Dask makes them again."""
+        """The events of finished tasks went with their worker, and Dask makes them again."""
         if key not in self._left:
             return []
-        envelope, pool = self._left[key]
-        return [ResultLost(at=self._now(), task=envelope.task, pool=pool)]
+        bundle = self._left[key]
+        return [ResultLost(at=self._now(), task=task, pool=bundle.pool) for task in bundle.envelopes]
 
     def _through_again(self, key: str) -> list[AnyEvent]:
-        envelope, pool = self._left[key]
+        bundle = self._left[key]
         self._news.finished.add(key)
-        if envelope.task not in self._said:
+        if key not in self._said:
             return []
-        worker, outcome, _ = self._said.pop(envelope.task)
-        return [event_of(outcome, envelope, at=self._now(), pool=pool, worker=worker)]
+        worker, told = self._said.pop(key)
+        return [
+            event_of(outcome, bundle.envelopes[outcome.task], at=self._now(), pool=bundle.pool, worker=worker)
+            for outcome, _ in told
+            if outcome.task in bundle.envelopes
+        ]
 
-    def _failed(self, worker: str, task: int, attempt: int, outcome: Outcome) -> list[AnyEvent]:
-        self._running.get(worker, {}).pop(task, None)
-        sent = self._sent.get(task)
-        if sent is None or sent[0].attempt != attempt:
+    def _failed(self, worker: str, key: str, outcome: Outcome) -> list[AnyEvent]:
+        bundle = self._bundles.get(key)
+        if bundle is None or outcome.task not in bundle.envelopes:
             return []
-        envelope, pool, _ = sent
-        self._release(task)
-        return [event_of(outcome, envelope, at=self._now(), pool=pool, worker=worker)]
+        envelope = self._take_out(bundle, outcome.task)
+        return [event_of(outcome, envelope, at=self._now(), pool=bundle.pool, worker=worker)]
 
     def _erred(self, key: str, text: str) -> list[AnyEvent]:
-        task = self._task_of.get(key)
-        if task is None or task not in self._sent:
+        bundle = self._bundles.get(key)
+        if bundle is None:
             return []
-        envelope, pool, _ = self._sent[task]
-        self._release(task)
-        info = placed(FailureInfo(cause="internal", message=f"Dask could not run it: {text}"), envelope)
-        return [TaskFailed(at=self._now(), task=task, attempt=envelope.attempt, pool=pool, worker="", failure=info)]
+        self._release(bundle)
+        info = FailureInfo(cause="internal", message=f"Dask could not run it: {text}")
+        return [self._failure(bundle, envelope, info) for envelope in bundle.envelopes.values()]
 
     def _joined(self, worker: str) -> list[AnyEvent]:
         pool = self._pool_of.get(worker)
         if pool is None:
             return []  # not one of ours
+        self._slots[pool] = self._slots.get(pool, 0) + self._pools[pool].slots
         return [WorkerJoined(at=self._now(), worker=worker, pool=pool, slots=self._pools[pool].slots)]
 
     def _gone(self, worker: str) -> list[AnyEvent]:
         pool = self._pool_of.get(worker)
         if pool is None:
             return []
+        self._slots[pool] -= self._pools[pool].slots
         words = self._last_words.pop(worker, None) or FailureInfo(cause="lost", message=f"its worker {worker} was lost")
         events: list[AnyEvent] = [WorkerLost(at=self._now(), worker=worker, pool=pool, reason=words.message)]
-        for task, since in self._running.pop(worker, {}).items():
-            envelope, ran_in, _ = self._sent[task]
-            self._release(task)
-            at = self._now()
-            events.append(
-                TaskFailed(
-                    at=at,
-                    task=task,
-                    attempt=envelope.attempt,
-                    pool=ran_in,
-                    worker=worker,
-                    failure=placed(words, envelope),
-                    seconds=at - since,
-                )
-            )
+        for bundle in [bundle for bundle in self._bundles.values() if bundle.worker == worker]:
+            events = [*self._presumed(bundle), *events, *self._lost_with(bundle, words)]
         return events
 
-    def _release(self, task: int) -> None:
-        _, _, future = self._sent.pop(task)
-        self._task_of.pop(future.key, None)
-        self._said.pop(task, None)
-        future.cancel(force=True)
-        for tasks in self._running.values():
-            tasks.pop(task, None)
+    def _presumed(self, bundle: Bundle) -> list[AnyEvent]:
+        """Nobody knows which task of a bundle its worker was at: for the engine it had all of them."""
+        _, *others = bundle.envelopes.values()
+        return [_task_started(bundle, envelope, at=self._now()) for envelope in others]
+
+    def _lost_with(self, bundle: Bundle, words: FailureInfo) -> list[AnyEvent]:
+        if len(bundle.envelopes) > 1 and words.cause == "oom":
+            words = FailureInfo(cause="lost", message=words.message)  # whose fault it was shows when each runs alone
+        self._release(bundle)
+        return [self._failure(bundle, envelope, words) for envelope in bundle.envelopes.values()]
+
+    def _failure(self, bundle: Bundle, envelope: TaskEnvelope, info: FailureInfo) -> TaskFailed:
+        at = self._now()
+        return TaskFailed(
+            at=at,
+            task=envelope.task,
+            attempt=envelope.attempt,
+            pool=bundle.pool,
+            worker=bundle.worker or "",
+            failure=placed(info, envelope),
+            seconds=at - bundle.since if bundle.worker else 0.0,
+        )
+
+    def _take_out(self, bundle: Bundle, task: int) -> TaskEnvelope:
+        """Wait no longer for this task; a bundle that nobody waits for is cancelled."""
+        envelope = bundle.envelopes.pop(task)
+        del self._bundle_of[task]
+        if not bundle.envelopes:
+            self._release(bundle)
+        return envelope
+
+    def _release(self, bundle: Bundle) -> None:
+        self._close_bundle(bundle)
+        self._said.pop(bundle.key, None)
+        bundle.future.cancel(force=True)
+
+    def _close_bundle(self, bundle: Bundle) -> None:
+        self._bundles.pop(bundle.key, None)
+        for task in bundle.envelopes:
+            self._bundle_of.pop(task, None)
 
     def _now(self) -> float:
         return self._request.clock()
+
+
+def _task_started(bundle: Bundle, envelope: TaskEnvelope, *, at: float) -> TaskStarted:
+    worker = bundle.worker or ""
+    return TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=bundle.pool, worker=worker)
 
 
 def _amounts(amounts: Amounts) -> dict[str, float]:

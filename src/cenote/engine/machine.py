@@ -74,7 +74,8 @@ class Engine:
         self._options = options
         self._rows = Rows(plan)
         self._states = TaskStates(plan, self._rows)
-        self._pools = Pools([pool.name for pool in plan.placement.pools], options.window_per_slot)
+        names = [pool.name for pool in plan.placement.pools]
+        self._pools = Pools(names, options.window_per_slot, options.ahead_seconds)
         self._ready = ReadyTasks(plan, self._rows, self._states, self._pools)
         self._attempts = Attempts(len(plan.tasks))
         self._staffing = Staffing(plan.placement.pools)
@@ -164,6 +165,7 @@ class Engine:
         if task in self._attempts.out:
             if not self._attempts.is_current(task, event.attempt):
                 commands.append(CancelTask(task))
+            self._attempts.out[task].finish(event.seconds)
             self._attempts.come_back(task)
         self._states.finish(task)
 

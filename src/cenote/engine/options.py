@@ -17,6 +17,8 @@ class EngineOptions:
     """How often a task moves on after the batch system took its worker; the next time fails it."""
     window_per_slot: float = 2.0
     """Tasks sent to a pool for each of its slots, so that a worker finds its next task already there."""
+    ahead_seconds: float = 0.0
+    """Work for each slot, in seconds, that is sent where tasks are so short that the window would not last."""
     manages_workers: bool = False
     """Whether the engine asks for workers and ends them; False where they join by themselves (backend local)."""
     patience: int = 60

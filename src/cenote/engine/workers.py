@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+_MOST_AHEAD = 100
+"""Tasks per slot at the most, however short they are."""
+_FORGETS = 0.1
+"""Weight of the latest task in what counts as typical."""
+
 
 class PoolRoom:
     """One pool: the slots of its workers, and the tasks sent to it that have not come back."""
 
-    def __init__(self, name: str, window_per_slot: float) -> None:
+    def __init__(self, name: str, window_per_slot: float, ahead_seconds: float = 0.0) -> None:
         self.name = name
         self.slots = 0
         self.window = 0
         """The most tasks to have out at once."""
         self.sent = 0
         self._window_per_slot = window_per_slot
+        self._ahead_seconds = ahead_seconds
+        self._typical = math.inf
         self._workers: dict[str, int] = {}
 
     @property
@@ -35,29 +42,36 @@ class PoolRoom:
 
     def join(self, worker: str, slots: int) -> None:
         """A worker is there; told twice, it still counts once."""
+        self._measure(slots - self._workers.get(worker, 0))
         self._workers[worker] = slots
-        self._measure()
 
     def leave(self, *workers: str) -> None:
         """Workers are gone, or to be sent nothing more; one that was never there is not an error."""
         for worker in workers:
-            self._workers.pop(worker, None)
-        self._measure()
+            self._measure(-self._workers.pop(worker, 0))
 
-    def _measure(self) -> None:
-        self.slots = sum(self._workers.values())
-        self.window = math.ceil(self.slots * self._window_per_slot)
+    def _measure(self, more: int) -> None:
+        self.slots += more
+        enough = self._ahead_seconds / max(self._typical, self._ahead_seconds / _MOST_AHEAD, 1e-9)
+        self.window = math.ceil(self.slots * max(self._window_per_slot, enough))
+
+    def finish(self, seconds: float) -> None:
+        """A task took so long: the shorter they are, the more are sent ahead."""
+        if self._ahead_seconds:
+            known = self._typical if math.isfinite(self._typical) else seconds
+            self._typical = known + _FORGETS * (seconds - known)
+            self._measure(0)
 
 
 class Pools:
     """Every pool of the run."""
 
-    def __init__(self, names: Iterable[str], window_per_slot: float) -> None:
-        self._window_per_slot = window_per_slot
-        self._rooms = {name: PoolRoom(name, window_per_slot) for name in names}
+    def __init__(self, names: Iterable[str], window_per_slot: float, ahead_seconds: float = 0.0) -> None:
+        self._window = (window_per_slot, ahead_seconds)
+        self._rooms = {name: PoolRoom(name, *self._window) for name in names}
 
     def room(self, name: str) -> PoolRoom:
         """The pool of this name; one that nobody has mentioned yet has no workers."""
         if name not in self._rooms:
-            self._rooms[name] = PoolRoom(name, self._window_per_slot)
+            self._rooms[name] = PoolRoom(name, *self._window)
         return self._rooms[name]

@@ -32,6 +32,8 @@ from cenote.worker.store import Store
 Listener = Callable[[RunView], None]
 _SMALL_VALUES = 4_000_000
 """Values to read (events × columns) below which starting processes costs more than it brings."""
+_AHEAD = 0.2
+"""Seconds of work to have out for each slot: longer than the way to a worker and back."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,10 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
     envelopes = Envelopes(plan)
     run = uuid.uuid4().hex[:12]
     session = _open(plan, folder, options, run)
-    engine = Engine(plan, EngineOptions(keep_going=options.keep_going, manages_workers=session.manages_workers))
+    choices = EngineOptions(
+        keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
+    )
+    engine = Engine(plan, choices)
     loop = Loop(engine, session, journal, envelopes, store, watched)
     started = time.time()
     status: Status = "failed"

@@ -6,12 +6,56 @@ import mmap
 import os
 import pickle
 import struct
+from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 _MAGIC = b"cenote1\n"
+_ALIGNED = 64
 _MAPPED_FROM = 1 << 20
 """Larger files are mapped rather than read, so that columns are taken from the page cache without a copy."""
+
+
+Part = bytes | memoryview
+
+
+class NotPackedError(ValueError):
+    """These bytes hold no packed value."""
+
+
+def pack(value: Any) -> list[Part]:
+    """A value as bytes, without a copy: a header, its pickle, then its arrays, each at a multiple of 64 bytes."""
+    buffers: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    raw = [buffer.raw() for buffer in buffers]
+    lengths = [len(body), *(len(part) for part in raw)]
+    parts: list[Part] = [_MAGIC + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + body]
+    size = len(parts[0])
+    for part in raw:
+        gap = -size % _ALIGNED
+        parts += [bytes(gap), part]
+        size += gap + len(part)
+    return parts
+
+
+def unpack(packed: Part) -> Any:
+    """The value again; its arrays are read-only and lie in these bytes."""
+    data = memoryview(packed)
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise NotPackedError
+    at = len(_MAGIC)
+    (count,) = struct.unpack_from("<I", data, at)
+    lengths = struct.unpack_from(f"<{count}Q", data, at + 4)
+    at += 4 + 8 * count
+    body = data[at : at + lengths[0]]
+    at += lengths[0]
+    buffers = []
+    for length in lengths[1:]:
+        at += -at % _ALIGNED
+        buffers.append(data[at : at + length])
+        at += length
+    return pickle.loads(body, buffers=buffers)  # ours: written by this run's own workers
 
 
 class Store:
@@ -36,43 +80,44 @@ class Store:
 
     def write(self, name: str, value: Any) -> int:
         """Store a value; returns its size in bytes."""
-        buffers: list[pickle.PickleBuffer] = []
-        body = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        raw = [buffer.raw() for buffer in buffers]
-        lengths = [len(body), *(len(part) for part in raw)]
+        return self.write_packed(name, pack(value))
+
+    def write_packed(self, name: str, parts: Sequence[Part]) -> int:
+        """Store a value that was packed, here or elsewhere; returns its size in bytes."""
+        size = sum(len(part) for part in parts)
         target = self.path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{name}.{os.getpid()}")
-        with temporary.open("wb") as file:
-            file.write(_MAGIC + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths))
-            file.write(body)
-            for part in raw:
-                file.write(b"\0" * (-file.tell() % 64))
-                file.write(part)
-            size = file.tell()
+        try:
+            file = temporary.open("wb", buffering=0)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file = temporary.open("wb", buffering=0)
+        with file:
+            for part in parts if size >= _MAPPED_FROM else [b"".join(parts)]:
+                _write_all(file, memoryview(part))
         temporary.replace(target)
         return size
 
     def read(self, name: str) -> Any:
         """What was written under this name. The value's arrays are read-only."""
-        with self.path(name).open("rb") as file:
-            large = os.fstat(file.fileno()).st_size >= _MAPPED_FROM
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else file.read())
-        if data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError(f"{self.path(name)} is not a stored result")
-        at = len(_MAGIC)
-        (count,) = struct.unpack_from("<I", data, at)
-        lengths = struct.unpack_from(f"<{count}Q", data, at + 4)
-        at += 4 + 8 * count
-        body = data[at : at + lengths[0]]
-        at += lengths[0]
-        buffers = []
-        for length in lengths[1:]:
-            at += -at % 64
-            buffers.append(data[at : at + length])
-            at += length
-        return pickle.loads(body, buffers=buffers)  # ours: written by this run's own workers
+        try:
+            return unpack(self.read_packed(name))
+        except NotPackedError:
+            raise ValueError(f"{self.path(name)} is not a stored result") from None
+
+    def read_packed(self, name: str) -> memoryview:
+        """The same, as it lies there."""
+        with self.path(name).open("rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < _MAPPED_FROM:
+                return memoryview(file.readall())
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def remove(self, name: str) -> None:
         """Forget a result; one that is gone already is not an error."""
         self.path(name).unlink(missing_ok=True)
+
+
+def _write_all(file: FileIO, part: memoryview) -> None:
+    """Everything: one call writes 2 GB at the most."""
+    while part.nbytes:
+        part = part[file.write(part) :]

@@ -1,0 +1,70 @@
+"""This file decides which tasks travel together: those so short that Dask's own cost per task would outweigh them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cenote.worker.envelope import TaskEnvelope
+
+ENOUGH_SECONDS = 0.05
+"""Work in a bundle: many times what Dask needs for a task, and still short for whoever waits for its end."""
+_FORGETS = 0.1
+"""Weight of the latest task in what counts as typical."""
+
+Row = tuple[int, str]
+"""Tasks of one segment and kind: alike in what they do and in what they ask for."""
+
+
+def row_of(envelope: TaskEnvelope) -> Row:
+    """The row that a task belongs to."""
+    return envelope.segment, envelope.kind
+
+
+@dataclass
+class Bundle:
+    """Tasks that are one task for Dask."""
+
+    key: str
+    pool: str
+    envelopes: dict[int, TaskEnvelope]
+    """By task; those that are cancelled are taken out."""
+    future: Any
+    """Its result, for as long as somebody waits for it."""
+    worker: str | None = None
+    """Who has begun it."""
+    since: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.segment, self.kind = row_of(next(iter(self.envelopes.values())))
+
+
+class Bundling:
+    """Knows how long tasks take, and makes bundles of the short ones. A bundle holds tasks of one row, in order."""
+
+    def __init__(self) -> None:
+        self._typical: dict[Row, float] = {}
+
+    def finish(self, envelope: TaskEnvelope, seconds: float) -> None:
+        """A task took so long."""
+        known = self._typical.get(row_of(envelope), seconds)
+        self._typical[row_of(envelope)] = known + _FORGETS * (seconds - known)
+
+    def bundles(self, waiting: Sequence[TaskEnvelope], wanted: int) -> Iterator[tuple[TaskEnvelope, ...]]:
+        """Share tasks out to about so many bundles, but none with more work than is enough.
+
+        Tasks of unknown length go alone. So do those that failed before: one that kills its worker is found out.
+        """
+        rows: dict[Row, list[TaskEnvelope]] = {}
+        for envelope in waiting:
+            if envelope.attempt > 1 or envelope.split > 1 or row_of(envelope) not in self._typical:
+                yield (envelope,)
+            else:
+                rows.setdefault(row_of(envelope), []).append(envelope)
+        work = sum(self._typical[row] * len(envelopes) for row, envelopes in rows.items())
+        seconds = min(ENOUGH_SECONDS, work / max(1, wanted))
+        for row, envelopes in rows.items():
+            size = max(1, round(seconds / max(self._typical[row], 1e-6)))
+            for start in range(0, len(envelopes), size):
+                yield tuple(envelopes[start : start + size])

@@ -1,0 +1,48 @@
+"""This file listens to the Dask scheduler: what it sees, and what workers say, goes to the driver's thread."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+from distributed import Scheduler
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from cenote.backends._dask_worker import TOPIC
+
+
+class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
+    """Passes on what the scheduler sees, from its thread to ours."""
+
+    name = "cenote-news"
+
+    def __init__(self) -> None:
+        self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self.finished: set[str] = set()
+        """Keys of bundles that are done and whose events others may still read."""
+        self._names: dict[str, str] = {}
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """A worker joined."""
+        self._names[worker] = str(scheduler.workers[worker].name)
+        self.inbox.put(("joined", self._names[worker]))
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:  # noqa: ARG002
+        """A worker is gone."""
+        self.inbox.put(("gone", self._names.pop(worker, worker)))
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        """A worker says something."""
+        if topic == TOPIC:
+            worker, word, *rest = msg
+            self.inbox.put((word, worker, *rest))
+
+    def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """A bundle is through, failed in a way that our own code could not tell of, is made again, or is not needed."""
+        if finish == "memory":
+            self.inbox.put(("memory", key))
+        elif finish == "erred":
+            self.inbox.put(("erred", key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
+        elif key in self.finished:
+            self.finished.discard(key)
+            self.inbox.put(("forgotten" if finish == "forgotten" else "again", key))
