@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from cenote.backends._outcomes import event_of, withdrawn
 from cenote.backends._places import Places
 from cenote.backends._processes import Processes
@@ -47,6 +49,9 @@ class Here(Session):
             return self._others.events(seconds)
         if self._worked > SMALL_SECONDS and self._request.cpus > 1 and self._places.waiting > 1:
             self._hand_over()
+            return []
+        if not self._places.waiting:
+            time.sleep(seconds)  # nothing to do and nobody to wait for: let time pass instead of spinning
             return []
         return self._run_next()
 

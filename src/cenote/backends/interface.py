@@ -72,7 +72,7 @@ class JoinedSession(Session):
     manages_workers = True
 
     @abstractmethod
-    def worker_command(self, pool: str, worker: str, *, log: Path) -> tuple[str, ...]:
+    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
         """The command that starts a worker of this pool under this name, on any machine that can reach us.
 
         It logs to `log` where that can be opened, else to its stderr.

@@ -32,6 +32,8 @@ class Crew:
     losses: int = 0
     """Workers lost since a task was last done here."""
     last_loss: str = ""
+    refused: str | None = None
+    """Why the batch system took none of its workers, when it said so at once."""
     last_word: str = ""
     """The latest reason that was given for a worker that has not come."""
     pause_until: float = 0.0
@@ -103,6 +105,8 @@ class Crew:
             if event.cause != "refused" or not self.planned:
                 return
             self.planned -= 1
+            if not self.observed and not self.requested:
+                self.refused = event.reason
         self.observed.discard(event.worker)
         self._forget_request(event.worker)
         self.losses += 1

@@ -138,7 +138,11 @@ class Staffing:
     def _judge(crew: Crew, load: Load) -> None:
         """Close a pool that nobody needs any more; give one up that keeps losing its workers."""
         crew.closed = load.to_come == 0
-        if not crew.closed and crew.failed is None and crew.losses >= crew.loss_limit:
+        if crew.closed or crew.failed is not None:
+            return
+        if crew.refused is not None:
+            crew.failed = f"its workers were refused: {crew.refused}"
+        elif crew.losses >= crew.loss_limit:
             crew.failed = f"it lost {crew.losses} workers in a row without finishing a task; the last: {crew.last_loss}"
 
 

@@ -47,7 +47,9 @@ def analyse(
     progress: Progress | None = None,
 ) -> Analysed:
     """Everything that can be found wrong with a workflow, at once."""
-    here = workflow.execution.backend == "local" or workflow.execution.strategy == "local"
+    execution = workflow.execution
+    strategies = {pool.strategy or execution.strategy for pool in execution.pools}
+    here = execution.backend == "local" or "local" in strategies
     placement = place(workflow, machine, on_this_machine=here, strict=strict)
     inputs = look_at_inputs(workflow, every_file=every_file, progress=progress)
     resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))

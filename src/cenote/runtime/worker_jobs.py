@@ -6,21 +6,24 @@ Starting a worker is a fold: the session's command, then the job request, then t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from cenote.backends.interface import JoinedSession, Session
-from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, WorkerJoined, WorkerLost, WorkerRequested
-from cenote.errors import CenoteError
+from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, Warned, WorkerJoined, WorkerLost, WorkerRequested
+from cenote.errors import CenoteError, Problem
 from cenote.placement.pools import PlacedPool
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy
+from cenote.runtime.departures import Departures
+from cenote.strategies.interface import OVER, EndCause, JobId, JobRequest, JobState, JobStatus, Strategy
 from cenote.worker.envelope import TaskEnvelope
 
-POLL_EVERY = 1.0
-"""Seconds between two looks at the jobs of a strategy."""
+_ASK_AGAIN = 5.0
+"""Seconds until workers are asked for again that the batch system could not be asked for."""
+_PATIENCE = 600.0
+"""Seconds after which they count as refused."""
 _LAST_LINES = 8
 _CRASH = "Fatal Python error:"
 """How the interpreter begins when a library crashes: the stack comes after it, innermost first."""
@@ -39,8 +42,18 @@ class _Job:
     err: Path
     log: Path
     status: JobStatus = JobStatus(JobState.PENDING)  # noqa: RUF009 (frozen)
-    joined: bool = False
+    joined: float | None = None
     stopping: bool = False
+
+
+@dataclass(frozen=True)
+class _Unasked:
+    """Workers that the batch system could not be asked for yet."""
+
+    pool: str
+    requests: list[JobRequest]
+    since: float
+    again: float
 
 
 class WorkerJobs(Session):
@@ -69,7 +82,9 @@ class WorkerJobs(Session):
         self._told: list[AnyEvent] = []
         self._last_words: dict[str, WorkerLost] = {}
         """The worker that was lost last, whose tasks are told of right after it."""
-        self._polled = 0.0
+        self._polled = dict.fromkeys(self._pools, 0.0)
+        self._unasked: list[_Unasked] = []
+        self._departures = Departures(clock)
 
     # tasks
 
@@ -84,23 +99,21 @@ class WorkerJobs(Session):
 
     def events(self, seconds: float) -> list[AnyEvent]:
         heard = self._inner.events(0.0 if self._told else seconds)
-        if self._clock() - self._polled > POLL_EVERY:
-            self._look()
+        self._ask_again()
+        self._look()
         told, self._told = self._told, []
-        return [*told, *(self._understood(event) for event in heard)]
+        return [*told, *self._understood([*self._departures.again(), *heard])]
 
     # workers
 
     def start_workers(self, pool: str, count: int) -> None:
-        requests = [self._request(pool) for _ in range(count)]
+        self._ask_for(pool, [self._request(pool) for _ in range(count)])
+
+    def _ask_for(self, pool: str, requests: list[JobRequest], *, since: float | None = None) -> None:
         try:
             ids = self._strategies[pool].submit(requests)
         except CenoteError as problem:
-            words = str(problem.problems[0].message)
-            for request in requests:
-                self._told.append(
-                    WorkerLost(at=self._clock(), worker=request.worker, pool=pool, reason=words, cause="refused")
-                )
+            self._not_taken(pool, requests, problem.problems[0], since)
             return
         self._submitted[pool].update(ids)
         for request, job in zip(requests, ids, strict=True):
@@ -108,13 +121,32 @@ class WorkerJobs(Session):
             self._jobs[request.worker] = _Job(pool, request.worker, job, request.out, request.err, log)
             self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=request.worker, job=job))
 
+    def _not_taken(self, pool: str, requests: list[JobRequest], problem: Problem, since: float | None) -> None:
+        """Workers that are refused are told of; those that could not be asked for are asked for again."""
+        now = self._clock()
+        if problem.kind.transient and (since is None or now - since < _PATIENCE):
+            self._unasked.append(_Unasked(pool, requests, since or now, now + _ASK_AGAIN))
+            words = f"pool '{pool}' waits until its workers can be asked for: {problem.message}"
+            self._told += [Warned(at=now, message=words)] if since is None else []
+            return
+        self._told += [
+            WorkerLost(at=now, worker=request.worker, pool=pool, reason=problem.message, cause="refused")
+            for request in requests
+        ]
+
+    def _ask_again(self) -> None:
+        due = [unasked for unasked in self._unasked if self._clock() >= unasked.again]
+        self._unasked = [unasked for unasked in self._unasked if unasked not in due]
+        for unasked in due:
+            self._ask_for(unasked.pool, unasked.requests, since=unasked.since)
+
     def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:  # noqa: ARG002  # in the journal
         known = [self._jobs[worker] for worker in workers if worker in self._jobs]
         for job in known:
             job.stopping = True
-        if joined := [job.worker for job in known if job.joined]:
+        if joined := [job.worker for job in known if job.joined is not None]:
             self._inner.retire(joined)
-        waiting = [job for job in known if not job.joined]
+        waiting = [job for job in known if job.joined is None]
         self._strategies[pool].cancel([job.id for job in waiting])
         for job in waiting:
             self._drop(job, reason="it was not needed any more", cause="retired")
@@ -134,10 +166,12 @@ class WorkerJobs(Session):
             run=self._run,
             pool=pool,
             worker=worker,
-            command=self._inner.worker_command(pool, worker, log=self._log(worker)),
+            command=self._inner.worker_command(
+                pool, worker, log=self._log(worker), lifetime=self._strategies[pool].lifetime
+            ),
             resources=self._pools[pool].granted,
-            out=self._logs / "out" / worker,
-            err=self._logs / "err" / worker,
+            out=self._logs.absolute() / "out" / worker,
+            err=self._logs.absolute() / "err" / worker,
         )
 
     def _log(self, worker: str) -> Path:
@@ -146,14 +180,25 @@ class WorkerJobs(Session):
     # what becomes of them
 
     def _look(self) -> None:
-        self._polled = self._clock()
+        """At the jobs of those pools whose strategy was not asked a moment ago."""
         for pool, strategy in self._strategies.items():
-            found = strategy.poll(sorted(self._submitted[pool])) if self._submitted[pool] else {}
-            over = {id_ for id_, status in found.items() if status.state in (JobState.ENDED, JobState.FAILED)}
-            self._submitted[pool] -= over
+            if self._clock() - self._polled[pool] < strategy.seconds_between_polls:
+                continue
+            self._polled[pool] = self._clock()
+            found = self._statuses(pool, sorted(self._submitted[pool]))
             for job in [job for job in self._jobs.values() if job.pool == pool]:
                 if job.id in found and found[job.id] != job.status:
                     self._changed(job, found[job.id])
+
+    def _statuses(self, pool: str, ids: Sequence[JobId]) -> dict[JobId, JobStatus]:
+        """How these jobs are; those that are over are not asked for again, and do not linger."""
+        strategy = self._strategies[pool]
+        found = strategy.poll(ids) if ids else {}
+        over = {id_ for id_, status in found.items() if status.state in OVER}
+        self._submitted[pool] -= over
+        if lingering := sorted(id_ for id_ in over if found[id_].lingers):
+            strategy.cancel(lingering)
+        return found
 
     def _changed(self, job: _Job, status: JobStatus) -> None:
         job.status = status
@@ -168,7 +213,7 @@ class WorkerJobs(Session):
                 reason=status.reason,
             )
         )
-        if status.state in (JobState.ENDED, JobState.FAILED) and not job.joined:
+        if status.state in OVER and job.joined is None:
             self._drop(job, reason=f"it never joined: {status.reason}", cause=_by_itself(status.cause))
 
     def _drop(self, job: _Job, *, reason: str, cause: EndCause) -> None:
@@ -178,27 +223,62 @@ class WorkerJobs(Session):
             WorkerLost(at=self._clock(), worker=job.worker, pool=job.pool, reason=reason, cause=cause, log=log)
         )
 
-    def _understood(self, event: AnyEvent) -> AnyEvent:
-        """An event of the session, with what the strategy and the worker's own log know about it."""
-        if isinstance(event, WorkerJoined) and event.worker in self._jobs:
-            self._jobs[event.worker].joined = True
+    def _understood(self, events: Sequence[AnyEvent]) -> list[AnyEvent]:
+        """Events of the session, with what the strategies and the workers' own logs know about them."""
+        statuses = self._fates(event.worker for event in events if isinstance(event, WorkerLost))
+        understood: list[AnyEvent] = []
+        for event in events:
+            if isinstance(event, WorkerJoined) and event.worker in self._jobs:
+                self._jobs[event.worker].joined = event.at
+            if isinstance(event, WorkerLost | TaskFailed) and self._keep(event, statuses):
+                continue
+            understood.append(self._explained(event, statuses))
+        return understood
+
+    def _fates(self, workers: Iterable[str]) -> dict[str, JobStatus]:
+        """What became of the jobs of workers that went without being told to."""
+        missed: dict[str, list[_Job]] = {}
+        for worker in workers:
+            if (job := self._jobs.get(worker)) is not None and not job.stopping:
+                missed.setdefault(job.pool, []).append(job)
+        found: dict[str, JobStatus] = {}
+        for pool, jobs in missed.items():
+            statuses = self._statuses(pool, [job.id for job in jobs if job.status.state not in OVER])
+            found.update({job.worker: statuses.get(job.id, job.status) for job in jobs})
+        return found
+
+    def _keep(self, event: WorkerLost | TaskFailed, statuses: Mapping[str, JobStatus]) -> bool:
+        """Whether to ask again before it is told: batch systems take a moment to notice that a job is over."""
+        if isinstance(event, TaskFailed):
+            return self._departures.follows(event)
+        job = self._jobs.get(event.worker)
+        if job is None or job.stopping or statuses[event.worker].state in OVER:
+            return False
+        remote = self._strategies[job.pool].seconds_between_polls > 1
+        return remote and self._departures.keep(event)
+
+    def _explained(self, event: AnyEvent, statuses: Mapping[str, JobStatus]) -> AnyEvent:
         if isinstance(event, WorkerLost) and event.worker in self._jobs:
-            lost = self._explained(event, self._jobs.pop(event.worker))
+            lost = self._lost(event, self._jobs.pop(event.worker), statuses.get(event.worker))
             self._last_words = {event.worker: lost}
             return lost
         if isinstance(event, TaskFailed) and event.failure.cause == "lost" and event.worker in self._last_words:
             return _in_full(event, self._last_words[event.worker])
         return event
 
-    def _explained(self, event: WorkerLost, job: _Job) -> WorkerLost:
-        if job.stopping:
+    def _lost(self, event: WorkerLost, job: _Job, status: JobStatus | None) -> WorkerLost:
+        if status is None:
             return msgspec.structs.replace(event, cause="retired", reason="it was asked to end")
-        status = self._strategies[job.pool].poll([job.id]).get(job.id, job.status)
-        if status.state in (JobState.ENDED, JobState.FAILED):
-            cause = event.cause if event.cause != "unknown" else _by_itself(status.cause)
-            return msgspec.structs.replace(event, cause=cause, reason=status.reason, log=_last_lines(job))
-        self._strategies[job.pool].cancel([job.id])  # it left us, so it must not linger
-        return msgspec.structs.replace(event, log=_last_lines(job))
+        if status.state not in OVER:
+            self._strategies[job.pool].cancel([job.id])  # it left us, so it must not linger
+            return msgspec.structs.replace(event, log=_last_lines(job))
+        cause, reason = _by_itself(status.cause), status.reason
+        lifetime = self._strategies[job.pool].lifetime
+        if status.cause == "retired" and lifetime and job.joined is not None and event.at - job.joined > lifetime - 1:
+            cause, reason = "walltime", "it left before its walltime was over"
+        if event.cause != "unknown":
+            cause = event.cause
+        return msgspec.structs.replace(event, cause=cause, reason=reason, log=_last_lines(job))
 
 
 def _by_itself(cause: EndCause) -> EndCause:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -128,12 +129,15 @@ def hand_in(command: Sequence[str], text: str, *, passing: Iterable[str]) -> str
 
 
 def cancel_with(command: Sequence[str], jobs: Sequence[JobId]) -> None:
-    """Stop jobs. Complaints are of no use: a job that is gone is fine, and one that stays ends with its scheduler."""
+    """Stop jobs, however many."""
     for start in range(0, len(jobs), _MOST_IDS):
-        try:
-            shell.run_command([*command, *jobs[start : start + _MOST_IDS]], seconds=CANCEL_SECONDS)
-        except OSError:
-            return
+        try_to([*command, *jobs[start : start + _MOST_IDS]])
+
+
+def try_to(command: Sequence[str]) -> None:
+    """Stop jobs. Complaints are of no use: a job that is gone is fine, and one that stays ends with its scheduler."""
+    with suppress(OSError):
+        shell.run_command(command, seconds=CANCEL_SECONDS)
 
 
 def said(text: str) -> str:

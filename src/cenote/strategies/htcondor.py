@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import PrivateAttr
@@ -26,6 +25,7 @@ from cenote.strategies._batch import (
     exit_status,
     hand_in,
     mebibytes,
+    try_to,
 )
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus
 
@@ -98,14 +98,13 @@ class HTCondor(BatchStrategy):
             except CenoteError:
                 self.cancel(jobs)
                 taken_after_all = f'CenoteRun == "{request.run}" && CenoteFirst == "{workers[0]}"'
-                cancel_with(["condor_rm", "-constraint", taken_after_all], [])
+                try_to(["condor_rm", "-constraint", taken_after_all])
                 raise
         return jobs
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """`condor_rm`, which complains about jobs that are gone, and is not listened to."""
-        if jobs:
-            cancel_with(["condor_rm"], jobs)
+        cancel_with(["condor_rm"], jobs)
 
     # submitting
 
@@ -121,6 +120,7 @@ class HTCondor(BatchStrategy):
 
     def _description(self, request: JobRequest, workers: tuple[str, ...]) -> str:
         executable, *words = request.command
+        name = workers[0] if len(workers) == 1 else "$(worker)"
         wanted = request.resources
         lines = {
             "universe": "vanilla",
@@ -130,8 +130,8 @@ class HTCondor(BatchStrategy):
             "arguments": _quoted_words(words),
             "environment": _quoted_words([f"{name}={value}" for name, value in request.variables.items()]),
             "getenv": ", ".join(self.variables) or "false",
-            "output": _file(request.out),
-            "error": _file(request.err),
+            "output": _plain(str(request.out)),
+            "error": _plain(str(request.err)),
             "log": _plain(str(request.out.parent.parent / "logs" / f"{request.pool}.htcondor")),
             "should_transfer_files": "YES" if self.transfer_files else "NO",
             "request_cpus": str(max(1, math.ceil(wanted.cpus or 1))),
@@ -145,7 +145,8 @@ class HTCondor(BatchStrategy):
             **{f"+{name}": _literal(value) for name, value in self._attributes(request, workers).items()},
         }
         written = [f"{name} = {value}" for name, value in lines.items() if value is not None]
-        return "\n".join([*written, *self.directives, f"queue worker in ({', '.join(workers)})", ""])
+        queue = "queue" if len(workers) == 1 else f"queue worker in ({', '.join(workers)})"
+        return "\n".join([*written, *self.directives, queue, ""]).replace(WORKER, name)
 
     def _ends(self) -> dict[str, str]:
         if self.walltime is None:
@@ -236,10 +237,6 @@ def _over(ad: ClassAd) -> JobStatus:
     return JobStatus(JobState.UNKNOWN, word, reason)
 
 
-def _file(path: Path) -> str:
-    return _plain(str(path)).replace(WORKER, "$(worker)")
-
-
 def _plain(text: str) -> str:
     """Text that stays as it is in a submit description."""
     return text.replace("$", "$(DOLLAR)")
@@ -251,7 +248,7 @@ def _quoted_words(words: Sequence[str]) -> str | None:
         return None
     plain = [_plain(word).replace('"', '""') for word in words]
     quoted = ["'" + word.replace("'", "''") + "'" if not word or re.search(r"[\s']", word) else word for word in plain]
-    return '"' + " ".join(quoted).replace(WORKER, "$(worker)") + '"'
+    return '"' + " ".join(quoted) + '"'
 
 
 def _literal(value: str | bool | float) -> str:

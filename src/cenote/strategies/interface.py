@@ -25,6 +25,9 @@ class JobState(Enum):
     UNKNOWN = "unknown"
 
 
+OVER = (JobState.ENDED, JobState.FAILED)
+"""States after which nothing more happens to a job."""
+
 EndCause = Literal["died", "preempted", "walltime", "oom", "retired", "refused", "unknown"]
 
 

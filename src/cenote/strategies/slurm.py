@@ -27,8 +27,9 @@ from cenote.strategies._batch import (
     hand_in,
     killed_for_memory,
     mebibytes,
+    try_to,
 )
-from cenote.strategies.interface import JobId, JobRequest, JobState, JobStatus
+from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus
 
 MOST_ARRAY_INDEX = 1000
 """Slurm's MaxArraySize is 1001 unless a site changed it; workers with higher numbers are jobs of their own."""
@@ -61,7 +62,6 @@ STATES: NativeStates = {
     "PREEMPTED": (JobState.FAILED, "preempted"),
     "OUT_OF_MEMORY": (JobState.FAILED, "oom"),
 }
-OVER = (JobState.ENDED, JobState.FAILED)
 _PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
 _MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job memory limit", "out-of-memory")
 _LINE = re.compile(r"(?P<job>\d+(?:_\d+)?)\|(?P<state>[A-Z_]+)\|(?P<reason>.*)")
@@ -113,15 +113,14 @@ class Slurm(BatchStrategy):
                 jobs += self._submitted(request, workers)
             except CenoteError:
                 self.cancel(jobs)
-                cancel_with(["scancel", f"--name={_job_name(request, workers)}"], [])  # taken after all, perhaps
+                try_to(["scancel", f"--name={_job_name(request, workers)}"])  # taken after all, perhaps
                 raise
         self._errors_of.update(zip(jobs, (request.err for request in requests), strict=True))
         return jobs
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """`scancel`, which does not mind jobs that are gone."""
-        if jobs:
-            cancel_with(["scancel"], jobs)
+        cancel_with(["scancel"], jobs)
 
     # submitting
 

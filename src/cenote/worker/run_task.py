@@ -30,7 +30,6 @@ from cenote.worker.memory import peak_memory, reset_peak_memory
 from cenote.worker.skim import write_skim
 from cenote.worker.store import Store
 
-
 OnStep = Callable[[str, int | None], None]
 """Told of the stage that begins, and of its timeout; an empty stage says that the task is over."""
 

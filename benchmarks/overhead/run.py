@@ -1,0 +1,152 @@
+"""This file measures what a task costs that does nothing: Cenote on Dask and on this machine against Dask alone.
+
+    python benchmarks/overhead/run.py [--tasks 10000] [--workers 2] [--rounds 3] [--fasthep PROGRAM] [--json FILE]
+
+The promise is that a task of Cenote on Dask costs at most 1.5 × a task of Dask alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uproot
+
+HERE = Path(__file__).parent
+GOAL = 1.5
+"""The cost of a task on Dask, as a multiple of what Dask alone needs."""
+EVENTS = 10
+"""Of a partition."""
+BASKET = 1000
+
+
+@dataclass
+class Measured:
+    """Seconds of each round."""
+
+    per_task: list[float] = field(default_factory=list)
+    """From the start of the first task to the end of the last, divided by their number."""
+    startup: list[float] = field(default_factory=list)
+    """A whole process with one task."""
+    whole: list[float] = field(default_factory=list)
+    """A whole process with all tasks."""
+    tasks: int = 0
+    """Merges included."""
+
+
+def main() -> None:
+    """Run the contenders one after the other, several times, and print how they compare."""
+    asked = _arguments()
+    measured = {name: Measured() for name in ("bare Dask", "cenote on Dask", "cenote, local")}
+    with tempfile.TemporaryDirectory(prefix="cenote-overhead-") as name:
+        folder = Path(name)
+        files = {tasks: _write_file(folder / f"{tasks}.root", tasks) for tasks in (1, asked.tasks)}
+        for number in range(asked.rounds):
+            _bare(measured["bare Dask"], folder, asked.tasks, asked.workers)
+            for backend, contender in (("dask", "cenote on Dask"), ("local", "cenote, local")):
+                _cenote(measured[contender], folder / f"{backend}-{number}", backend, files, asked.workers)
+        if asked.fasthep:
+            _tiny_files(folder, asked.fasthep, asked.workers)
+    _print(measured)
+    if asked.json:
+        asked.json.write_text(json.dumps({name: vars(m) for name, m in measured.items()}, indent=1), encoding="utf-8")
+
+
+def _bare(measured: Measured, folder: Path, tasks: int, workers: int) -> None:
+    result = folder / "bare.json"
+    script = [sys.executable, str(HERE / "bare.py")]
+    measured.startup.append(_seconds([*script, "1", str(workers), str(result)]))
+    measured.whole.append(_seconds([*script, str(tasks), str(workers), str(result)]))
+    measured.per_task.append(json.loads(result.read_text())["tasks"] / tasks)
+    measured.tasks = tasks
+
+
+def _cenote(measured: Measured, folder: Path, backend: str, files: Mapping[int, Path], workers: int) -> None:
+    for tasks, file in files.items():
+        flow, out = folder / f"{tasks}.yaml", folder / f"out-{tasks}"
+        folder.mkdir(exist_ok=True)
+        flow.write_text(json.dumps(_workflow(file, backend, workers)), encoding="utf-8")
+        command = [str(Path(sys.executable).with_name("cenote")), "run", str(flow), "--out", str(out), "--quiet"]
+        (measured.startup if tasks == 1 else measured.whole).append(_seconds(command))
+    first, last, measured.tasks = _executing(out / "journal.jsonl")
+    measured.per_task.append((last - first) / measured.tasks)
+
+
+def _executing(journal: Path) -> tuple[float, float, int]:
+    """When the first task started, when the last was done, and how many there were."""
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    starts = [event["at"] for event in events if event["type"] == "TaskStarted"]
+    ends = [event["at"] for event in events if event["type"] == "TaskDone"]
+    return min(starts), max(ends), len(ends)
+
+
+def _workflow(file: Path, backend: str, workers: int) -> dict[str, Any]:
+    """As many partitions as the file has times `EVENTS` events (JSON is YAML)."""
+    return {
+        "plugins": [str(HERE / "ops.py")],
+        "data": {"datasets": [{"name": "d", "files": [str(file)]}]},
+        "sources": {"events": {"kind": "root_tree", "chunk_size": EVENTS}},
+        "analysis": {"stages": [{"id": "Count", "op": "custom.count"}]},
+        "execution": {"backend": backend, "pools": {"default": {"workers": workers}}},
+    }
+
+
+def _write_file(path: Path, tasks: int) -> Path:
+    """In baskets small enough that reading a few events is cheap."""
+    with uproot.recreate(path) as file:
+        tree = file.mktree("Events", {"x": np.dtype("f4")})
+        for start in range(0, tasks * EVENTS, BASKET):
+            tree.extend({"x": np.arange(start, min(start + BASKET, tasks * EVENTS), dtype="f4")})
+    return path
+
+
+def _seconds(command: Sequence[str]) -> float:
+    surroundings = {**os.environ, "CENOTE_CACHE": tempfile.mkdtemp(prefix="cache-", dir=tempfile.gettempdir())}
+    began = time.perf_counter()
+    subprocess.run(command, check=True, env=surroundings, timeout=1800)
+    return time.perf_counter() - began
+
+
+def _print(measured: Mapping[str, Measured]) -> None:
+    floor = measured["bare Dask"]
+    print(f"{'':16} {'tasks':>7} {'per task':>10} {'× bare':>7} {'start-up':>9} {'× bare':>7} {'whole':>8} {'× bare':>7}")
+    for name, found in measured.items():
+        per_task, startup, whole = map(statistics.median, (found.per_task, found.startup, found.whole))
+        ratios = [
+            statistics.median(a / b for a, b in zip(mine, others, strict=True))
+            for mine, others in (
+                (found.per_task, floor.per_task),
+                (found.startup, floor.startup),
+                (found.whole, floor.whole),
+            )
+        ]
+        print(
+            f"{name:16} {found.tasks:7,} {1000 * per_task:7.2f} ms {ratios[0]:7.2f}"
+            f" {startup:7.2f} s {ratios[1]:7.2f} {whole:6.1f} s {ratios[2]:7.2f}"
+        )
+    print(f"the goal is {GOAL} × bare per task on Dask")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--fasthep", metavar="PROGRAM", help="the real FAST-HEP, for 200 tiny files as well")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

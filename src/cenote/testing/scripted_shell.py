@@ -1,0 +1,83 @@
+"""This file plays a batch system in tests: commands get the answers of a script, also late, wrong or none at all."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cenote import shell
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a command answers."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+    hangs: bool = False
+    missing: bool = False
+
+
+HANGS = Reply(hangs=True)
+"""No answer within the time limit."""
+MISSING = Reply(missing=True)
+"""There is no such program."""
+
+
+def complains(words: str, code: int = 1) -> Reply:
+    """The command fails with these words."""
+    return Reply(err=words, code=code)
+
+
+@dataclass
+class ScriptedShell:
+    """Answers commands by their first word; what was typed can be read afterwards.
+
+    The answers of a program are used up in order, and the last one is given again and again.
+    """
+
+    answers: dict[str, list[Reply]]
+    typed: list[tuple[str, ...]] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    """What was given to each command on its standard input."""
+
+    def says(self, program: str, *replies: Reply | str) -> None:
+        """From now on, this is what the program answers."""
+        self.answers[program] = [Reply(reply) if isinstance(reply, str) else reply for reply in replies]
+
+    def times(self, program: str) -> int:
+        """How often a program was called."""
+        return sum(words[0] == program for words in self.typed)
+
+    def run_command(
+        self, command: Sequence[str], *, seconds: float, folder: Path | None = None, given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Takes the place of the real one."""
+        del folder
+        self.typed.append(tuple(command))
+        self.inputs.append(given)
+        script = self.answers.get(command[0], [MISSING])
+        reply = script.pop(0) if len(script) > 1 else script[0]
+        if reply.hangs:
+            raise TimeoutError(f"{command[0]} did not answer within {seconds:g} s")
+        if reply.missing:
+            raise FileNotFoundError(f"no such program: {command[0]}")
+        return subprocess.CompletedProcess(list(command), reply.code, reply.out, reply.err)
+
+
+@contextmanager
+def scripted_shell(**answers: Reply | str | Sequence[Reply | str]) -> Iterator[ScriptedShell]:
+    """Within, `cenote.shell.run_command` is played: `scripted_shell(squeue=HANGS, sbatch="17\\n")`."""
+    played = ScriptedShell({})
+    for program, replies in answers.items():
+        played.says(program, *([replies] if isinstance(replies, str | Reply) else replies))
+    real: Callable[..., subprocess.CompletedProcess[str]] = shell.run_command
+    shell.run_command = played.run_command
+    try:
+        yield played
+    finally:
+        shell.run_command = real
