@@ -53,6 +53,7 @@ _CONFIG = {
     "distributed.admin.event-loop": "asyncio",
 }
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 AMOUNTS = ("cpus", "memory", "gpus", "disk")
 
 

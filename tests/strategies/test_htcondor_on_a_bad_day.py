@@ -1,0 +1,230 @@
+"""HTCondor refuses, holds, evicts, hangs and forgets: each is told in its own words, and no job is made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cenote.errors import CenoteError
+from cenote.language.workflow import Amounts
+from cenote.strategies.htcondor import HTCondor
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus
+from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
+
+JOB = JobId("7.0")
+DOWN = complains("-- Failed to fetch ads from: <127.0.0.1:9618> : here")
+ANALYSIS = """
+Step    Matched  Condition
+-----  --------  ---------
+[0]           3  TARGET.Arch == "X86_64"
+[5]           0  TARGET.Memory >= RequestMemory
+[7]           0  TARGET.GPUs >= RequestGPUs
+
+No successful match recorded.
+"""
+
+
+class Clock:
+    """A clock that somebody else turns."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def htcondor(**settings: object) -> tuple[HTCondor, Clock]:
+    made, clock = HTCondor.model_validate(settings), Clock()
+    made._clock = clock
+    return made, clock
+
+
+def request(worker: str = "gpu-1", **changes: Any) -> JobRequest:
+    folder = Path("/run")
+    given = {"command": ("/bin/python", "--name", worker), "resources": Amounts(cpus=1)} | changes
+    return JobRequest(
+        run="r1", pool="gpu", worker=worker, out=folder / "out" / worker, err=folder / "err" / worker, **given
+    )
+
+
+def ads(**facts: object) -> str:
+    return json.dumps([{"ClusterId": 7, "ProcId": 0, **facts}])
+
+
+def lines(text: str) -> set[str]:
+    return set(text.splitlines())
+
+
+def test_settings_become_lines_of_the_description() -> None:
+    made, _ = htcondor(
+        walltime="4h",
+        job_flavour="longlunch",
+        requirements='OpSysAndVer == "AlmaLinux9"',
+        accounting_group="group_hep",
+        classads={"ProjectName": "hep", "WantGPULab": True, "Rounds": 3},
+        directives=["rank = Memory"],
+        variables=["HOME"],
+    )
+    wanted = Amounts(cpus=1.5, memory=4 * 2**30, gpus=1, disk=10 * 1024)
+    text = made.render(request(resources=wanted))
+    assert {
+        "request_cpus = 2",
+        "request_memory = 4096",
+        "request_disk = 10",
+        "request_gpus = 1",
+        '+JobFlavour = "longlunch"',
+        "+MaxRuntime = 14400",
+        '+ProjectName = "hep"',
+        "+WantGPULab = true",
+        "+Rounds = 3",
+        "accounting_group = group_hep",
+        "rank = Memory",
+        "getenv = HOME",
+        "should_transfer_files = NO",
+        "queue",
+    } <= lines(text)
+    assert 'requirements = (OpSysAndVer == "AlmaLinux9") && ' in text
+    assert "periodic_remove = JobStatus == 2 && time() - JobCurrentStartDate > 14400" in text
+
+
+def test_words_are_quoted_as_htcondor_reads_them() -> None:
+    text = htcondor()[0].render(
+        request(command=("/bin/sh", "-c", "it's a $dollar", 'say "x"', ""), variables={"A": "b c"})
+    )
+    assert '''arguments = "-c 'it''s a $(DOLLAR)dollar' 'say ""x""' ''"''' in text
+    assert '''environment = "'A=b c'"''' in text
+
+
+def test_files_are_transferred_only_when_asked_for() -> None:
+    assert "should_transfer_files = YES" in lines(htcondor(transfer_files=True)[0].render(request()))
+
+
+def test_many_workers_are_one_cluster() -> None:
+    made, _ = htcondor()
+    with scripted_shell(condor_submit="12.0 - 12.2\n") as shell:
+        assert made.submit([request(f"gpu-{number}") for number in (1, 2, 3)]) == ["12.0", "12.1", "12.2"]
+    (text,) = shell.inputs
+    assert {
+        'arguments = "--name $(worker)"',
+        "output = /run/out/$(worker)",
+        "queue worker in (gpu-1, gpu-2, gpu-3)",
+    } <= lines(text)
+
+
+def test_a_refused_submission_is_told_in_htcondors_words() -> None:
+    made, _ = htcondor()
+    with (
+        scripted_shell(condor_submit=complains("\nERROR: Failed to parse command file (line 9).\n"), condor_rm=""),
+        pytest.raises(CenoteError, match=r"condor_submit: ERROR: Failed to parse command file") as caught,
+    ):
+        made.submit([request()])
+    assert caught.value.problems[0].kind.name == "job-refused"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [complains("ERROR: Can't find address of local schedd"), HANGS, Reply("hello\n"), Reply("12.0 - 12.5\n")],
+    ids=["down", "silent", "garbled", "too many"],
+)
+def test_a_submission_that_may_work_later_is_not_a_refusal_and_what_may_have_been_taken_is_removed(
+    reply: Reply,
+) -> None:
+    made, _ = htcondor()
+    with scripted_shell(condor_submit=reply, condor_rm="") as shell, pytest.raises(CenoteError) as caught:
+        made.submit([request()])
+    assert caught.value.problems[0].kind.transient
+    assert ("condor_rm", "-constraint", 'CenoteRun == "r1" && CenoteFirst == "gpu-1"') in shell.typed
+
+
+@pytest.mark.parametrize("reply", [DOWN, Reply("]["), Reply('{"a": 1}'), Reply('["x"]')], ids=["down", "a", "b", "c"])
+def test_no_sensible_answer_ends_no_job(reply: Reply) -> None:
+    made, clock = htcondor()
+    with scripted_shell(condor_q=reply, condor_history=""):
+        for _ in range(12):
+            clock.now += 5
+            assert made.poll([JOB]) == {}
+
+
+def test_a_hanging_condor_q_is_left_alone_for_a_while() -> None:
+    made, clock = htcondor()
+    with scripted_shell(condor_q=HANGS) as shell:
+        made.poll([JOB])
+        clock.now += 10
+        made.poll([JOB])
+        assert shell.times("condor_q") == 1
+
+
+def test_a_job_that_vanished_is_asked_for_again_before_it_counts_as_lost() -> None:
+    made, clock = htcondor()
+    with scripted_shell(condor_q="", condor_history=""):
+        assert made.poll([JOB])[JOB].state is JobState.UNKNOWN
+        clock.now += 5
+        assert made.poll([JOB])[JOB].state is JobState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "cause", "words"),
+    [
+        ({"JobStatus": 4, "ExitCode": 0, "ExitBySignal": False}, JobState.ENDED, "retired", "by itself"),
+        ({"JobStatus": 4, "ExitCode": 3, "ExitBySignal": False}, JobState.FAILED, "died", "exit code 3"),
+        ({"JobStatus": 4, "ExitSignal": 9, "ExitBySignal": True}, JobState.FAILED, "died", "signal 9"),
+        ({"JobStatus": 3, "RemoveReason": "via condor_rm (by user me)"}, JobState.FAILED, "died", "via condor_rm"),
+        (
+            {"JobStatus": 3, "RemoveReason": "The job attribute PeriodicRemove expression evaluated to TRUE"},
+            JobState.ENDED,
+            "walltime",
+            "PeriodicRemove",
+        ),
+    ],
+    ids=["done", "failed", "killed", "removed", "walltime"],
+)
+def test_how_a_job_ended_is_found_in_the_history(
+    facts: dict[str, object], state: JobState, cause: EndCause, words: str
+) -> None:
+    made, _ = htcondor()
+    with scripted_shell(condor_q="", condor_history=ads(**facts)):
+        found = made.poll([JOB])[JOB]
+    assert (found.state, found.cause, found.lingers) == (state, cause, False)
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "cause"),
+    [(1, JobState.FAILED, "died"), (34, JobState.FAILED, "oom"), (46, JobState.ENDED, "walltime")],
+)
+def test_a_held_job_is_over_and_has_to_be_removed(code: int, state: JobState, cause: EndCause) -> None:
+    made, _ = htcondor()
+    with scripted_shell(condor_q=ads(JobStatus=5, HoldReason="because", HoldReasonCode=code)):
+        assert made.poll([JOB])[JOB] == JobStatus(state, "HELD", "HTCondor holds it: because", cause, lingers=True)
+
+
+def test_an_evicted_job_is_over_and_has_to_be_removed() -> None:
+    made, _ = htcondor()
+    with scripted_shell(condor_q=ads(JobStatus=1, NumJobStarts=1, VacateReason="PREEMPT was true")):
+        found = made.poll([JOB])[JOB]
+    assert (found.state, found.cause, found.lingers) == (JobState.FAILED, "preempted", True)
+    assert "PREEMPT was true" in found.reason
+
+
+def test_a_job_that_matches_no_machine_says_which_conditions_and_is_analysed_once_a_minute() -> None:
+    made, clock = htcondor()
+    waiting = ads(JobStatus=1, NumJobStarts=0, LastRejMatchReason="no match found ")
+    with scripted_shell(condor_q=[Reply(waiting), Reply(ANALYSIS), Reply(waiting)]) as shell:
+        found = made.poll([JOB])[JOB]
+        clock.now += 5
+        assert made.poll([JOB])[JOB] == found
+    assert found == JobStatus(
+        JobState.PENDING,
+        "IDLE",
+        "no match found: no machine has TARGET.Memory >= RequestMemory and TARGET.GPUs >= RequestGPUs",
+    )
+    assert shell.times("condor_q") == 3
+
+
+def test_a_foreign_number_stays_unknown() -> None:
+    made, _ = htcondor()
+    with scripted_shell(condor_q=ads(JobStatus=12)):
+        assert made.poll([JOB])[JOB] == JobStatus(JobState.UNKNOWN, "12")

@@ -1,0 +1,250 @@
+"""Slurm refuses, hangs, garbles, forgets and comes back: each is told in its own words, and no job is made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cenote.errors import CenoteError
+from cenote.language.workflow import Amounts
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus
+from cenote.strategies.slurm import STATES, Slurm
+from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
+
+FORGOTTEN = complains("slurm_load_jobs error: Invalid job id specified")
+DOWN = complains("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+JOB = JobId("7")
+
+
+class Clock:
+    """A clock that somebody else turns."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def slurm(**settings: object) -> tuple[Slurm, Clock]:
+    made, clock = Slurm.model_validate(settings), Clock()
+    made._clock = clock
+    return made, clock
+
+
+def request(worker: str = "cpu-1", folder: Path = Path("/run"), **changes: object) -> JobRequest:
+    given = {"command": ("python", "--name", worker), "resources": Amounts(cpus=1)} | changes
+    return JobRequest(
+        run="r1", pool="cpu", worker=worker, out=folder / "out" / worker, err=folder / "err" / worker, **given
+    )
+
+
+def ended(state: str, *, reason: str = "None", exit_code: str = "0:0") -> Reply:
+    return Reply(f"JobId=7 JobName=x JobState={state} Reason={reason} Dependency=(null) ExitCode={exit_code} Power=\n")
+
+
+def directives(script: str) -> list[str]:
+    return [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")]
+
+
+def test_settings_become_directives() -> None:
+    made, _ = slurm(
+        partition="gpu",
+        account="hep",
+        qos="high",
+        constraint="a100",
+        walltime="04:00:00",
+        gpu_type="a100",
+        nodelist="n[1-4]",
+        exclude="n3",
+        directives=["--reservation=x"],
+        prologue=["module load cuda"],
+    )
+    script = made.render(request(resources=Amounts(cpus=2.5, memory=2**30, gpus=2)))
+    assert {
+        "--partition=gpu",
+        "--account=hep",
+        "--qos=high",
+        "--constraint=a100",
+        "--time=04:00:00",
+        "--gres=gpu:a100:2",
+        "--nodelist=n[1-4]",
+        "--exclude=n3",
+        "--reservation=x",
+        "--no-requeue",
+        "--cpus-per-task=3",
+        "--mem=1024M",
+        '--comment="cenote run=r1 pool=cpu"',
+    } <= set(directives(script))
+    assert script.splitlines()[-2:] == ["module load cuda", "exec python --name cpu-1"]
+
+
+@pytest.mark.parametrize(
+    ("walltime", "shown"), [("4h", "04:00:00"), ("90s", "00:02:00"), ("2d", "2-00:00:00"), (3600, "01:00:00")]
+)
+def test_a_walltime_is_written_as_slurm_reads_it(walltime: object, shown: str) -> None:
+    assert f"--time={shown}" in directives(slurm(walltime=walltime)[0].render(request()))
+
+
+def test_many_workers_are_one_array_whose_numbers_are_those_of_the_workers() -> None:
+    made, _ = slurm()
+    some = [request(f"cpu-{number}") for number in (1, 2, 3, 9)]
+    with scripted_shell(sbatch="41;cluster\n") as shell:
+        jobs = made.submit(some)
+    assert jobs == ["41_1", "41_2", "41_3", "41_9"]
+    (script,) = shell.inputs
+    assert {"--array=1-3,9", "--output=/run/out/cpu-%a"} <= set(directives(script))
+    assert script.endswith('exec python --name cpu-"$SLURM_ARRAY_TASK_ID"\n')
+
+
+def test_workers_beyond_slurms_largest_index_are_jobs_of_their_own() -> None:
+    made, _ = slurm()
+    with scripted_shell(sbatch=["41\n", "42\n"]):
+        assert made.submit([request("cpu-1000"), request("cpu-1001")]) == ["41", "42"]
+
+
+def test_a_refused_submission_is_told_in_slurms_words_and_leaves_nothing_behind() -> None:
+    made, _ = slurm()
+    words = "sbatch: error: Batch job submission failed: Requested node configuration is not available"
+    with scripted_shell(sbatch=["41\n", complains(words)], scancel="") as shell, pytest.raises(CenoteError) as caught:
+        made.submit([request("a"), request("b")])
+    (problem,) = caught.value.problems
+    assert (problem.kind.name, problem.message) == ("job-refused", words)
+    assert ("scancel", "41") in shell.typed
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        complains("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+        complains("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"),
+        HANGS,
+        Reply("Welcome to the cluster!\n"),
+    ],
+    ids=["down", "slow", "silent", "garbled"],
+)
+def test_a_submission_that_may_work_later_is_not_a_refusal_and_what_may_have_been_taken_is_cancelled(
+    reply: Reply,
+) -> None:
+    made, _ = slurm()
+    with scripted_shell(sbatch=reply, scancel="") as shell, pytest.raises(CenoteError) as caught:
+        made.submit([request()])
+    assert caught.value.problems[0].kind.transient
+    assert ("scancel", "--name=cenote-r1-cpu-1") in shell.typed
+
+
+def test_a_hanging_squeue_is_left_alone_for_a_while() -> None:
+    made, clock = slurm()
+    with scripted_shell(squeue=HANGS) as shell:
+        assert made.poll([JOB]) == {}
+        clock.now += 10
+        assert made.poll([JOB]) == {}
+        assert shell.times("squeue") == 1
+        clock.now += 60
+        shell.says("squeue", "7|RUNNING|None\n")
+        assert made.poll([JOB])[JOB].state is JobState.RUNNING
+
+
+def test_a_controller_that_is_down_for_a_minute_ends_no_job() -> None:
+    made, clock = slurm()
+    with scripted_shell(squeue=DOWN, scontrol=DOWN) as shell:
+        for _ in range(12):
+            clock.now += 5
+            assert made.poll([JOB]) == {}
+        shell.says("squeue", "7|RUNNING|None\n")
+        assert made.poll([JOB])[JOB].state is JobState.RUNNING
+
+
+def test_garbled_output_ends_no_job() -> None:
+    made, clock = slurm()
+    with scripted_shell(squeue="slurm_load_\x00jobs: ?!\n8|RUNNING|None\n", scontrol=FORGOTTEN):
+        for _ in range(3):
+            clock.now += 100
+            assert made.poll([JOB, JobId("8")]) == {"8": JobStatus(JobState.RUNNING, "RUNNING")}
+
+
+def test_a_job_that_vanished_is_asked_for_again_before_it_counts_as_lost() -> None:
+    made, clock = slurm()
+    with scripted_shell(squeue="", scontrol=FORGOTTEN):
+        assert made.poll([JOB])[JOB].state is JobState.UNKNOWN
+        assert made.poll([JOB])[JOB].state is JobState.UNKNOWN  # at once is not again
+        clock.now += 5
+        lost = made.poll([JOB])[JOB]
+    assert (lost.state, lost.reason) == (JobState.FAILED, "Slurm does not know it any more")
+
+
+def test_a_job_that_was_out_of_sight_once_may_come_back() -> None:
+    made, clock = slurm()
+    with scripted_shell(squeue=FORGOTTEN, scontrol=FORGOTTEN) as shell:
+        made.poll([JOB])
+        shell.says("squeue", "7|PENDING|Resources\n")
+        clock.now += 5
+        assert made.poll([JOB])[JOB] == JobStatus(JobState.PENDING, "PENDING", "Resources")
+        shell.says("squeue", "")
+        clock.now += 5
+        assert made.poll([JOB])[JOB].state is JobState.UNKNOWN
+
+
+def test_a_job_that_left_the_queue_is_still_known_to_scontrol() -> None:
+    made, _ = slurm()
+    with scripted_shell(squeue="", scontrol=ended("COMPLETED")):
+        assert made.poll([JOB])[JOB].state is JobState.ENDED
+
+
+def test_a_foreign_word_stays_unknown() -> None:
+    made, _ = slurm()
+    with scripted_shell(squeue="7|HIBERNATING|None\n"):
+        assert made.poll([JOB])[JOB] == JobStatus(JobState.UNKNOWN, "HIBERNATING")
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "cause", "words"),
+    [
+        (ended("TIMEOUT", reason="TimeLimit", exit_code="0:15"), JobState.ENDED, "walltime", "TIMEOUT (TimeLimit)"),
+        (ended("PREEMPTED"), JobState.FAILED, "preempted", "PREEMPTED"),
+        (ended("NODE_FAIL", reason="NodeDown"), JobState.FAILED, "died", "NODE_FAIL (NodeDown)"),
+        (ended("OUT_OF_MEMORY", exit_code="0:125"), JobState.FAILED, "oom", "OUT_OF_MEMORY"),
+        (ended("CANCELLED", exit_code="0:15"), JobState.FAILED, "died", "CANCELLED"),
+        (ended("FAILED", reason="NonZeroExitCode", exit_code="3:0"), JobState.FAILED, "died", "exit code 3"),
+        (ended("FAILED", exit_code="0:9"), JobState.FAILED, "died", "signal 9"),
+        (ended("COMPLETED"), JobState.ENDED, "retired", ""),
+    ],
+    ids=lambda value: value.out.split()[2] if isinstance(value, Reply) else "",
+)
+def test_how_a_job_ended_is_told_in_slurms_words(reply: Reply, state: JobState, cause: EndCause, words: str) -> None:
+    made, _ = slurm()
+    word = reply.out.split("JobState=")[1].split()[0]
+    with scripted_shell(squeue=f"7|{word}|None\n", scontrol=reply):
+        found = made.poll([JOB])[JOB]
+    assert (found.state, found.cause, found.native) == (state, cause, word)
+    assert words in found.reason
+
+
+def test_a_kill_for_memory_without_cgroups_is_found_in_the_errors_of_the_job(tmp_path: Path) -> None:
+    made, _ = slurm()
+    one = request(folder=tmp_path)
+    one.err.parent.mkdir()
+    one.err.write_text("slurmstepd: error: Step 7.batch exceeded memory limit (3000 > 1000), being killed\n")
+    with scripted_shell(sbatch="7\n", squeue="7|FAILED|None\n", scontrol=ended("FAILED", exit_code="0:9")):
+        made.submit([one])
+        assert made.poll([JOB])[JOB].cause == "oom"
+
+
+def test_jobs_of_an_array_are_told_apart_and_asked_about_once() -> None:
+    made, _ = slurm()
+    jobs = [JobId("7_1"), JobId("7_2"), JobId("7_3")]
+    details = (
+        "JobId=7 ArrayJobId=7 ArrayTaskId=3 JobState=RUNNING Reason=None ExitCode=0:0\n"
+        "JobId=9 ArrayJobId=7 ArrayTaskId=2 JobState=TIMEOUT Reason=TimeLimit ExitCode=0:15\n"
+    )
+    lines = "7_1|PENDING|QOSMaxJobsPerUserLimit\n7_2|TIMEOUT|TimeLimit\n7_3|RUNNING|None\n"
+    with scripted_shell(squeue=lines, scontrol=details) as shell:
+        found = made.poll(jobs)
+    assert [found[job].state for job in jobs] == [JobState.PENDING, JobState.ENDED, JobState.RUNNING]
+    assert found[jobs[0]].reason == "QOSMaxJobsPerUserLimit"
+    assert len(shell.typed) == 2
+
+
+def test_every_word_of_the_table_is_a_state_of_slurm_and_walltime_is_no_failure() -> None:
+    assert all(word.isupper() for word in STATES)
+    assert {state for word, (state, _) in STATES.items() if word in ("TIMEOUT", "DEADLINE")} == {JobState.ENDED}
