@@ -207,7 +207,6 @@ def main() -> None:
     parser.add_argument("--folder", default=None, help="for data that does not fit into memory")
     parser.add_argument("--host", default=None, help="address to listen on")
     parser.add_argument("--lifetime", type=int, default=None, help="seconds after which it hands over and leaves")
-    parser.add_argument("--lifetime", type=int, default=None, help="seconds after which it hands over and leaves")
     parser.add_argument("--patience", default="60s", help="how long to look for the scheduler")
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
     options = parser.parse_args()

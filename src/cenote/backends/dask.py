@@ -53,7 +53,6 @@ _CONFIG = {
     "distributed.admin.event-loop": "asyncio",
 }
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 AMOUNTS = ("cpus", "memory", "gpus", "disk")
 
 
