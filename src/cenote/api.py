@@ -110,6 +110,8 @@ class Analysis:
         """Run it and come back when it is over; `listen` is shown the state of the run a few times a second."""
         if workers is not None and workers < 1:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
+        if workers is not None and self.workflow.execution.backend != "local":
+            raise _pools_count_workers(self.workflow, workers)
         folder = Path(out) if out is not None else Path("out") / self.file.stem
         RunFolder(folder).refuse(resume=resume, replace=replace)
         plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
@@ -126,6 +128,18 @@ class Analysis:
         execute(plan, folder, options, listen)
         write_report(folder)
         return open_run(folder)
+
+
+def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
+    execution = workflow.execution
+    pools = [pool.name for pool in execution.pools] or ["default"]
+    return errors.error(
+        errors.USAGE,
+        f"--workers counts the processes of the backend 'local'; with '{execution.backend}' every pool has its own "
+        "number of workers",
+        details=[f"pools: {', '.join(pools)}"],
+        hint=f"say how many with --set execution.pools.{pools[0]}.workers={workers}",
+    )
 
 
 def _warning_first(plan: Plan, *warnings: str) -> Plan:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 _UNLIMITED = 1 << 60
 """Above it, a memory limit of cgroup v1 means "none": the kernel writes the largest multiple of a page."""
+GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""Tells the CUDA programs of a process which GPUs there are."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def this_machine(*, folder: Path | None = None, root: Path = Path("/")) -> Machi
     return Machine(
         cpus=_cpus(root),
         memory=_memory(root),
-        gpus=_gpus(root),
+        gpus=len(visible_gpus(root)),
         disk=shutil.disk_usage(folder).free if folder is not None and folder.exists() else 0,
     )
 
@@ -69,13 +71,15 @@ def _memory_by_sysconf() -> int:
         return 0
 
 
-def _gpus(root: Path) -> int:
-    """As `CUDA_VISIBLE_DEVICES` says (`-1` hides them all), else the devices that exist."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+def visible_gpus(root: Path = Path("/")) -> tuple[str, ...]:
+    """What CUDA calls the GPUs here: as `CUDA_VISIBLE_DEVICES` says (`-1` hides the rest), else all that exist."""
+    visible = os.environ.get(GPU_VARIABLE)
     if visible is None:
-        return sum(1 for device in (root / "dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", device.name))
+        devices = [device for device in (root / "dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", device.name)]
+        return tuple(str(number) for number in range(len(devices)))
     names = [name.strip() for name in visible.split(",")]
-    return next((i for i, name in enumerate(names) if name in ("", "-1", "none", "NoDevFiles")), len(names))
+    hidden = (i for i, name in enumerate(names) if name in ("", "-1", "none", "NoDevFiles"))
+    return tuple(names[: next(hidden, len(names))])
 
 
 def _cgroups(root: Path, controller: str) -> list[Path]:

@@ -8,17 +8,21 @@ import pytest
 from rich.console import Console
 
 from cenote.cli.progress import LiveTable, PlainLines, Silence, progress_line, progress_on
-from cenote.cli.progress_table import shown_stages
+from cenote.cli.progress_table import pool_rows, shown_stages
 from cenote.engine.messages import (
     FailureInfo,
+    PoolChanged,
     RunFinished,
     RunStarted,
     StageStats,
     TaskDone,
     TaskGivenUp,
     TaskStarted,
+    Tick,
     WorkerJoined,
+    WorkerRequested,
 )
+from cenote.engine.pool_status import PoolState
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
 from cenote.runtime.run_view import RunView
 
@@ -102,6 +106,37 @@ def test_the_live_table_shows_stages_pools_and_warnings(width: int) -> None:
     for words in ("flow.yaml", "Stage0", "5/20", "1000/s", "15s", "default", "working", "no GPU here"):
         assert words in told
     assert all(len(line) <= width for line in told.replace("\x1b", "\n").splitlines())
+
+
+def a_run_that_waits() -> RunView:
+    """A worker was asked for long ago and has not come."""
+    view = RunView(some_facts())
+    view.apply(RunStarted(at=0.0, run="r", plan_digest="", tasks=TASKS))
+    view.apply(PoolChanged(at=0.0, pool="default", state=PoolState.FULLY_DISPATCHED))
+    view.apply(WorkerRequested(at=0.0, pool="default", worker="default-1", job="17"))
+    view.apply(Tick(at=60.0))
+    return view
+
+
+WHY = "Stage0 waits for pool 'default': 0 of 2 workers, 1 asked for and not there yet"
+
+
+def test_a_pool_is_shown_with_its_state_and_workers_there_wanted_and_asked_for() -> None:
+    console, file = a_console(terminal=False)
+    console.print(pool_rows(a_run_that_waits()))
+    header, row = file.getvalue().splitlines()
+    assert header.split() == ["pool", "state", "workers", "asked", "for", "lost", "running", "done", "left"]
+    assert row.split() == ["default", "FullyDispatched", "0/2", "1", "0", "0"]
+
+
+def test_a_stage_that_waits_says_why_in_the_table_and_in_plain_lines() -> None:
+    console, file = a_console(terminal=True, width=120)
+    with LiveTable(console, "flow.yaml") as live:
+        live(a_run_that_waits())
+    assert WHY in file.getvalue()
+    console, file = a_console(terminal=False)
+    PlainLines(console, Clock())(a_run_that_waits())
+    assert WHY in file.getvalue()
 
 
 def test_when_stages_do_not_fit_those_at_work_are_shown() -> None:

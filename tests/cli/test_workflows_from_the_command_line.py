@@ -159,6 +159,13 @@ def test_a_missing_file_and_contradicting_options_are_told(capsys: pytest.Captur
     assert "--output plan.png" in capsys.readouterr().err
 
 
+def test_workers_are_counted_by_pools_where_the_backend_is_not_local(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["run", "flow.yaml", "--backend", "dask", "--workers", "3"]) == 2
+    told = capsys.readouterr().err
+    assert "every pool has its own number of workers" in told
+    assert "--set execution.pools.default.workers=3" in told
+
+
 def test_check_says_that_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["check", "flow.yaml"]) == 0
     assert capsys.readouterr().out == "flow.yaml: no problems\n"

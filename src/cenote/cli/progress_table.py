@@ -67,15 +67,17 @@ def shown_stages(stages: Sequence[StageView], *, most: int) -> list[StageView]:
 
 
 def pool_rows(view: RunView) -> Table:
-    """Pools with their workers and what they are doing."""
-    table = _table("pool", "state", "workers", "lost", "running", "done", "left")
+    """Pools with what they are doing and their workers: how many are there of as many as there may be, or came."""
+    table = _table("pool", "state", "workers", "asked for", "lost", "running", "done", "left")
     for column in table.columns[2:]:
         column.justify = "right"
+    wanted = {pool.name: pool.workers for pool in view.facts.pools}
     for pool in view.pools:
         table.add_row(
             _name(pool.name),
             Text(pool.state, style=STATE_STYLES.get(pool.state, "")),
-            f"{pool.workers}",
+            f"{pool.workers_started}" if view.finished else f"{pool.workers}/{wanted[pool.name]}",
+            f"{pool.awaited or ''}",
             Text(f"{pool.workers_lost or ''}", style="red"),
             _slots(pool),
             f"{pool.done:,}",

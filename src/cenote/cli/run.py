@@ -27,7 +27,11 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
 @click.option("--resume", is_flag=True, help="Continue the run in that folder; finished tasks are not repeated.")
 @click.option("--replace", is_flag=True, help="Forget the run in that folder and start again.")
 @click.option("--keep-going", is_flag=True, help="Finish what can be finished when a part of the data fails.")
-@click.option("--workers", type=click.IntRange(min=1), help="Local workers in all, instead of one per core.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes of the backend local in all, instead of one per core; with dask every pool has its own workers.",
+)
 @click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
 @click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 @JSON_OPTION

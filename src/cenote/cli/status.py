@@ -65,9 +65,12 @@ def _show(run: FollowedRun) -> None:
     from cenote.cli.console import output
     from cenote.cli.outcome import failure_lines, outcome_lines
     from cenote.cli.problems import show_warnings
-    from cenote.cli.progress_table import pool_rows, stage_rows
+    from cenote.cli.progress_table import pool_rows, stage_rows, waiting_lines
+    from cenote.engine.messages import Tick
 
     console = output()
+    if run.driven:
+        run.view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
     summary = _told(run)
     folder = run.folder.path
     pictures = open_run(folder).plots if run.view.finished else ()
@@ -77,6 +80,8 @@ def _show(run: FollowedRun) -> None:
     console.print(stage_rows(run.view, most=200))
     console.print()
     console.print(pool_rows(run.view))
+    if run.driven and (waiting := waiting_lines(run.view)):
+        console.print(waiting)
     show_warnings(run.view.warnings)
     if run.view.finished or not run.driven:
         for line in failure_lines(summary, folder=folder, again=f"cenote run … --out {folder}"):

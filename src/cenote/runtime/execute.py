@@ -27,6 +27,7 @@ from cenote.runtime.run_facts import RunFacts
 from cenote.runtime.run_folder import RunFolder, write_json
 from cenote.runtime.run_view import RunView
 from cenote.runtime.worker_jobs import WorkerJobs
+from cenote.strategies.interface import Strategy
 from cenote.worker.store import Store
 
 Listener = Callable[[RunView], None]
@@ -132,12 +133,23 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Sessi
     session = backend.open(request)
     if not isinstance(session, JoinedSession):
         return session
-    configs = {pool.name: {**execution.config, **pool.config} for pool in execution.pools}
-    strategies = {
-        pool.name: _configured(registry.load(PluginKind.STRATEGY, pool.strategy), configs.get(pool.name, {}))
-        for pool in request.pools
-    }
+    strategies = _strategies(plan)
     return WorkerJobs(session, request.pools, strategies, run=run, logs=request.logs, clock=time.time)
+
+
+def _strategies(plan: Plan) -> dict[str, Strategy]:
+    """Pool → its strategy. Pools with the same settings share one: it knows of all its workers (their GPUs)."""
+    execution = plan.workflow.execution
+    configs = {pool.name: {**execution.config, **pool.config} for pool in execution.pools}
+    found: dict[str, Strategy] = {}
+    for pool in plan.placement.pools:
+        own: Strategy = _configured(registry.load(PluginKind.STRATEGY, pool.strategy), configs.get(pool.name, {}))
+        found[pool.name] = next((other for other in found.values() if _alike(own, other)), own)
+    return found
+
+
+def _alike(one: Strategy, other: Strategy) -> bool:
+    return type(one) is type(other) and one.model_dump() == other.model_dump()
 
 
 def _configured(factory: Any, config: Mapping[str, Any]) -> Any:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from pydantic import PrivateAttr
 
+from cenote.machine import GPU_VARIABLE, visible_gpus
 from cenote.shell import start_process
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY
 
 
 class Local(Strategy):
-    """Starts workers as processes of this machine; they end with the run."""
+    """Starts workers as processes of this machine; they end with the run.
+
+    A worker of a pool with GPUs sees its own GPUs of this machine and no others; one without sees none.
+    """
 
     _processes: dict[JobId, subprocess.Popen[bytes]] = PrivateAttr(default_factory=dict)
+    _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
+    """The GPUs of workers that were started, of all pools that share this strategy."""
 
     def render(self, request: JobRequest) -> str:
         """The command, as one would type it."""
@@ -26,15 +33,17 @@ class Local(Strategy):
 
     def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
         """Start the processes."""
-        started = []
-        for request in requests:
-            process = start_process(
-                request.command, variables=request.variables, stdout=request.out, stderr=request.err
-            )
-            job = JobId(str(process.pid))
-            self._processes[job] = process
-            started.append(job)
-        return started
+        return [self._start(request) for request in requests]
+
+    def _start(self, request: JobRequest) -> JobId:
+        here = visible_gpus()
+        taken = [gpu for job, gpus in self._gpus.items() if self._processes[job].poll() is None for gpu in gpus]
+        gpus = gpus_for(request.resources.gpus or 0, here, taken)
+        variables = {**request.variables, **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
+        process = start_process(request.command, variables=variables, stdout=request.out, stderr=request.err)
+        job = JobId(str(process.pid))
+        self._processes[job], self._gpus[job] = process, gpus
+        return job
 
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
         """Which of them still run, and how the others ended."""
@@ -47,6 +56,13 @@ class Local(Strategy):
             process.kill()
         for process in ending:
             process.wait()
+
+
+def gpus_for(wanted: int, here: Sequence[str], taken: Iterable[str]) -> tuple[str, ...]:
+    """Which GPUs of this machine a worker gets: those that the fewest others have, in their order."""
+    users = Counter(taken)
+    chosen = sorted(here, key=lambda gpu: (users[gpu], here.index(gpu)))[:wanted]
+    return tuple(gpu for gpu in here if gpu in chosen)
 
 
 def _status(code: int | None) -> JobStatus:

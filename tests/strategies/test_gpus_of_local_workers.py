@@ -1,0 +1,76 @@
+"""Workers on one machine see their own GPUs only, and different workers different ones."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cenote.language.workflow import Amounts
+from cenote.strategies.interface import JobRequest
+from cenote.strategies.local import Local, gpus_for
+
+HERE = ("0", "1", "2", "3")
+
+
+def test_workers_take_gpus_in_turn_and_those_that_are_free_first() -> None:
+    assert gpus_for(1, HERE, []) == ("0",)
+    assert gpus_for(1, HERE, ["0"]) == ("1",)
+    assert gpus_for(2, HERE, ["0", "2"]) == ("1", "3")
+
+
+def test_more_workers_than_gpus_share_them_evenly() -> None:
+    taken: list[str] = []
+    for _ in range(8):
+        taken += gpus_for(1, HERE, taken)
+    assert sorted(taken) == sorted(HERE * 2)
+
+
+def test_nobody_gets_more_than_there_is_or_anything_unasked() -> None:
+    assert gpus_for(8, HERE, []) == HERE
+    assert gpus_for(0, HERE, []) == ()
+    assert gpus_for(2, (), []) == ()
+
+
+SHOW_AND_STAY = "import os, time; print(os.environ.get('CUDA_VISIBLE_DEVICES'), flush=True); time.sleep(60)"
+
+
+def seen_by_workers(folder: Path, *gpus: int) -> list[str]:
+    """What workers with so many GPUs, all there at once, find in their environment."""
+    strategy = Local()
+    requests = [
+        JobRequest(
+            run="r",
+            pool="p",
+            worker=f"p-{number}",
+            command=(sys.executable, "-c", SHOW_AND_STAY),
+            resources=Amounts(gpus=count),
+            out=folder / f"p-{number}",
+            err=folder / "err",
+        )
+        for number, count in enumerate(gpus)
+    ]
+    jobs = strategy.submit(requests)
+    deadline = time.monotonic() + 30
+    try:
+        while not all(request.out.read_text().endswith("\n") for request in requests):
+            assert time.monotonic() < deadline, "the workers did not start in time"
+            time.sleep(0.02)
+    finally:
+        strategy.cancel(jobs)
+    return [request.out.read_text().strip() for request in requests]
+
+
+def test_workers_with_gpus_see_their_own_and_workers_without_see_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c")
+    assert seen_by_workers(tmp_path, 1, 0, 2) == ["GPU-a", "", "GPU-b,GPU-c"]
+
+
+def test_where_there_are_no_gpus_nothing_is_said_about_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("cenote.strategies.local.visible_gpus", tuple)
+    assert seen_by_workers(tmp_path, 1, 0) == ["None", "None"]
