@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cenote import errors
+from cenote.language.check_config import check_configs
 from cenote.language.check_data import entries
 from cenote.language.check_plugins import check_name, check_settings, plain_mapping
 from cenote.language.findings import Findings
@@ -41,8 +42,10 @@ def check_execution(root: Located, findings: Findings) -> Execution:
         check_pool_name(node.get("defaults", key), names, "the default pool", findings)
     strategy = _strategy(model.strategy) or "local"
     elsewhere = {strategy, *(pool.strategy for pool in pools.values() if pool.strategy)} != {"local"}
+    backend = "dask" if elsewhere and node.get("backend") is None else model.backend
+    check_configs(node, pools.values(), backend=backend, strategy=strategy, findings=findings)
     return Execution(
-        backend="dask" if elsewhere and node.get("backend") is None else model.backend,
+        backend=backend,
         strategy=strategy,
         default_cpu=model.defaults.cpu if model.defaults else None,
         default_gpu=model.defaults.gpu if model.defaults else None,

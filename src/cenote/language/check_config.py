@@ -1,0 +1,78 @@
+"""This file checks `config` of the run and of its pools against the settings of strategies and backends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cenote.errors import CenoteError
+from cenote.language.check_plugins import check_settings
+from cenote.language.findings import Findings
+from cenote.language.validation import keys_of
+from cenote.language.workflow import Pool
+from cenote.language.yaml_source import Located
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+
+
+def check_configs(node: Located, pools: Iterable[Pool], *, backend: str, strategy: str, findings: Findings) -> None:
+    """Note keys that nobody knows and values that their owner refuses.
+
+    A file that moves from one batch system to another keeps its keys: what only another strategy knows is left out,
+    with a warning where workers come from a batch system.
+    """
+    shared = node.get("config")
+    if shared is not None and shared.mapping:
+        _check_shared(shared, backend, findings)
+    for pool in pools:
+        config = node.get("pools", pool.name, "config")
+        if config is not None and config.mapping:
+            _check_pool(pool.name, pool.strategy or strategy, config, findings)
+
+
+def _check_pool(pool: str, strategy: str, config: Located, findings: Findings) -> None:
+    if strategy not in registry.names(PluginKind.STRATEGY):
+        return
+    owners = _owners(PluginKind.STRATEGY, registry.names(PluginKind.STRATEGY))
+    what = f"'config' of pool '{pool}' ({strategy})"
+    own = [key for key in owners if strategy in owners[key]]
+    for key in [key for key in config.mapping if key not in owners]:
+        findings.report_unknown_key(key, config.mapping[key], what, own or owners)
+    written = {key: value for key, value in config.mapping.items() if key in own}
+    check_settings(PluginKind.STRATEGY, strategy, config.holding(written), what, findings)
+    foreign = [key for key in config.mapping if key in owners and key not in own]
+    for key in foreign:
+        owner = owners[key][0]
+        one = config.holding({key: config.mapping[key]})
+        check_settings(PluginKind.STRATEGY, owner, one, f"'config' of pool '{pool}' ({owner})", findings)
+        if strategy != "local":
+            findings.warnings.append(
+                f"pool '{pool}': '{key}' is a setting of {' and '.join(owners[key])}; {strategy} does without it"
+            )
+
+
+def _check_shared(config: Located, backend: str, findings: Findings) -> None:
+    if backend not in registry.names(PluginKind.BACKEND):
+        return
+    strategies = _owners(PluginKind.STRATEGY, registry.names(PluginKind.STRATEGY))
+    backends = _owners(PluginKind.BACKEND, dict.fromkeys((backend, "dask")))
+    known = {**strategies, **backends}
+    for key, value in config.mapping.items():
+        one = config.holding({key: value})
+        if key in known:
+            kind = PluginKind.BACKEND if key in backends else PluginKind.STRATEGY
+            check_settings(kind, known[key][0], one, "'execution.config'", findings)
+        else:
+            findings.report_unknown_key(key, value, "'execution.config'", known)
+
+
+def _owners(kind: PluginKind, names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Setting → the plugins that have it. One that cannot be loaded here is not asked."""
+    owners: dict[str, list[str]] = {}
+    for name in names:
+        try:
+            factory = registry.load(kind, name)
+        except (CenoteError, ImportError):
+            continue
+        for key in keys_of(factory):
+            owners.setdefault(key, []).append(name)
+    return owners
