@@ -29,6 +29,8 @@ GOAL = 1.5
 EVENTS = 10
 """Of a partition."""
 BASKET = 1000
+TINY_FILES = 200
+_CENOTE = str(Path(sys.executable).with_name("cenote"))
 
 
 @dataclass
@@ -57,7 +59,7 @@ def main() -> None:
             for backend, contender in (("dask", "cenote on Dask"), ("local", "cenote, local")):
                 _cenote(measured[contender], folder / f"{backend}-{number}", backend, files, asked.workers)
         if asked.fasthep:
-            _tiny_files(folder, asked.fasthep, asked.workers)
+            _tiny_files(folder / "tiny", asked.fasthep)
     _print(measured)
     if asked.json:
         asked.json.write_text(json.dumps({name: vars(m) for name, m in measured.items()}, indent=1), encoding="utf-8")
@@ -77,7 +79,7 @@ def _cenote(measured: Measured, folder: Path, backend: str, files: Mapping[int, 
         flow, out = folder / f"{tasks}.yaml", folder / f"out-{tasks}"
         folder.mkdir(exist_ok=True)
         flow.write_text(json.dumps(_workflow(file, backend, workers)), encoding="utf-8")
-        command = [str(Path(sys.executable).with_name("cenote")), "run", str(flow), "--out", str(out), "--quiet"]
+        command = [_CENOTE, "run", str(flow), "--out", str(out), "--quiet"]
         (measured.startup if tasks == 1 else measured.whole).append(_seconds(command))
     first, last, measured.tasks = _executing(out / "journal.jsonl")
     measured.per_task.append((last - first) / measured.tasks)
@@ -104,23 +106,56 @@ def _workflow(file: Path, backend: str, workers: int) -> dict[str, Any]:
 
 def _write_file(path: Path, tasks: int) -> Path:
     """In baskets small enough that reading a few events is cheap."""
-    with uproot.recreate(path) as file:
+    with uproot.recreate(path, compression=uproot.ZSTD(3)) as file:
         tree = file.mktree("Events", {"x": np.dtype("f4")})
         for start in range(0, tasks * EVENTS, BASKET):
             tree.extend({"x": np.arange(start, min(start + BASKET, tasks * EVENTS), dtype="f4")})
     return path
 
 
-def _seconds(command: Sequence[str]) -> float:
-    surroundings = {**os.environ, "CENOTE_CACHE": tempfile.mkdtemp(prefix="cache-", dir=tempfile.gettempdir())}
-    began = time.perf_counter()
-    subprocess.run(command, check=True, env=surroundings, timeout=1800)
-    return time.perf_counter() - began
+def _tiny_files(folder: Path, fasthep: str) -> None:
+    """One histogram of many files that hold next to nothing: what is left is the cost of a file."""
+    for number in range(TINY_FILES):
+        folder.mkdir(exist_ok=True)
+        _write_file(folder / f"{number}.root", 1)
+    axis = {"name": "x", "type": "regular", "source": "x", "bins": {"nbins": 10, "low": 0, "high": 100}}
+    flow = {
+        "version": "1.0",
+        "use": {"profiles": ["hep"]},
+        "data": {"datasets": [{"name": "d", "files": [str(file) for file in sorted(folder.glob("*.root"))]}]},
+        "sources": {"events": {"kind": "root_tree", "tree": "Events"}},
+        "analysis": {"stages": [{"id": "H", "op": "hep.hist", "params": {"axes": [axis]}, "render": []}]},
+    }
+    (folder / "flow.yaml").write_text(json.dumps(flow), encoding="utf-8")
+    ours = _seconds([_CENOTE, "run", str(folder / "flow.yaml"), "--out", str(folder / "ours"), "--quiet"])
+    theirs = _seconds([fasthep, "run", str(folder / "flow.yaml"), "--outdir", str(folder / "theirs")], quiet=True)
+    print(f"{TINY_FILES} tiny files: {ours:.1f} s, FAST-HEP {theirs:.1f} s: {ours / theirs:.2f} ×")
+
+
+def _seconds(command: Sequence[str], *, quiet: bool = False) -> float:
+    """Of a fresh process with nothing remembered from earlier ones."""
+    with tempfile.TemporaryDirectory(prefix="cenote-cache-") as cache, tempfile.TemporaryFile() as said:
+        began = time.perf_counter()
+        done = subprocess.run(
+            command,
+            check=False,
+            env={**os.environ, "CENOTE_CACHE": cache},
+            stdout=said if quiet else None,
+            stderr=said,
+            timeout=1800,
+        )
+        took = time.perf_counter() - began
+        if done.returncode:
+            said.seek(0)
+            raise SystemExit(f"{' '.join(command)} failed:\n{said.read().decode(errors='replace')}")
+    return took
 
 
 def _print(measured: Mapping[str, Measured]) -> None:
     floor = measured["bare Dask"]
-    print(f"{'':16} {'tasks':>7} {'per task':>10} {'× bare':>7} {'start-up':>9} {'× bare':>7} {'whole':>8} {'× bare':>7}")
+    print(
+        f"{'':16} {'tasks':>7} {'per task':>10} {'× bare':>7} {'start-up':>9} {'× bare':>7} {'whole':>8} {'× bare':>7}"
+    )
     for name, found in measured.items():
         per_task, startup, whole = map(statistics.median, (found.per_task, found.startup, found.whole))
         ratios = [

@@ -46,6 +46,8 @@ class OpenTree:
     """Of the file, when it is on this machine."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Filled by who first needs to know them all: column name → branch or field."""
+    plain: dict[str, Any] = field(default_factory=dict)
+    """Filled by who reads: branch → where its baskets are, or None."""
 
     @property
     def is_rntuple(self) -> bool:

@@ -11,7 +11,7 @@ import uproot
 
 from cenote.errors import ErrorKind
 from cenote.operations.events import Column
-from cenote.sources._baskets import SharedOffsets, plain_branch_of, read_plain
+from cenote.sources._baskets import PlainBranch, SharedOffsets, plain_branch_of, read_plain
 from cenote.sources._files import explained, is_remote
 from cenote.sources._open_root import OpenTree
 from cenote.sources.interface import ColumnInfo, flat_name
@@ -87,8 +87,16 @@ def read(opened: OpenTree, chosen: Mapping[str, Any], start: int, stop: int, *, 
     return columns
 
 
+def _plain(opened: OpenTree, branch: Any) -> PlainBranch | None:
+    """Found out once: a file may be read in very many small pieces."""
+    if branch.object_path not in opened.plain:
+        opened.plain[branch.object_path] = plain_branch_of(branch)
+    found: PlainBranch | None = opened.plain[branch.object_path]
+    return found
+
+
 def _read_one(opened: OpenTree, branch: Any, start: int, stop: int, shared: SharedOffsets) -> Column:
-    plain = plain_branch_of(branch) if opened.descriptor is not None and start < stop else None
+    plain = _plain(opened, branch) if opened.descriptor is not None and start < stop else None
     if plain is not None and opened.descriptor is not None:
         column = read_plain(opened.descriptor, plain, start, stop, shared)
         if column is not None:

@@ -66,7 +66,7 @@ class Store:
 
     def path(self, name: str) -> Path:
         """Where a result of this name lies, or would."""
-        return self.folder / name[:2] / name
+        return Path(f"{self.folder}/{name[:2]}/{name}")
 
     def __contains__(self, name: str) -> bool:
         return self.path(name).exists()
