@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import pickle
 import queue
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cenote import errors
 from cenote.backends._dask_bundles import Bundle, Bundling
+from cenote.backends._dask_command import stated, worker_command
 from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends.interface import Backend, JoinedSession, Session, SessionRequest
 from cenote.engine.messages import (
@@ -27,6 +27,7 @@ from cenote.engine.messages import (
     WorkerLost,
 )
 from cenote.language.workflow import Amounts
+from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Segment
 from cenote.units import format_bytes
 from cenote.worker.envelope import Outcome, TaskEnvelope
@@ -52,8 +53,6 @@ _CONFIG = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.event-loop": "asyncio",
 }
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-AMOUNTS = ("cpus", "memory", "gpus", "disk")
 
 
 class Dask(Backend):
@@ -67,8 +66,19 @@ class Dask(Backend):
 
     def open(self, request: SessionRequest) -> Session:
         """Start the scheduler."""
-        here = all(pool.strategy == "local" for pool in request.pools)
-        return DaskSession(request, host=self.host or ("127.0.0.1" if here else None), port=self.port)
+        return DaskSession(request, host=self._address(request.pools), port=self.port)
+
+    def example_command(
+        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: int | None
+    ) -> tuple[str, ...]:
+        """The command of a worker, before there is a scheduler."""
+        host = self._address(pools)
+        scheduler = f"tcp://{host or 'ADDRESS'}:{self.port or 'PORT'}"
+        return worker_command(pool, worker, scheduler=scheduler, log=log, lifetime=lifetime, host=host)
+
+    def _address(self, pools: Sequence[PlacedPool]) -> str | None:
+        here = all(pool.strategy == "local" for pool in pools)
+        return self.host or ("127.0.0.1" if here else None)
 
 
 class DaskSession(JoinedSession):
@@ -115,20 +125,11 @@ class DaskSession(JoinedSession):
 
     def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
         """How to start a worker of a pool, anywhere."""
-        placed_pool = self._pools[pool]
         self._pool_of[worker] = pool
-        command = [sys.executable, "-m", "cenote.backends._dask_worker"]
-        command += ["--scheduler", self._cluster.scheduler_address, "--name", worker, "--pool", pool]
-        command += ["--slots", str(placed_pool.slots), "--log", str(log)]
-        if placed_pool.granted.memory:
-            command += ["--memory", str(placed_pool.granted.memory)]
-        for name, amount in _amounts(placed_pool.granted).items():
-            command += ["--resource", f"{name}={amount}"]
-        if lifetime is not None:
-            command += ["--lifetime", str(lifetime)]
-        if self._host in _LOOPBACK:  # any other address of ours is not one of theirs
-            command += ["--host", str(self._host)]
-        return tuple(command)
+        scheduler = self._cluster.scheduler_address
+        return worker_command(
+            self._pools[pool], worker, scheduler=scheduler, log=log, lifetime=lifetime, host=self._host
+        )
 
     def retire(self, workers: Sequence[str]) -> None:
         """Let workers go once their data has moved to others."""
@@ -159,7 +160,7 @@ class DaskSession(JoinedSession):
         segment: Segment = self._segments[first.segment]
         key = f"{segment.stages[0]}-{first.kind}-{first.key}-{first.attempt}"
         asked = segment.amounts if first.kind == "run" else Amounts()
-        resources = {f"resource.{pool}": 1, **_amounts(asked)}
+        resources = {f"resource.{pool}": 1, **stated(asked)}
         future = self._client.submit(
             run_bundle, key, envelopes, inline, *upstream, key=key, pure=False, resources=resources
         )
@@ -394,9 +395,3 @@ class DaskSession(JoinedSession):
 def _task_started(bundle: Bundle, envelope: TaskEnvelope, *, at: float) -> TaskStarted:
     worker = bundle.worker or ""
     return TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=bundle.pool, worker=worker)
-
-
-def _amounts(amounts: Amounts) -> dict[str, float]:
-    """The amounts that are stated, under the names that workers and tasks share."""
-    stated = {name: getattr(amounts, name) for name in AMOUNTS}
-    return {f"cenote.{name}": float(amount) for name, amount in stated.items() if amount}

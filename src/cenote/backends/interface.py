@@ -89,3 +89,11 @@ class Backend(Settings):
     def open(self, request: SessionRequest) -> Session:
         """Start what is needed to run tasks."""
         raise NotImplementedError
+
+    def example_command(
+        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: int | None
+    ) -> tuple[str, ...] | None:
+        """How a worker of one of these pools would be started, for people to read: what is not known before the run
+        is written in capitals. None where it is not for strategies to start workers."""
+        del pools, pool, worker, log, lifetime
+        return None

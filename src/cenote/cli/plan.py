@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
 )
+@click.option("--show-jobs", is_flag=True, help="Print the jobs that would be submitted for each pool instead.")
 @click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
 def command(
     choices: Choices,
@@ -29,6 +30,7 @@ def command(
     as_json: bool,
     graph: str | None,
     output: Path | None,
+    show_jobs: bool,
     strict: bool,
 ) -> None:
     """Show what would run, where, and why there; nothing is run.
@@ -40,12 +42,14 @@ def command(
 
     if graph == "png" and output is None:
         raise error(USAGE, "a picture in png needs a file", hint="add --output plan.png")
-    if graph and as_json:
-        raise error(USAGE, "--json and --graph are two answers: choose one")
+    if sum((as_json, graph is not None, show_jobs)) > 1:
+        raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
     with progress_on(messages(), title=choices.file.name) as progress:
         plan = choices.load().plan(strict=strict, progress=progress.planning)
     if graph:
         _graph(plan, graph, output)
+    elif show_jobs:
+        _deliver(_jobs(plan), output)
     elif as_json:
         from cenote.plan.as_json import plan_as_json
 
@@ -68,6 +72,20 @@ def _table(plan: Plan, output: Path | None) -> None:
         with output.open("w", encoding="utf-8") as file:
             show_plan(plan, Console(file=file, highlight=False, markup=False, width=PIPED_WIDTH))
     show_warnings(plan.warnings)
+
+
+def _jobs(plan: Plan) -> str:
+    from cenote.cli.amounts import plural
+    from cenote.runtime.job_texts import job_texts
+
+    pools = job_texts(plan, Path("out") / plan.workflow.file.stem)
+    if not pools:
+        return f"# backend '{plan.workflow.execution.backend}' runs everything on this machine and submits no jobs\n"
+    blocks = []
+    for jobs in pools:
+        blocks.append(f"# pool '{jobs.pool}': {plural(jobs.workers, 'worker')} from {jobs.strategy}\n")
+        blocks += [text if text.endswith("\n") else f"{text}\n" for text in jobs.texts]
+    return "\n".join(blocks)
 
 
 def _graph(plan: Plan, form: str, output: Path | None) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cenote.backends.interface import Backend, JoinedSession, Session, SessionRequest
+from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
 from cenote.plan.picture import svg
 from cenote.plan.plan import Plan
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
+from cenote.runtime.configured import backend_of, strategy_of
 from cenote.runtime.envelopes import Envelopes, make_program
 from cenote.runtime.journal import Journal
 from cenote.runtime.loop import Loop, Status
@@ -118,8 +117,7 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
 
 
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
-    execution = plan.workflow.execution
-    backend: Backend = _configured(registry.load(PluginKind.BACKEND, execution.backend), execution.config)
+    backend = backend_of(plan)
     request = SessionRequest(
         run=run,
         program=make_program(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
@@ -139,22 +137,15 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Sessi
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
     """Pool → its strategy. Pools with the same settings share one: it knows of all its workers (their GPUs)."""
-    execution = plan.workflow.execution
-    configs = {pool.name: {**execution.config, **pool.config} for pool in execution.pools}
     found: dict[str, Strategy] = {}
     for pool in plan.placement.pools:
-        own: Strategy = _configured(registry.load(PluginKind.STRATEGY, pool.strategy), configs.get(pool.name, {}))
+        own = strategy_of(plan, pool)
         found[pool.name] = next((other for other in found.values() if _alike(own, other)), own)
     return found
 
 
 def _alike(one: Strategy, other: Strategy) -> bool:
     return type(one) is type(other) and one.model_dump() == other.model_dump()
-
-
-def _configured(factory: Any, config: Mapping[str, Any]) -> Any:
-    """A backend or strategy with the settings that it knows: `config` holds those of others too."""
-    return factory.model_validate({name: value for name, value in config.items() if name in factory.model_fields})
 
 
 def _values(plan: Plan) -> int:

@@ -162,17 +162,10 @@ class WorkerJobs(Session):
         worker = f"{pool}-{self._numbers[pool]}"
         for folder in ("logs", "out", "err"):
             (self._logs / folder).mkdir(parents=True, exist_ok=True)
-        return JobRequest(
-            run=self._run,
-            pool=pool,
-            worker=worker,
-            command=self._inner.worker_command(
-                pool, worker, log=self._log(worker), lifetime=self._strategies[pool].lifetime
-            ),
-            resources=self._pools[pool].granted,
-            out=self._logs.absolute() / "out" / worker,
-            err=self._logs.absolute() / "err" / worker,
+        command = self._inner.worker_command(
+            pool, worker, log=self._log(worker), lifetime=self._strategies[pool].lifetime
         )
+        return worker_request(self._run, self._pools[pool], worker, command=command, logs=self._logs.absolute())
 
     def _log(self, worker: str) -> Path:
         return self._logs.absolute() / "logs" / worker
@@ -279,6 +272,19 @@ class WorkerJobs(Session):
         if event.cause != "unknown":
             cause = event.cause
         return msgspec.structs.replace(event, cause=cause, reason=reason, log=_last_lines(job))
+
+
+def worker_request(run: str, pool: PlacedPool, worker: str, *, command: tuple[str, ...], logs: Path) -> JobRequest:
+    """What a strategy is asked for: one worker with what its pool gives it."""
+    return JobRequest(
+        run=run,
+        pool=pool.name,
+        worker=worker,
+        command=command,
+        resources=pool.granted,
+        out=logs / "out" / worker,
+        err=logs / "err" / worker,
+    )
 
 
 def _by_itself(cause: EndCause) -> EndCause:

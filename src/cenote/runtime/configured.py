@@ -1,0 +1,34 @@
+"""This file makes the backend and the strategies that a plan asks for, with their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cenote.backends.interface import Backend
+from cenote.placement.pools import PlacedPool
+from cenote.plan.plan import Plan
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.strategies.interface import Strategy
+
+
+def backend_of(plan: Plan) -> Backend:
+    """What runs the tasks."""
+    execution = plan.workflow.execution
+    made: Backend = _configured(registry.load(PluginKind.BACKEND, execution.backend), execution.config)
+    return made
+
+
+def strategy_of(plan: Plan, pool: PlacedPool) -> Strategy:
+    """What starts the workers of a pool."""
+    execution = plan.workflow.execution
+    own: Mapping[str, Any] = next((one.config for one in execution.pools if one.name == pool.name), {})
+    factory = registry.load(PluginKind.STRATEGY, pool.strategy)
+    made: Strategy = _configured(factory, {**execution.config, **own})
+    return made
+
+
+def _configured(factory: Any, config: Mapping[str, Any]) -> Any:
+    """A backend or strategy with the settings that it knows: `config` holds those of others too."""
+    return factory.model_validate({name: value for name, value in config.items() if name in factory.model_fields})
