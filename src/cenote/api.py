@@ -16,6 +16,8 @@ from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan, stage_problems
+from cenote.plan.history import MemoryHistory, memory_key
+from cenote.plan.learned import with_history
 from cenote.plan.look import Progress
 from cenote.plan.plan import Plan
 from cenote.report import write_report
@@ -92,7 +94,8 @@ class Analysis:
         if self._checked.problems:
             raise CenoteError(self.check().problems)
         plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
-        return _warning_first(plan, *self._checked.warnings)
+        history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
+        return _warning_first(with_history(plan, history), *self._checked.warnings)
 
     def run(
         self,

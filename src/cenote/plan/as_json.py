@@ -42,6 +42,7 @@ def plan_as_json(plan: Plan) -> Json:
         "tasks": len(plan.tasks),
         "merges": int((plan.tasks.kind == MERGE).sum()),
         "task_blocks": task_blocks(plan.tasks),
+        "learned": [asdict(learned) for learned in plan.learned],
         "warnings": list(plan.warnings),
     }
 

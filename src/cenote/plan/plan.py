@@ -236,6 +236,23 @@ class StageSummary:
     adds: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Learned:
+    """What earlier runs say of the largest task of a segment."""
+
+    segment: int
+    stages: tuple[str, ...]
+    events: int
+    peak_memory: int
+    """Bytes that it will take."""
+    tasks: int
+    """From how many tasks that is known."""
+    pool: str
+    """Where it runs first."""
+    memory: int | None
+    """Bytes that a task has there."""
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:
     """What will be done: enough to run it, to show it and to say why."""
@@ -251,6 +268,8 @@ class Plan:
     stages: tuple[StageSummary, ...]
     warnings: tuple[str, ...] = ()
     digest: str = ""
+    learned: tuple[Learned, ...] = ()
+    """From earlier runs; it decides nothing."""
 
     @property
     def events(self) -> int:

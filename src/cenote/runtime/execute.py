@@ -14,12 +14,14 @@ from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
+from cenote.plan.history import MemoryHistory
 from cenote.plan.picture import svg
 from cenote.plan.plan import Plan
 from cenote.runtime.configured import backend_of, strategy_of
 from cenote.runtime.envelopes import Envelopes, make_program
 from cenote.runtime.journal import Journal
 from cenote.runtime.loop import Loop, Status
+from cenote.runtime.memory_seen import MemorySeen
 from cenote.runtime.provenance import provenance
 from cenote.runtime.publish import Publication, publish
 from cenote.runtime.run_facts import RunFacts
@@ -53,12 +55,14 @@ class RunOptions:
 class _Watched:
     """Keeps the view of the run up to date and shows it, not more often than a person can read."""
 
-    def __init__(self, view: RunView, listen: Listener | None, clock: Callable[[], float]) -> None:
-        self.view, self._listen, self._clock, self._shown = view, listen, clock, 0.0
+    def __init__(self, plan: Plan, listen: Listener | None, clock: Callable[[], float]) -> None:
+        self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
+        self._listen, self._clock, self._shown = listen, clock, 0.0
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self.view.apply(event)
+            self.memory.take(event)
         now = self._clock()
         if self._listen is not None and now - self._shown > 0.1:
             self._shown = now
@@ -82,7 +86,7 @@ def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None 
         write_json(folder.plan, plan_as_json(plan))
         folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(RunView(RunFacts.from_plan(plan)), listen, time.time)
+        watched = _Watched(plan, listen, time.time)
         journal = Journal(folder.path)
         try:
             _drive(plan, folder, options, journal, watched)
@@ -204,4 +208,5 @@ def _finish(
         {"stage": f.stage, "cause": f.cause, "message": f.message, "kind": f.error_kind} for f in publication.failures
     ]
     write_json(folder.summary, summary)
+    MemoryHistory().add(watched.memory.found(), at=at)
     watched.show()
