@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Compiled modules are kept: without them every start of a worker compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check live docs schema clean
+.PHONY: demo test check live-batch docs schema clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cenote demo --out demo-out
@@ -24,6 +24,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Real Slurm and HTCondor on this machine, brought by the tests (as root on Debian).
+live-batch: $(VENV)/.installed-dev
+	CI=true $(BIN)/pytest -m batch tests/live/batch
 
 # Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
 docs: $(VENV)/.installed-dev

@@ -1,0 +1,290 @@
+"""A real HTCondor pool on this one machine: one slot that is divided among jobs, on loopback, gone with its folder.
+
+Debian 12 has no HTCondor, so that of the next release is unpacked beside it with its own libraries, and only its
+programs use them. HTCondor takes no jobs from root: root's pool runs in a user namespace that shows another account.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..conftest import ROOT, cannot_run, free_port, needs, running, succeeds
+from .slurm_cluster import until
+
+SUITE = "trixie"
+STANDS_FOR_ROOT = "www-data"
+"""An account that every Debian has."""
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+PACKAGES = """
+    condor patchelf libc6 libstdc++6 libgcc-s1 libgomp1 zlib1g libzstd1 libuuid1 libpcre2-8-0 libssl3t64 libexpat1
+    libsqlite3-0 libscitokens0t64 libvomsapi1t64 libmunge2 libcom-err2 libgssapi-krb5-2 libk5crypto3 libkrb5-3
+    libkrb5support0 libkeyutils1 libcurl4t64 libnghttp2-14 libnghttp3-9 libidn2-0 libunistring5 librtmp1 libssh2-1t64
+    libpsl5t64 libldap2 libsasl2-2 libbrotli1 libgnutls30t64 libnettle8t64 libhogweed6t64 libgmp10 libp11-kit0
+    libtasn1-6 libffi8
+"""
+CONFIGURATION = """
+RELEASE_DIR = {release}
+BIN = $(RELEASE_DIR)/bin
+SBIN = $(RELEASE_DIR)/sbin
+LIB = $(RELEASE_DIR)/lib
+LIBEXEC = $(RELEASE_DIR)/libexec/condor
+SHARE = $(RELEASE_DIR)/share/condor
+LOCAL_DIR = {root}
+LOG = $(LOCAL_DIR)/log
+RUN = $(LOCAL_DIR)/run
+LOCK = $(LOCAL_DIR)/lock
+SPOOL = $(LOCAL_DIR)/spool
+EXECUTE = $(LOCAL_DIR)/execute
+ETC = $(LOCAL_DIR)
+LOCAL_CONFIG_FILE =
+LOCAL_CONFIG_DIR =
+USER_CONFIG_FILE =
+
+use ROLE: CentralManager, Submit, Execute
+use POLICY: Always_Run_Jobs
+use FEATURE: PartitionableSlot
+
+CONDOR_HOST = 127.0.0.1
+COLLECTOR_HOST = 127.0.0.1:{port}
+SHARED_PORT_PORT = {port}
+NETWORK_INTERFACE = 127.0.0.1
+BIND_ALL_INTERFACES = False
+ENABLE_IPV6 = False
+NO_DNS = True
+DEFAULT_DOMAIN_NAME = localdomain
+UID_DOMAIN = localdomain
+FILESYSTEM_DOMAIN = localdomain
+CONDOR_ADMIN =
+
+# Whoever has the same account on this machine may do everything.
+SEC_DEFAULT_AUTHENTICATION = REQUIRED
+SEC_DEFAULT_AUTHENTICATION_METHODS = FS
+SEC_DEFAULT_ENCRYPTION = OPTIONAL
+SEC_DEFAULT_INTEGRITY = OPTIONAL
+SEC_TOKEN_DIRECTORY = $(LOCAL_DIR)/tokens.d
+SEC_TOKEN_SYSTEM_DIRECTORY = $(LOCAL_DIR)/tokens.d
+SEC_PASSWORD_DIRECTORY = $(LOCAL_DIR)/passwords.d
+ALLOW_READ = *
+ALLOW_WRITE = *
+ALLOW_DAEMON = *
+ALLOW_NEGOTIATOR = *
+ALLOW_ADMINISTRATOR = *
+
+# The machine as jobs see it; nothing of this is enforced.
+NUM_CPUS = 16
+MEMORY = 512000
+DISK = 100000000
+MACHINE_RESOURCE_GPUs = GPU-a, GPU-b
+
+# Matches are made at once and news travel every second or two.
+NEGOTIATOR_INTERVAL = 1
+NEGOTIATOR_MIN_INTERVAL = 0
+NEGOTIATOR_CYCLE_DELAY = 0
+SCHEDD_MIN_INTERVAL = 0
+SCHEDD_INTERVAL = 1
+UPDATE_INTERVAL = 2
+POLLING_INTERVAL = 1
+PERIODIC_EXPR_INTERVAL = 2
+STARTER_INITIAL_UPDATE_INTERVAL = 1
+STARTER_UPDATE_INTERVAL = 2
+SHADOW_QUEUE_UPDATE_INTERVAL = 2
+JOB_START_DELAY = 0
+JOB_START_COUNT = 50
+MachineMaxVacateTime = 10
+KILLING_TIMEOUT = 5
+FILETRANSFER_PLUGINS =
+JAVA =
+DOCKER =
+SINGULARITY =
+RUNBENCHMARKS = False
+STARTD_CRON_AUTOPUBLISH = Never
+"""
+WRAPPER = """#!/bin/sh
+export CONDOR_CONFIG={configuration}
+exec {disguise} {program} "$@"
+"""
+
+
+class HTCondorPool:
+    """The pool while it runs. Commands are in the folder `programs`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.programs = root / "programs"
+
+    def ask(self, *command: str, seconds: float = 20) -> str:
+        """What one of HTCondor's commands prints."""
+        program = self.programs / command[0]
+        return subprocess.run(
+            [str(program), *command[1:]],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+
+    def jobs(self, pool: str | None = None, status: int | None = None) -> list[str]:
+        """Jobs in the queue: all, or those of a pool of ours, or those in a state (2 is running)."""
+        text = self.ask(
+            "condor_q", "-allusers", "-json", "-attributes", "ClusterId,ProcId,JobStatus,CenotePool"
+        ).strip()
+        ads: list[dict[str, Any]] = json.loads(text or "[]")
+        return [
+            f"{ad['ClusterId']}.{ad['ProcId']}"
+            for ad in ads
+            if pool in (None, ad.get("CenotePool")) and status in (None, ad["JobStatus"])
+        ]
+
+    def reset(self) -> None:
+        """No jobs."""
+        self.ask("condor_rm", "-all")
+        self.wait_until_empty()
+
+    def wait_until_empty(self) -> None:
+        """The queue has no jobs any more."""
+        until(lambda: not self.jobs(), "the queue to become empty")
+
+    def answers(self) -> bool:
+        """Whether there is a slot and a queue."""
+        return bool(self.ask("condor_status", "-af", "Name").strip()) and "Total" in self.ask("condor_q", "-totals")
+
+
+@contextmanager
+def htcondor_pool() -> Iterator[HTCondorPool]:
+    """A pool of one's own, gone afterwards."""
+    release = _installed() / "usr"
+    root = Path(tempfile.mkdtemp(prefix="condor-"))
+    root.chmod(0o755)
+    for folder in ("log", "spool", "execute", "lock", "run", "tokens.d", "passwords.d", "programs"):
+        (root / folder).mkdir()
+    configuration = root / "condor_config"
+    configuration.write_text(CONFIGURATION.format(release=release, root=root, port=free_port()))
+    disguise = _disguise()
+    pool = HTCondorPool(root)
+    for program in (*release.glob("bin/condor_*"), *release.glob("sbin/condor_*")):
+        wrapper = pool.programs / program.name
+        wrapper.write_text(WRAPPER.format(configuration=configuration, disguise=" ".join(disguise), program=program))
+        wrapper.chmod(0o755)
+    master = [*disguise, str(release / "sbin" / "condor_master"), "-f"]
+    try:
+        with running(master, log=root / "master.log", environment={"CONDOR_CONFIG": str(configuration)}) as process:
+            try:
+                until(pool.answers, "HTCondor to answer")
+                yield pool
+            finally:
+                process.send_signal(signal.SIGQUIT)  # fast: running jobs are killed
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+    finally:
+        _end_left_over(configuration)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _end_left_over(configuration: Path) -> None:
+    """Daemons whose master did not wait for them, told by their environment."""
+    mark = f"CONDOR_CONFIG={configuration}".encode()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def _disguise() -> list[str]:
+    if not ROOT:
+        return []
+    account = pwd.getpwnam(STANDS_FOR_ROOT)
+    unshare = needs("unshare", package="util-linux")
+    return [unshare, "--user", f"--map-user={account.pw_uid}", f"--map-group={account.pw_gid}", "--"]
+
+
+def _installed() -> Path:
+    """The folder with HTCondor's files, made once for all tests of this machine."""
+    if platform.machine() != "x86_64" or not (shutil.which("apt-get") and KEYRING.exists()):
+        cannot_run("HTCondor is unpacked from Debian packages for x86_64")
+    cache = Path(f"/var/tmp/cenote-live-{os.geteuid()}")
+    cache.mkdir(mode=0o755, exist_ok=True)
+    if cache.stat().st_uid != os.geteuid():
+        cannot_run(f"{cache} belongs to somebody else")
+    folder = cache / "htcondor"
+    with (cache / "htcondor.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes want it at once
+        if not folder.is_dir():
+            new = cache / "htcondor.new"
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
+            _download(new)
+            for archive in sorted(new.glob("*.deb")):
+                succeeds(["dpkg", "-x", str(archive), str(new)], seconds=120)
+                archive.unlink()
+            new.rename(folder)
+            _use_own_libraries(folder)
+            (folder / "complete").touch()
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder)
+        return _installed()
+    return folder
+
+
+def _download(folder: Path) -> None:
+    """From the mirror that this machine uses, but of another release: apt gets a memory of its own for that."""
+    sources = succeeds(["apt-get", "indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(RELEASE)"], seconds=60)
+    mirrors = [
+        line.split()[0]
+        for line in sources.splitlines()
+        if line.split()[1:2] == ["Debian"] and "-" not in line.split()[2]
+    ]
+    if not mirrors:
+        cannot_run("apt knows no mirror of Debian")
+    with tempfile.TemporaryDirectory(prefix="apt-") as memory:
+        own = Path(memory)
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (own / name).mkdir(parents=True)
+        (own / "status").touch()
+        (own / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirrors[0]} {SUITE} main\n")
+        options = {
+            "Dir::State": own / "state",
+            "Dir::State::status": own / "status",
+            "Dir::Cache": own / "cache",
+            "Dir::Etc::sourcelist": own / "sources.list",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "APT::Sandbox::User": "",
+            "Acquire::Retries": "3",
+            "Acquire::Languages": "none",
+        }
+        apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
+        succeeds([*apt, "update"], seconds=300)
+        succeeds([*apt, "download", *PACKAGES.split()], seconds=600, cwd=folder)
+
+
+def _use_own_libraries(folder: Path) -> None:
+    """Programs look for their libraries in the folder; jobs, which do not inherit that, use the machine's."""
+    loader = folder / "usr/lib64/ld-linux-x86-64.so.2"
+    libraries = f"{folder}/usr/lib/x86_64-linux-gnu:{folder}/usr/lib"
+    patchelf = [str(loader), "--library-path", libraries, str(folder / "usr/bin/patchelf")]
+    change = ["--set-interpreter", str(loader), "--force-rpath", "--set-rpath", libraries]
+    for pattern in ("bin/condor_*", "bin/classad_*", "sbin/condor_*", "libexec/condor/*"):
+        for program in (folder / "usr").glob(pattern):
+            if program.is_file() and not program.is_symlink() and program.suffix != ".so" and _is_program(program):
+                succeeds([*patchelf, *change, str(program)], seconds=60)
+
+
+def _is_program(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"

@@ -1,0 +1,264 @@
+"""A real Slurm cluster on this one machine: controller and nodes, on loopback, in a folder that goes with it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ..conftest import cannot_run, needs, running
+
+NODES = ("cpu1", "cpu2", "cpu3", "cpu4", "big1", "big2", "gpu1")
+_USABLE = ("idle", "mixed", "allocated", "completing", "planned")
+
+CONFIGURATION = """
+ClusterName=cenote
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={root}/munge.sock
+CredType=cred/munge
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool/%n
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd.%n.pid
+
+# Nothing of the machine is touched: no cgroups, no pinning, no database, no mail.
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+MailProg=/bin/true
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+JobAcctGatherType=jobacct_gather/none
+
+# Nodes have what is written here, whatever the machine has.
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=1024
+GresTypes=gpu
+
+# Jobs start at once, and a node that is silent is given up soon.
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1,bf_resolution=1
+PriorityType=priority/basic
+CompleteWait=0
+KillWait=5
+UnkillableStepTimeout=30
+SlurmdTimeout=10
+ReturnToService=1
+MinJobAge=600
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+
+NodeName=cpu[1-4] NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu} CPUs=2 RealMemory=16384 Weight=1
+NodeName=big[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port={big} CPUs=2 RealMemory=262144 Weight=2
+NodeName=gpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={gpu} CPUs=2 RealMemory=16384 Gres=gpu:1 Weight=3
+NodeName=dead1 NodeHostname={host} NodeAddr=127.0.0.1 Port={dead} CPUs=2 RealMemory=16384 State=DOWN
+
+PartitionName=main Nodes=cpu[1-4],big[1-2],gpu1 Default=YES PriorityTier=1
+PartitionName=urgent Nodes=cpu[1-4],big[1-2],gpu1 PriorityTier=100 PreemptMode=OFF
+PartitionName=dead Nodes=dead1
+"""
+# A GPU that is only counted makes the node invalid (Slurm 22.05): it needs a file, and any device will do.
+GPUS = "AutoDetect=off\nNodeName=gpu1 Name=gpu File=/dev/null\n"
+
+
+class SlurmCluster:
+    """The cluster while it runs. Commands find it by SLURM_CONF."""
+
+    def __init__(self, root: Path, port: int, daemons: ExitStack) -> None:
+        self.root, self.port = root, port
+        self._daemons = daemons
+        self._nodes: dict[str, ExitStack] = {}
+        self.configuration = root / "slurm.conf"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands need to find it."""
+        return {"SLURM_CONF": str(self.configuration)}
+
+    def ask(self, *command: str, seconds: float = 20) -> str:
+        """What one of Slurm's commands prints."""
+        return subprocess.run(
+            command,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+
+    def queue(self) -> list[str]:
+        """Jobs that wait, run or end just now."""
+        return self.ask("squeue", "--noheader", "--array", "--format=%i %j %T %N").splitlines()
+
+    def jobs(self, pool: str, state: str = "RUNNING") -> list[tuple[str, str]]:
+        """The jobs of a pool that are in this state, with their nodes."""
+        lines = self.ask("squeue", "--noheader", "--array", f"--states={state}", "--format=%i|%N|%k").splitlines()
+        found = [line.split("|") for line in lines]
+        return [(job, node) for job, node, comment in found if comment.endswith(f"pool={pool}")]
+
+    def reset(self) -> None:
+        """As it was in the beginning: no jobs, every node usable."""
+        self.ask("scancel", f"--user={getpass.getuser()}")
+        until(lambda: not self.queue(), "the queue to become empty")
+        for node in NODES:
+            if node not in self._nodes:
+                self._start_node(node)
+            if self._state(node).startswith(("down", "drain", "fail")):
+                self.ask("scontrol", "update", f"nodename={node}", "state=resume")
+        until(lambda: all(self._state(node).rstrip("*") in _USABLE for node in NODES), "nodes to be usable")
+
+    def lose(self, node: str) -> None:
+        """The node is gone without a word, and Slurm knows it."""
+        self._nodes.pop(node).close()
+        self._kill_jobs(node)
+        self.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=crashed")
+
+    def _state(self, node: str) -> str:
+        return (self.ask("sinfo", "--noheader", "-N", f"--nodes={node}", "--format=%T").splitlines() or [""])[0]
+
+    def _start_node(self, node: str) -> None:
+        daemon = ExitStack()
+        self._nodes[node] = daemon
+        command = [needs("slurmd", package="slurmd"), "-D", "-N", node]
+        daemon.enter_context(running(command, log=self.root / f"{node}.log", environment=self.environment))
+
+    def start(self) -> None:
+        """Start every daemon and wait until jobs can run."""
+        munged = needs("munged", package="munge")
+        slurmctld = needs("slurmctld", package="slurmctld")
+        key = self.root / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o400)
+        files = {"key-file": key, "socket": "munge.sock", "pid-file": "munge.pid", "seed-file": "munge.seed"}
+        munge = [munged, "--foreground", "--force", "--num-threads=2"]
+        munge += [f"--{option}={self.root / file}" for option, file in files.items()]
+        self._daemons.enter_context(running(munge, log=self.root / "munge.out"))
+        until(lambda: (self.root / "munge.sock").exists(), "munge")
+        self._daemons.enter_context(
+            running([slurmctld, "-D", "-c", "-i"], log=self.root / "controller.log", environment=self.environment)
+        )
+        until(lambda: "main" in self.ask("sinfo", "--noheader"), "the controller")
+        self.reset()
+
+    def stop(self) -> None:
+        """Everything is gone afterwards."""
+        self.ask("scancel", f"--user={getpass.getuser()}")
+        deadline = time.monotonic() + 10
+        while self.queue() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for node, daemon in self._nodes.items():
+            daemon.close()
+            self._kill_jobs(node)
+
+    def _kill_jobs(self, node: str) -> None:
+        """Processes of jobs on a node, told by their environment; first those that would report their end."""
+        marks = {f"SLURM_CONF={self.configuration}".encode(), f"SLURMD_NODENAME={node}".encode()}
+        jobs = [pid for pid in _processes() if marks <= _environment(pid)]
+        parents = {_parent(pid) for pid in jobs}
+        for pid in [*(pid for pid in parents if _name(pid).startswith("slurmstepd")), *jobs]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+@contextmanager
+def slurm_cluster() -> Iterator[SlurmCluster]:
+    """A cluster of one's own, gone afterwards."""
+    needs("sbatch", package="slurm-client")
+    root = Path(tempfile.mkdtemp(prefix="slurm-"))  # short: sockets live in it
+    root.chmod(0o755)
+    for folder in ("state", *(f"spool/{node}" for node in NODES)):
+        (root / folder).mkdir(parents=True)
+    port = _free_ports(1 + len(NODES) + 1)
+    text = CONFIGURATION.format(
+        host=socket.gethostname().split(".")[0],
+        port=port,
+        user=getpass.getuser(),
+        root=root,
+        cpu=f"{port + 1}-{port + 4}",
+        big=f"{port + 5}-{port + 6}",
+        gpu=port + 7,
+        dead=port + 8,
+    )
+    (root / "slurm.conf").write_text(text)
+    (root / "gres.conf").write_text(GPUS)
+    try:
+        with ExitStack() as daemons:
+            cluster = SlurmCluster(root, port, daemons)
+            try:
+                cluster.start()
+                yield cluster
+            finally:
+                cluster.stop()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def until(holds: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
+    """Wait for something that is about to happen."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            cannot_run(f"waited {seconds:g} s for {what}")
+        time.sleep(0.1)
+
+
+def _free_ports(count: int) -> int:
+    """The first of so many neighbouring ports that nobody listens on."""
+    starts = range(20000 + os.getpid() % 5000, 30000, count)
+    found = next((first for first in starts if all(_is_free(first + offset) for offset in range(count))), None)
+    return found or cannot_run(f"there are no {count} free ports in a row")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _processes() -> Sequence[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _environment(pid: int) -> set[bytes]:
+    try:
+        return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    except OSError:
+        return set()
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
