@@ -45,7 +45,7 @@ PAGES = [
 MACHINE = Machine(cpus=4, memory=16 * 10**9)
 BLOCK = re.compile(r"(?ms)^(?:<!-- (?P<note>[^>\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$")
 START = re.compile(r"(?m)^<!-- start: (\S+) -->$")
-PROGRESS = re.compile(r"^ *[\d.]+ (ms|s)  \d+ of \d+ tasks|^ *\S+ (ms|s) +planning")
+PROGRESS = re.compile(r"^ *[\d.]+(?: ?[a-z]+)+  (?:\d+ of \d+ tasks?|saving and drawing)|^ *\S+ (?:ms|s) +planning")
 EXIT_CODE = "echo $?"
 AMOUNT = re.compile(r"\b\d[\d.]* ?(ms|s|min|kB|MB|GB)\b")
 
