@@ -54,3 +54,14 @@ def test_a_request_that_no_machine_can_hold_waits_and_says_which_condition_none_
     assert pools_of(run)["RunInference"] == {"default"}
     assert "TARGET.Memory >= RequestMemory" in run.summary["fallbacks"][0]["reason"]
     htcondor.wait_until_empty()
+
+
+def test_workers_leave_before_their_walltime_and_others_take_over(workshop: Workshop, htcondor: HTCondorPool) -> None:
+    run = workshop.run(
+        "analysis.stages.BuildIndex.params={seconds: 3}",
+        "execution.pools.high_memory.config={walltime: 40s}",  # of which the last half minute is for handing over
+        strategy="htcondor",
+    )
+    assert numbers(run) == workshop.local_numbers()
+    assert {lost.cause for lost in workshop.losses("high_memory")} == {"walltime"}
+    htcondor.wait_until_empty()

@@ -1,0 +1,192 @@
+"""Workers that are batch jobs: asked for again, refused, held, and lost with the batch system's own reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from cenote.backends.interface import JoinedSession
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    JobChanged,
+    TaskFailed,
+    Warned,
+    WorkerJoined,
+    WorkerLost,
+    WorkerRequested,
+)
+from cenote.runtime.worker_jobs import WorkerJobs
+from cenote.strategies.htcondor import HTCondor
+from cenote.strategies.interface import Strategy
+from cenote.strategies.slurm import Slurm
+from cenote.testing.plans import a_pool
+from cenote.testing.scripted_shell import Reply, ScriptedShell, complains, scripted_shell
+from cenote.worker.envelope import TaskEnvelope
+
+DOWN = complains("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)")
+NEVER = complains("sbatch: error: Batch job submission failed: Requested node configuration is not available")
+
+
+class Site:
+    """A session that hears what the test says, workers from a played batch system, and a clock that the test turns."""
+
+    def __init__(self, folder: Path, strategy: Strategy) -> None:
+        self.now = 1000.0
+        self.heard: list[AnyEvent] = []
+        self.jobs = WorkerJobs(
+            _Told(self),
+            [a_pool("gpu", workers=1)],
+            {"gpu": strategy},
+            run="r1",
+            logs=folder,
+            clock=lambda: self.now,
+        )
+
+    def events(self, *heard: AnyEvent, after: float = 0.0) -> list[AnyEvent]:
+        """What comes out when this goes in, so many seconds later."""
+        self.now += after
+        self.heard += heard
+        return self.jobs.events(0.0)
+
+    def joined(self, worker: str = "gpu-1") -> WorkerJoined:
+        return WorkerJoined(at=self.now, worker=worker, pool="gpu", slots=1)
+
+    def gone(self, worker: str = "gpu-1") -> tuple[AnyEvent, AnyEvent]:
+        """A worker that vanished, and the task that it had."""
+        lost = WorkerLost(at=self.now, worker=worker, pool="gpu", reason="its worker was lost")
+        failure = FailureInfo(cause="lost", message="its worker was lost")
+        return lost, TaskFailed(at=self.now, task=0, pool="gpu", worker=worker, failure=failure)
+
+
+class _Told(JoinedSession):
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
+        del pool
+        return ("python", "--name", worker, "--log", str(log), *(["--lifetime", str(lifetime)] if lifetime else []))
+
+    def events(self, seconds: float) -> list[AnyEvent]:
+        del seconds
+        heard, self._site.heard = self._site.heard, []
+        return heard
+
+    def run(self, envelope: TaskEnvelope, pool: str) -> None:
+        raise NotImplementedError
+
+    def cancel(self, task: int) -> None:
+        raise NotImplementedError
+
+    def retire(self, workers: Sequence[str]) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture
+def shell() -> Iterator[ScriptedShell]:
+    with scripted_shell(sbatch="7\n", squeue="7|RUNNING|None\n", scancel="", condor_submit="7.0 - 7.0\n") as played:
+        played.says("condor_rm", "")
+        yield played
+
+
+def test_a_controller_that_is_down_is_asked_again_until_it_is_back(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm())
+    shell.says("sbatch", DOWN)
+    site.jobs.start_workers("gpu", 1)
+    (warning,) = site.events()
+    assert isinstance(warning, Warned)
+    assert "Unable to contact slurm controller" in warning.message
+    for _ in range(12):
+        assert site.events(after=5) == []
+    shell.says("sbatch", "7\n")
+    assert isinstance(site.events(after=5)[0], WorkerRequested)
+
+
+def test_it_is_not_asked_for_ever(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm())
+    shell.says("sbatch", DOWN)
+    site.jobs.start_workers("gpu", 1)
+    site.events()
+    (refused,) = site.events(after=601)
+    assert isinstance(refused, WorkerLost)
+    assert refused.cause == "refused"
+
+
+def test_a_refusal_is_told_at_once_and_in_its_own_words(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm())
+    shell.says("sbatch", NEVER)
+    site.jobs.start_workers("gpu", 2)
+    refused = site.events()
+    assert [event.cause for event in refused if isinstance(event, WorkerLost)] == ["refused", "refused"]
+    assert "Requested node configuration is not available" in str(refused[0])
+
+
+def test_the_news_of_a_lost_worker_waits_until_slurm_says_why(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm())
+    site.jobs.start_workers("gpu", 1)
+    site.events(site.joined())
+    assert site.events(*site.gone()) == []
+    assert site.events(after=0.6) == []
+    shell.says("squeue", "7|PREEMPTED|None\n")
+    shell.says("scontrol", "JobId=7 JobState=PREEMPTED Reason=None ExitCode=0:15\n")
+    lost, failed = site.events(after=0.6)
+    assert isinstance(lost, WorkerLost)
+    assert (lost.cause, lost.reason) == ("preempted", "Slurm says PREEMPTED")
+    assert isinstance(failed, TaskFailed)
+    assert "Slurm says PREEMPTED" in failed.failure.message
+
+
+def test_a_worker_whose_job_goes_on_without_it_is_told_of_after_a_while_and_its_job_cancelled(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, Slurm())
+    site.jobs.start_workers("gpu", 1)
+    site.events(site.joined())
+    assert site.events(*site.gone()) == []
+    told = site.events(after=5)
+    assert [type(event) for event in told if not isinstance(event, JobChanged)] == [WorkerLost, TaskFailed]
+    assert ("scancel", "7") in shell.typed
+
+
+def test_a_held_job_is_removed_and_its_worker_told_of(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, HTCondor())
+    site.jobs.start_workers("gpu", 1)
+    held = {"ClusterId": 7, "ProcId": 0, "JobStatus": 5, "HoldReason": "disk quota", "HoldReasonCode": 13}
+    shell.says("condor_q", Reply(json.dumps([held])))
+    told = site.events(after=5)
+    assert [type(event) for event in told] == [WorkerRequested, JobChanged, WorkerLost]
+    assert "disk quota" in str(told[-1])
+    assert ("condor_rm", "7.0") in shell.typed
+
+
+def test_a_worker_that_left_before_its_walltime_is_no_failure(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm.model_validate({"walltime": "1h"}))
+    site.jobs.start_workers("gpu", 1)
+    assert "--lifetime 3300" in shell.inputs[0]
+    site.events(site.joined())
+    site.now += 3301
+    shell.says("squeue", "7|COMPLETED|None\n")
+    shell.says("scontrol", "JobId=7 JobState=COMPLETED Reason=None ExitCode=0:0\n")
+    lost = next(event for event in site.events(*site.gone()) if isinstance(event, WorkerLost))
+    assert lost.cause == "walltime"
+
+
+def test_the_queue_is_not_asked_more_often_than_the_setting_says(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm.model_validate({"poll_every": "10s"}))
+    site.jobs.start_workers("gpu", 1)
+    for _ in range(100):
+        site.events(after=0.25)
+    assert shell.times("squeue") == 3
+
+
+def test_closing_cancels_every_job_that_is_not_known_to_be_over(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm())
+    site.jobs.start_workers("gpu", 1)
+    site.jobs.close()
+    assert ("scancel", "7") in shell.typed

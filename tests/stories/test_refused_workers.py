@@ -1,0 +1,34 @@
+"""Workers that a batch system refuses: for good when it never took one, one by one when it did."""
+
+from __future__ import annotations
+
+from cenote.engine.messages import FinishRun, NotePool, StartWorkers
+from cenote.engine.options import EngineOptions
+from cenote.engine.pool_status import PoolState
+from cenote.testing.plans import a_plan, a_pool, a_segment
+from cenote.testing.stories import Story, joined, later, lost, requested, started
+
+MANAGED = EngineOptions(manages_workers=True)
+WORDS = "sbatch: error: Requested node configuration is not available"
+
+
+def test_a_pool_whose_first_request_is_refused_is_given_up_at_once_in_the_batch_systems_words() -> None:
+    story = Story(a_plan(partitions=4, pools=[a_pool("default", workers=2)]), MANAGED)
+    story.after(started())
+
+    commands = story.after(lost("default-1", cause="refused", reason=WORDS), later(2.0))
+
+    assert [c.state for c in commands if isinstance(c, NotePool)] == [PoolState.FAILURE]
+    assert commands[-1] == FinishRun("failed")
+    assert WORDS in story.engine.failures[0].message
+
+
+def test_a_pool_that_has_a_worker_goes_on_with_it_when_a_further_one_is_refused() -> None:
+    plan = a_plan(partitions=4, segments=[a_segment("Skim")], pools=[a_pool("default", workers=2)])
+    story = Story(plan, MANAGED)
+    story.after(started(), requested("a"), joined("a"))
+
+    commands = story.after(lost("b", cause="refused", reason="QOSMaxSubmitJobPerUserLimit"))
+
+    assert [c for c in commands if isinstance(c, NotePool) and c.state is PoolState.FAILURE] == []
+    assert [c for c in commands if isinstance(c, StartWorkers)] == [StartWorkers("default", 1)]
