@@ -241,14 +241,13 @@ class WorkerJobs(Session):
         return found
 
     def _keep(self, event: WorkerLost | TaskFailed, statuses: Mapping[str, JobStatus]) -> bool:
-        """Whether to ask again before it is told: batch systems take a moment to notice that a job is over."""
+        """Whether to ask again before it is told: it takes a moment until a job is over and that is known."""
         if isinstance(event, TaskFailed):
             return self._departures.follows(event)
         job = self._jobs.get(event.worker)
         if job is None or job.stopping or statuses[event.worker].state in OVER:
             return False
-        remote = self._strategies[job.pool].seconds_between_polls > 1
-        return remote and self._departures.keep(event)
+        return self._departures.keep(event)
 
     def _explained(self, event: AnyEvent, statuses: Mapping[str, JobStatus]) -> AnyEvent:
         if isinstance(event, WorkerLost) and event.worker in self._jobs:
@@ -294,7 +293,8 @@ def _by_itself(cause: EndCause) -> EndCause:
 
 def _in_full(event: TaskFailed, lost: WorkerLost) -> TaskFailed:
     """A task that went with its worker, with what became of that."""
-    words = f"its worker {lost.worker} was lost: {lost.reason}"
+    why = "" if lost.reason == event.failure.message else f": {lost.reason}"
+    words = f"its worker {lost.worker} was lost{why}"
     lines = [f"    {line}" for line in lost.log.splitlines()]
     message = "\n".join([words, *(["  what it wrote last:"] if lines else []), *lines])
     return msgspec.structs.replace(event, failure=msgspec.structs.replace(event.failure, message=message))
