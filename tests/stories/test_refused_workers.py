@@ -16,10 +16,10 @@ def test_a_pool_whose_first_request_is_refused_is_given_up_at_once_in_the_batch_
     story = Story(a_plan(partitions=4, pools=[a_pool("default", workers=2)]), MANAGED)
     story.after(started())
 
-    commands = story.after(lost("default-1", cause="refused", reason=WORDS), later(2.0))
+    commands = story.after(lost("default-1", cause="refused", reason=WORDS))
 
     assert [c.state for c in commands if isinstance(c, NotePool)] == [PoolState.FAILURE]
-    assert commands[-1] == FinishRun("failed")
+    assert story.after(later(3.0))[-1] == FinishRun("failed")
     assert WORDS in story.engine.failures[0].message
 
 
