@@ -7,6 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+from cenote.engine.messages import AnyEvent, TaskStarted
+from cenote.runtime.journal import read_events
 
 from .conftest import OWN_POOLS, SLOWLY, Workshop, numbers, pools_of
 from .slurm_cluster import SlurmCluster, until
@@ -87,12 +91,18 @@ def test_work_for_a_partition_without_nodes_falls_back_with_slurms_reason(
 
 
 def test_workers_end_by_themselves_when_the_driver_is_killed(workshop: Workshop, slurm: SlurmCluster) -> None:
-    words = [sys.executable, "-m", "cenote", "run", "flow.yaml", "--strategy", "slurm", "--set"]
+    out = workshop.folder / "out"
+    words = [sys.executable, "-m", "cenote", "run", "flow.yaml", "--strategy", "slurm", "--out", str(out), "--set"]
     with subprocess.Popen(
         [*words, "analysis.stages.BuildIndex.params={seconds: 5}"], cwd=workshop.folder, stderr=subprocess.DEVNULL
     ) as driver:
         try:
-            until(lambda: len(slurm.jobs("high_memory")) == 2, "workers")
+            until(lambda: any(isinstance(event, TaskStarted) for event in events_so_far(out)), "a task to start")
         finally:
             os.kill(driver.pid, signal.SIGKILL)
-    until(lambda: slurm.queue() == [], "the queue to become empty", seconds=90)
+    until(lambda: slurm.queue() == [], "the queue to become empty", seconds=120)
+
+
+def events_so_far(out: Path) -> list[AnyEvent]:
+    """What the journal says, if there is one yet."""
+    return list(read_events(out)) if (out / "journal.jsonl").exists() else []
