@@ -11,7 +11,6 @@ from pydantic import PrivateAttr
 
 from cenote.expressions.expression import expression
 from cenote.operations.events import Events, describes_dataset
-from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import Settings
 
 
@@ -93,4 +92,3 @@ class Operation(Settings):
 
 
 Merge = Callable[[Sequence[Any]], Any]
-KIND = PluginKind.OPERATION

@@ -57,6 +57,5 @@ PLANNED: dict[PluginKind, dict[str, str]] = {
     ),
     PluginKind.RENDERER: dict.fromkeys(("hep.render.comparison", "hep.render.project"), "more renderers"),
     PluginKind.MODIFIER: {"gpu.preload": "GPU modifiers", "cuda.jit": "GPU modifiers"},
-    PluginKind.BACKEND: {"dask": "pools on Dask"},
 }
 """Names the language knows already, and the later piece of work that makes them run."""

@@ -133,7 +133,7 @@ class TaskRunner:
             events = replace(events, dataset=ALL_DATASETS)
         result = self._call(work, envelope.pieces[0], step, replace(events, products=given))
         dataset = envelope.pieces[0].partition.dataset
-        self._keep_product(work, step, {dataset: result.product} if segment.scope == "dataset" else result.product)
+        work.products[step.stage] = {dataset: result.product} if segment.scope == "dataset" else result.product
 
     def _given(self, work: _Work) -> dict[str, Any]:
         """Products of earlier stages; of one with a product per dataset, that of this dataset, or for a run all."""
@@ -244,7 +244,7 @@ class TaskRunner:
     def _step(self, work: _Work, piece: Piece, step: Step, events: Events) -> Events:
         result = self._call(work, piece, step, events)
         if step.product is not None:
-            self._keep_product(work, step, result.product)
+            work.products[step.stage] = result.product
         for number, write in enumerate(step.writes):
             with _blamed(step, piece.partition):
                 written = write_skim(write, result.events, self.program.files, piece)
@@ -288,9 +288,6 @@ class TaskRunner:
                 if not registry.is_planned(PluginKind.MODIFIER, name)
             ]
         return self._modifiers[key]
-
-    def _keep_product(self, work: _Work, step: Step, product: Any) -> None:
-        work.products[step.stage] = product
 
     # merges
 
