@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import JobChanged, WorkerLost
+from cenote.engine.messages import JobChanged, WorkerJoined, WorkerLost, WorkerRequested
 from cenote.engine.pool_status import PoolState, WorkerCounts
 from cenote.engine.scaling import Limits, Past
 from cenote.placement.pools import PlacedPool
 
 _LONGEST_PAUSE = 30.0
 """Seconds between two attempts to replace workers that keep going."""
+_AHEAD = 1.5
+"""A worker that will leave is replaced ahead of time: so many times what the slowest one took to come lately."""
+_FORGETS = 0.2
+"""How fast a slow arrival is forgotten, once workers come faster."""
 
 
 @dataclass
@@ -21,14 +25,18 @@ class Crew:
     pool: PlacedPool
     planned: int = 0
     """Asked for by StartWorkers, and not heard of yet."""
-    requested: dict[str, None] = field(default_factory=dict)
-    """Workers that have a name and have not joined, in order."""
+    requested: dict[str, float] = field(default_factory=dict)
+    """Workers that have a name and have not joined, in order → when they were asked for."""
     dispatched: set[str] = field(default_factory=set)
     """Of those, the ones that have a machine."""
     observed: set[str] = field(default_factory=set)
     """Workers that have joined."""
+    stays: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of those, the ones whose time is limited → when they came, and when they will leave."""
+    slow_arrival: float = 0.0
+    """Seconds from asking for a worker until it came, of the slower ones lately."""
     leaving: set[str] = field(default_factory=set)
-    """Workers that were told to stop and are not gone."""
+    """Workers that were told to stop, or said that they will, and are not gone."""
     losses: int = 0
     """Workers lost since a task was last done here."""
     last_loss: str = ""
@@ -71,11 +79,16 @@ class Crew:
         """How many workers may be lost in a row, without a task done, before the pool is given up."""
         return 3 * self.pool.most_workers + 3
 
-    def request(self, worker: str) -> None:
+    def expiring(self, now: float) -> int:
+        """Workers that will have left before one that is asked for now could come: they have to be replaced."""
+        ahead = _AHEAD * self.slow_arrival
+        return sum(now >= leaves - min(ahead, (leaves - came) / 2) for came, leaves in self.stays.values())
+
+    def request(self, event: WorkerRequested | WorkerJoined) -> None:
         """A planned worker got a name."""
-        if not self._knows(worker):
+        if not self._knows(event.worker):
             self.planned = max(0, self.planned - 1)
-            self.requested[worker] = None
+            self.requested[event.worker] = event.at
 
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not joined."""
@@ -86,13 +99,19 @@ class Crew:
         if event.state in ("pending", "failed", "unknown"):
             self.last_word = event.reason or event.native or self.last_word
 
-    def join(self, worker: str) -> bool:
+    def join(self, event: WorkerJoined) -> bool:
         """A worker came; False when it was told to leave meanwhile, and so does not count."""
+        worker = event.worker
         if worker in self.leaving:
             return False
-        self.request(worker)
+        self.request(event)
+        if worker in self.requested:
+            took = event.at - self.requested[worker]
+            self.slow_arrival = max(took, self.slow_arrival + _FORGETS * (took - self.slow_arrival))
         self._forget_request(worker)
         self.observed.add(worker)
+        if event.leaves is not None:
+            self.stays[worker] = (event.at, event.leaves)
         self.wanting_since = None
         return True
 
@@ -107,20 +126,30 @@ class Crew:
             self.planned -= 1
             if not self.observed and not self.requested:
                 self.refused = event.reason
-        self.observed.discard(event.worker)
-        self._forget_request(event.worker)
+        self._take_off(event.worker)
+        if event.cause == "walltime":
+            return  # its time was over, and that was known from the start
         self.losses += 1
         self.last_loss = self.last_word = event.reason
         beyond = self.losses - self.pool.most_workers
         if beyond > 0:
             self.pause_until = event.at + min(0.5 * 2.0**beyond, _LONGEST_PAUSE)
 
+    def leave(self, worker: str) -> None:
+        """A worker says that it will go; one that is gone already is not an error."""
+        if worker in self.observed or worker in self.requested:
+            self.send_away([worker])
+
     def send_away(self, workers: Iterable[str]) -> None:
-        """These were told to stop: from now on they count as leaving."""
+        """These will go: from now on they count as leaving."""
         for worker in workers:
-            self._forget_request(worker)
-            self.observed.discard(worker)
+            self._take_off(worker)
             self.leaving.add(worker)
+
+    def _take_off(self, worker: str) -> None:
+        self._forget_request(worker)
+        self.observed.discard(worker)
+        self.stays.pop(worker, None)
 
     def _forget_request(self, worker: str) -> None:
         self.requested.pop(worker, None)

@@ -35,6 +35,7 @@ from cenote.engine.messages import (
     Tick,
     Warned,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
     WorkerRequested,
 )
@@ -105,6 +106,9 @@ class Engine:
                 self._staffing.make_again(event)
             case WorkerJoined():
                 self._worker_joined(event, commands)
+            case WorkerLeaving():
+                self._staffing.leave(event)
+                self._pools.room(event.pool).leave(event.worker)
             case WorkerLost():
                 self._worker_lost(event)
             case WorkerRequested():

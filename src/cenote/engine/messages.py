@@ -148,6 +148,17 @@ class WorkerJoined(Event, frozen=True, tag=True):
     pool: str
     slots: int
     pid: int | None = None
+    leaves: float | None = None
+    """When it will leave by itself, at the latest, because its walltime is nearly over; None for never."""
+
+
+class WorkerLeaving(Event, frozen=True, tag=True):
+    """A worker begins no more tasks because its walltime is nearly over. It finishes those it has, hands its data over
+    and goes, as WorkerLost (`walltime`) tells."""
+
+    worker: str
+    pool: str
+    reason: str
 
 
 class WorkerLost(Event, frozen=True, tag=True):
@@ -158,7 +169,8 @@ class WorkerLost(Event, frozen=True, tag=True):
     pool: str
     reason: str
     cause: LossCause = "unknown"
-    """`retired` answers StopWorkers; `refused` is a worker that the batch system would not take."""
+    """`retired` answers StopWorkers; `walltime` is the end of the time that the batch system gave it; `refused` is a
+    worker that the batch system would not take."""
     log: str = ""
     """The last lines that it wrote."""
 
@@ -231,6 +243,7 @@ AnyEvent = (
     | WorkerRequested
     | JobChanged
     | WorkerJoined
+    | WorkerLeaving
     | WorkerLost
     | TaskSplit
     | FellBack

@@ -15,6 +15,8 @@ class EngineOptions:
     """How often a task moves on after its worker was lost; the next loss fails it: it kills its worker."""
     preempted_limit: int = 20
     """How often a task moves on after the batch system took its worker; the next time fails it."""
+    walltime_limit: int = 4
+    """How often a task moves on that was not through when its worker's walltime was over; the next time fails it."""
     window_per_slot: float = 2.0
     """Tasks sent to a pool for each of its slots, so that a worker finds its next task already there."""
     ahead_seconds: float = 0.0

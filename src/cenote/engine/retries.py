@@ -40,6 +40,8 @@ class History:
     losses: int = 0
     preemptions: int = 0
     """How often its worker was preempted in the pool where it is now; these are not among the losses."""
+    cut_off: int = 0
+    """How often it was not through when its worker's walltime was over; these are not among the losses either."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ def decide(
             return Decision(again=True, history=history, failure=failure)
         case Rule.MOVES if fate == "preempted":
             return _after_preemption(failure, replace(history, preemptions=history.preemptions + 1), options)
+        case Rule.MOVES if fate == "walltime":
+            return _after_walltime(failure, replace(history, cut_off=history.cut_off + 1), options)
         case Rule.MOVES:
             return _after_loss(failure, replace(history, losses=history.losses + 1), options)
         case Rule.AS_RETRIES_SAY:
@@ -87,6 +91,16 @@ def _after_preemption(failure: FailureInfo, history: History, options: EngineOpt
     if history.preemptions <= options.preempted_limit:
         return Decision(again=True, history=history, failure=failure)
     message = f"was preempted {history.preemptions} times; the last time: {failure.message}"
+    return Decision(again=False, history=history, failure=_told(failure, message))
+
+
+def _after_walltime(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
+    if history.cut_off <= options.walltime_limit:
+        return Decision(again=True, history=history, failure=failure)
+    message = (
+        f"takes longer than its workers may live: {history.cut_off} times the walltime was over before it was through;"
+        " give the pool a longer `walltime`, or the source a smaller `chunk_size`"
+    )
     return Decision(again=False, history=history, failure=_told(failure, message))
 
 

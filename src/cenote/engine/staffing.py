@@ -17,6 +17,7 @@ from cenote.engine.messages import (
     StopWorkers,
     TaskDone,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
     WorkerRequested,
 )
@@ -64,7 +65,7 @@ class Staffing:
     def request(self, event: WorkerRequested) -> None:
         """A worker was asked for."""
         if crew := self._crews.get(event.pool):
-            crew.request(event.worker)
+            crew.request(event)
             self._next_look = 0.0
 
     def change_job(self, event: JobChanged) -> None:
@@ -77,10 +78,16 @@ class Staffing:
         """A worker came: whether it may work. One that comes after all, though told to stop, is told again."""
         self._next_look = 0.0
         crew = self._crews.get(event.pool)
-        if crew is None or crew.join(event.worker):
+        if crew is None or crew.join(event):
             return True
         commands.append(StopWorkers(event.pool, (event.worker,), "it is not needed any more"))
         return False
+
+    def leave(self, event: WorkerLeaving) -> None:
+        """A worker will go soon, and takes nothing more."""
+        self._next_look = 0.0
+        if crew := self._crews.get(event.pool):
+            crew.leave(event.worker)
 
     def lose(self, event: WorkerLost, *, tasks: int) -> None:
         """A worker is gone, with so many tasks on it."""
@@ -149,16 +156,17 @@ class Staffing:
 def _resize(crew: Crew, load: Load, busy: Callable[[], frozenset[str]], now: float) -> list[AnyCommand]:
     if crew.closed or crew.failed is not None:
         return _empty(crew, "nothing is left for it to do" if crew.closed else "the pool was given up")
-    crew.past = remembered(replace(crew.past, size=crew.size), needed_workers(load, crew.limits), crew.limits, now)
+    size = crew.size - crew.expiring(now)
+    crew.past = remembered(replace(crew.past, size=size), needed_workers(load, crew.limits), crew.limits, now)
     wanted = wanted_workers(load, crew.limits, crew.past, now)
-    if wanted > crew.size:
+    if wanted > size:
         if now < crew.pause_until:
             return []
-        count = wanted - crew.size
+        count = wanted - size
         crew.planned += count
-        crew.past = replace(crew.past, size=crew.size, resized=now)
+        crew.past = replace(crew.past, size=wanted, resized=now)
         return [StartWorkers(crew.pool.name, count)]
-    return _shrink(crew, crew.size - wanted, busy(), now) if wanted < crew.size else []
+    return _shrink(crew, size - wanted, busy(), now) if wanted < size else []
 
 
 def _shrink(crew: Crew, surplus: int, busy: frozenset[str], now: float) -> list[AnyCommand]:

@@ -20,7 +20,9 @@ class PoolTally:
     workers_requested: int = 0
     workers_started: int = 0
     workers_lost: int = 0
-    """Without those that were told to go."""
+    """Without those that were told to go, and those whose walltime was over."""
+    workers_timed_out: int = 0
+    """Gone because their walltime was over."""
     workers_refused: int = 0
     """Asked for, and gone before they came."""
     last_loss: str = ""
@@ -59,11 +61,12 @@ class PoolTally:
 
     def lose(self, event: WorkerLost) -> None:
         """A worker went; one that nobody knows is not counted."""
-        by_itself = event.cause != "retired"
+        by_itself = event.cause not in ("retired", "walltime")
         if event.worker in self.workers:
             self._add_up(event.at)
             del self.workers[event.worker]
             self.workers_lost += by_itself
+            self.workers_timed_out += event.cause == "walltime"
             if not self.workers:
                 self.empty_since = event.at
         elif by_itself and (self.requested.pop(event.worker, None) is not None or event.cause == "refused"):
@@ -117,6 +120,7 @@ class PoolTally:
             workers_requested=self.workers_requested,
             workers_started=self.workers_started,
             workers_lost=self.workers_lost,
+            workers_timed_out=self.workers_timed_out,
             workers_refused=self.workers_refused,
             running=self.running,
             done=self.done,

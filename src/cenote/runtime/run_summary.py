@@ -85,6 +85,7 @@ class PoolView:
     workers_requested: int
     workers_started: int
     workers_lost: int
+    workers_timed_out: int
     workers_refused: int
     """Asked for, and gone before they came."""
     running: int
@@ -112,6 +113,7 @@ class PoolView:
             "workers_requested": self.workers_requested,
             "workers_started": self.workers_started,
             "workers_lost": self.workers_lost,
+            "workers_timed_out": self.workers_timed_out,
             "workers_refused": self.workers_refused,
             "slots": self.slots,
             "tasks": self.done,

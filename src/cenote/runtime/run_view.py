@@ -28,6 +28,7 @@ from cenote.engine.messages import (
     Tick,
     Warned,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
     WorkerRequested,
 )
@@ -134,7 +135,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | ResultLost():
+            case Tick() | ResultLost() | WorkerLeaving():
                 pass
             case _:
                 assert_never(event)

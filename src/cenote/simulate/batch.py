@@ -6,12 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from cenote.engine.messages import AnyEvent, JobChanged, LossCause, WorkerJoined, WorkerLost, WorkerRequested
+from cenote.engine.messages import (
+    AnyEvent,
+    JobChanged,
+    LossCause,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkerRequested,
+)
 from cenote.placement.pools import PlacedPool
 from cenote.simulate.scenario import Weather
 
 STOPPING_TIME = 3.0
 """The longest time that a worker takes to go when it is told to."""
+FAREWELL = 2.0
+"""The time that a worker has for its tasks once its walltime is nearly over."""
 
 
 @dataclass(eq=False)
@@ -22,13 +32,14 @@ class Worker:
     pool: str
     slots: int
     running: set[Run] = field(default_factory=set)
-    leaving: bool = False
+    leaving: LossCause | None = None
+    """Why it takes no more tasks."""
     joined: bool = False
 
     @property
     def has_room(self) -> bool:
         """Whether it takes one more task."""
-        return self.joined and not self.leaving and len(self.running) < self.slots
+        return self.joined and self.leaving is None and len(self.running) < self.slots
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,8 @@ class Batch:
     deliver: Callable[[AnyEvent], None]
     came: Callable[[str], None]
     """Called with the pool when one of its workers may take tasks."""
+    cut_off: Callable[[Worker], None]
+    """Called when a worker has to go in the middle of its tasks."""
     workers: dict[str, Worker] = field(default_factory=dict)
     names: int = 0
     in_a_row: dict[str, int] = field(default_factory=dict)
@@ -67,15 +80,15 @@ class Batch:
         """They take no more tasks, and go when they have finished what they have."""
         for name in names:
             worker = self.workers.get(name)
-            if worker is not None and not worker.leaving:
-                worker.leaving = True
+            if worker is not None and worker.leaving is None:
+                worker.leaving = "retired"
                 self.go_if_idle(worker)
 
     def go_if_idle(self, worker: Worker) -> None:
-        """A worker that was told to stop goes once it has nothing to do."""
-        if worker.leaving and not worker.running:
-            delay = self.random.uniform(0, STOPPING_TIME)
-            self.after(delay, lambda: self.lose(worker, cause="retired"))
+        """A worker that was told to stop, or whose walltime is nearly over, goes once it has nothing to do."""
+        cause = worker.leaving
+        if cause is not None and not worker.running:
+            self.after(self.random.uniform(0, STOPPING_TIME), lambda: self.lose(worker, cause=cause))
 
     def may_lose_one(self, pool: str) -> bool:
         """Whether losing a worker leaves the pool short of being given up: that would be a story of its own."""
@@ -85,7 +98,7 @@ class Batch:
         """A worker is gone."""
         if self.workers.pop(worker.name, None) is None:
             return
-        if cause != "retired":
+        if cause not in ("retired", "walltime"):
             self.in_a_row[worker.pool] = self.in_a_row.get(worker.pool, 0) + 1
         reason = f"simulated: {cause}"
         self.deliver(WorkerLost(at=self.now(), worker=worker.name, pool=worker.pool, reason=reason, cause=cause))
@@ -107,5 +120,20 @@ class Batch:
         job = worker.name.rpartition("-")[2]
         self.deliver(JobChanged(at=self.now(), pool=worker.pool, worker=worker.name, job=job, state="running"))
         worker.joined = True
-        self.deliver(WorkerJoined(at=self.now(), worker=worker.name, pool=worker.pool, slots=worker.slots))
+        walltime = self.weather.walltime
+        leaves = None if walltime is None else self.now() + walltime
+        self.deliver(
+            WorkerJoined(at=self.now(), worker=worker.name, pool=worker.pool, slots=worker.slots, leaves=leaves)
+        )
+        if walltime is not None:
+            self.after(walltime, lambda: self._take_leave(worker))
         self.came(worker.pool)
+
+    def _take_leave(self, worker: Worker) -> None:
+        """Its walltime is nearly over: it begins nothing more, and what it cannot finish is cut off."""
+        if worker.name in self.workers and worker.leaving is None:
+            worker.leaving = "walltime"
+            reason = "its walltime is nearly over"
+            self.deliver(WorkerLeaving(at=self.now(), worker=worker.name, pool=worker.pool, reason=reason))
+            self.go_if_idle(worker)
+            self.after(FAREWELL, lambda: self.cut_off(worker))

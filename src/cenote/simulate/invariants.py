@@ -17,6 +17,7 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskReused,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
 )
 from cenote.simulate.expected import Expected
@@ -54,7 +55,7 @@ class Watch:
                 self._out.pop(event.task, None)
             case WorkerJoined() if event.worker not in self._stopped:
                 self._slots.setdefault(event.pool, {})[event.worker] = event.slots
-            case WorkerLost():
+            case WorkerLeaving() | WorkerLost():
                 self._slots.get(event.pool, {}).pop(event.worker, None)
             case _:
                 pass

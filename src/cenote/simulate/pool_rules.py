@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from cenote.engine.fallback import time_to_leave
@@ -17,6 +18,7 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskStarted,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
     WorkerRequested,
 )
@@ -46,11 +48,17 @@ class _PoolFacts:
     """Requested or joined, and not told to stop."""
     joined: set[str] = field(default_factory=set)
     stopped: set[str] = field(default_factory=set)
+    halfway: dict[str, float] = field(default_factory=dict)
+    """Workers whose time is limited → when half of it is over: before that, none is asked for in their place."""
     resized: float | None = None
 
     @property
     def size(self) -> int:
         return self.planned + len(self.named)
+
+    def lasting(self, now: float) -> int:
+        """Workers that may not be replaced yet."""
+        return self.planned + sum(now < self.halfway.get(worker, math.inf) for worker in self.named)
 
 
 class PoolWatch:
@@ -81,6 +89,11 @@ class PoolWatch:
                 facts.named.add(event.worker)
             case WorkerJoined() if event.worker not in self._pools[event.pool].stopped:
                 self._pools[event.pool].joined.add(event.worker)
+                if event.leaves is not None:
+                    self._pools[event.pool].halfway[event.worker] = (event.at + event.leaves) / 2
+            case WorkerLeaving():
+                self._pools[event.pool].named.discard(event.worker)
+                self._pools[event.pool].joined.discard(event.worker)
             case WorkerLost() if event.pool in self._pools:
                 self._pools[event.pool].named.discard(event.worker)
                 self._pools[event.pool].joined.discard(event.worker)
@@ -113,9 +126,9 @@ class PoolWatch:
     def _check_start(self, facts: _PoolFacts, count: int) -> None:
         name, limit = facts.pool.name, facts.pool.most_workers
         require(count > 0, f"starts {count} workers in '{name}'")
-        require(facts.size + count <= limit, f"starts {count} workers in '{name}': above its {limit}")
+        require(facts.lasting(self._now) + count <= limit, f"starts {count} workers in '{name}': above its {limit}")
         fewest = facts.pool.elastic.min if facts.pool.elastic else limit
-        if facts.size >= fewest:
+        if facts.lasting(self._now) >= fewest:
             self._check_period(facts)
         facts.planned += count
         facts.resized = self._now

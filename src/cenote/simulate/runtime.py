@@ -94,10 +94,12 @@ class Life:
             after=self._after,
             deliver=lambda event: self._deliver(event, 0),
             came=self._assign,
+            cut_off=self._cut_off,
         )
         self._workers = self._batch.workers
         self._queues: dict[str, list[Run]] = defaultdict(list)
         self._losses: dict[int, int] = defaultdict(int)
+        self._cuts: dict[int, int] = defaultdict(int)
         self._tries: dict[int, int] = defaultdict(int)
 
     def run(self, *, cancel_after: float | None, crash_after: int | None) -> str | None:
@@ -283,6 +285,18 @@ class Life:
         self._tell(lost, 0, late=True)
         self._after(self._random.uniform(0, 10), lambda: self._join(worker.pool, worker.slots))
         self._lose(sorted(worker.running, key=lambda run: run.task), worker)
+
+    def _cut_off(self, worker: Worker) -> None:
+        """The walltime of a worker is over; tasks that would be given up the next time are just in time."""
+        limit = self._scenario.options.walltime_limit
+        if not worker.running or worker.name not in self._workers:
+            return
+        if any(self._cuts[run.task] >= limit for run in worker.running):
+            return
+        self._batch.lose(worker, cause="walltime")
+        for run in sorted(worker.running, key=lambda run: run.task):
+            self._cuts[run.task] += 1
+            self._report_failure(run, worker, "lost", late=True)
 
     def _lose(self, runs: list[Run], worker: Worker) -> None:
         for run in runs:

@@ -30,6 +30,8 @@ class Weather:
     """Of a request that the batch system does not take."""
     preemption_rate: float = 0.0
     """Of a lost worker, that it was preempted."""
+    walltime: float | None = None
+    """How long a worker stays; None: as long as it is wanted."""
     hungry: Mapping[int, int] = field(default_factory=dict)
     """Task → the memory it needs; a partition in pieces needs so much less."""
 
@@ -145,6 +147,7 @@ def _with_pools(random: Random) -> Scenario:
             queue_time=random.choice((0.0, 5.0, 60.0)) if stormy else 5.0,
             refusal_rate=random.choice((0.0, 0.1)) if stormy else 0.0,
             preemption_rate=random.choice((0.0, 0.5)),
+            walltime=random.choice((None, None, 15.0, 60.0)) if stormy else None,
             hungry=_hungry_tasks(random, plan) if stormy and random.random() < 0.4 else {},
         ),
     )

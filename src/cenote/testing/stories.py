@@ -21,6 +21,7 @@ from cenote.engine.messages import (
     TaskStarted,
     Tick,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
     WorkerRequested,
 )
@@ -58,9 +59,16 @@ def job(
     return JobChanged(at=at, pool=pool, worker=worker, job=f"job-{worker}", state=state, reason=reason)
 
 
-def joined(worker: str = "worker", pool: str = "default", *, slots: int = 1, at: float = 1.0) -> WorkerJoined:
-    """A worker offers its slots."""
-    return WorkerJoined(at=at, worker=worker, pool=pool, slots=slots)
+def joined(
+    worker: str = "worker", pool: str = "default", *, slots: int = 1, at: float = 1.0, leaves: float | None = None
+) -> WorkerJoined:
+    """A worker offers its slots, for a limited time or not."""
+    return WorkerJoined(at=at, worker=worker, pool=pool, slots=slots, leaves=leaves)
+
+
+def leaving(worker: str = "worker", pool: str = "default", *, at: float = 2.0) -> WorkerLeaving:
+    """A worker takes nothing more, and will go."""
+    return WorkerLeaving(at=at, worker=worker, pool=pool, reason="its walltime is nearly over")
 
 
 def lost(
