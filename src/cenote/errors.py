@@ -135,6 +135,7 @@ OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than i
 
 # 30-: surroundings
 ENVIRONMENT = ErrorKind("environment", 30, "Software that the run needs is missing: often an extra of the package.")
+NETWORK = ErrorKind("network", 30, "The driver cannot listen for workers as its settings say.")
 BATCH_SYSTEM = ErrorKind("batch-system", 40, "The batch system did not answer, or not sensibly.", transient=True)
 JOB_REFUSED = ErrorKind("job-refused", 41, "The batch system refused a job: asking again would not help.")
 INTERRUPTED = ErrorKind("interrupted", 130, "Somebody pressed Ctrl-C or cancelled the run.")

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+from cenote.backends._ports import ports_in_words
 from cenote.language.workflow import Amounts
 from cenote.placement.pools import PlacedPool
 
 AMOUNTS = ("cpus", "memory", "gpus", "disk")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """Where workers listen and keep what memory cannot hold, wherever they are; None leaves it to them."""
+
+    host: str | None = None
+    interface: str | None = None
+    ports: range | None = None
+    scratch: str | None = None
+    """A folder of their node; `$VARIABLES` are filled in there."""
+
+    def options(self) -> list[str]:
+        """The same for the command line of a worker."""
+        ports = ports_in_words(self.ports) if self.ports else None
+        given = {"--host": self.host, "--interface": self.interface, "--ports": ports, "--scratch": self.scratch}
+        return [word for option, value in given.items() if value for word in (option, value)]
 
 
 def worker_command(
-    pool: PlacedPool, worker: str, *, scheduler: str, log: Path, lifetime: int | None, host: str | None
+    pool: PlacedPool, worker: str, *, scheduler: str, log: Path, lifetime: int | None, place: WorkerPlace
 ) -> tuple[str, ...]:
     """For a machine that can reach the scheduler and has this Python."""
     command = [sys.executable, "-m", "cenote.backends._dask_worker"]
@@ -25,9 +43,7 @@ def worker_command(
         command += ["--resource", f"{name}={amount}"]
     if lifetime is not None:
         command += ["--lifetime", str(lifetime)]
-    if host in _LOOPBACK:  # any other address of ours is not one of theirs
-        command += ["--host", str(host)]
-    return tuple(command)
+    return (*command, *place.options())
 
 
 def stated(amounts: Amounts) -> dict[str, float]:

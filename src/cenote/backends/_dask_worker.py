@@ -30,6 +30,7 @@ from cenote.units import format_bytes
 from cenote.worker.envelope import Outcome, Program, TaskEnvelope
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.run_task import TaskRunner
+from cenote.worker.scratch import leave_scratch, take_scratch
 from cenote.worker.store import pack, unpack
 
 TOPIC = "cenote"
@@ -116,6 +117,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
     def _end(self, code: int) -> None:
         time.sleep(0.3)  # let the message leave: a thread cannot be stopped, so the process must be
+        leave_scratch()
         os._exit(code)
 
 
@@ -151,7 +153,7 @@ def _resident() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def _serve(options: argparse.Namespace) -> None:
+async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
     resources = {f"resource.{options.pool}": float(options.slots)}
     resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
     async with Worker(
@@ -160,9 +162,11 @@ async def _serve(options: argparse.Namespace) -> None:
         nthreads=options.slots,
         resources=resources,
         memory_limit=options.memory or 0,
-        local_directory=options.folder,
+        local_directory=str(scratch) if scratch else None,
         death_timeout=options.patience,
         host=options.host,
+        interface=options.interface,
+        port=options.ports.replace("-", ":") if options.ports else None,
         lifetime=f"{options.lifetime}s" if options.lifetime else None,
         dashboard=False,
     ) as worker:
@@ -176,6 +180,7 @@ def _end_with(worker: Worker) -> None:
         time.sleep(_LOOK_EVERY)
     time.sleep(_FAREWELL)
     _LOG.warning("%s was told to end, or its scheduler is gone, while it was busy: it ends now", worker.name)
+    leave_scratch()
     logging.shutdown()
     os._exit(0)
 
@@ -195,6 +200,13 @@ def _keep_log(file: Path | None) -> None:
             logging.getLogger(name).propagate = True
 
 
+def _end_for_signal(number: int, _: object) -> None:
+    """Leave nothing on the node, and end as the signal would have."""
+    leave_scratch()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 def main() -> None:
     """Entry point of the process."""
     parser = argparse.ArgumentParser(description="A worker of one pool of a run.")
@@ -204,8 +216,10 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--memory", type=int, default=0, help="bytes; 0 for no limit")
     parser.add_argument("--resource", action="append", default=[], help="NAME=AMOUNT")
-    parser.add_argument("--folder", default=None, help="for data that does not fit into memory")
+    parser.add_argument("--scratch", default=None, help="folder for temporary files and what memory cannot hold")
     parser.add_argument("--host", default=None, help="address to listen on")
+    parser.add_argument("--interface", default=None, help="network interface to listen on")
+    parser.add_argument("--ports", default=None, help="FIRST-LAST: port to listen on, the first that is free")
     parser.add_argument("--lifetime", type=int, default=None, help="seconds after which it hands over and leaves")
     parser.add_argument("--patience", default="60s", help="how long to look for the scheduler")
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
@@ -216,7 +230,13 @@ def main() -> None:
     keep_freed_memory()
     limit = format_bytes(options.memory) if options.memory else "none"
     _LOG.info("%s begins: slots %d, memory limit %s, process %d", options.name, options.slots, limit, os.getpid())
-    asyncio.run(_serve(options))
+    scratch = take_scratch(options.scratch, options.name) if options.scratch else None
+    if scratch:
+        signal.signal(signal.SIGTERM, _end_for_signal)
+    try:
+        asyncio.run(_serve(options, scratch))
+    finally:
+        leave_scratch()
     _LOG.info("%s ends", options.name)
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from cenote import errors
 from cenote.backends._dask_bundles import Bundle, Bundling
-from cenote.backends._dask_command import stated, worker_command
+from cenote.backends._dask_command import WorkerPlace, stated, worker_command
 from cenote.backends._outcomes import event_of, placed, withdrawn
-from cenote.backends.interface import Backend, JoinedSession, Session, SessionRequest
+from cenote.backends._ports import ANY_PORT, Address, Ports
+from cenote.backends.interface import Backend, JoinedSession, MeetingPoint, Session, SessionRequest
 from cenote.engine.messages import (
     AnyEvent,
     FailureInfo,
@@ -37,6 +38,7 @@ try:
     import dask
     from distributed import Client, Future, Scheduler, SpecCluster
 
+    from cenote.backends._dask_network import LOOPBACK, Network, is_loopback
     from cenote.backends._dask_news import News
     from cenote.backends._dask_worker import TaskPlugin, run_bundle
 except ImportError as problem:
@@ -61,47 +63,60 @@ class Dask(Backend):
     host: str | None = None
     """Address that the scheduler listens on, which workers must reach: by default loopback when all of them are on
     this machine, else the machine's address to the outside."""
-    port: int = 0
-    """Port of the scheduler; 0 takes any that is free."""
+    interface: str | None = None
+    """Network interface to listen on, where no `host` is given and workers are on other machines: `ib0`."""
+    port: Ports | None = None
+    """Port of the scheduler, or a range of which the first free one is taken: `20000-20100`. By default any."""
+    contact: Address | None = None
+    """What workers on other machines are told instead of the address listened on, behind NAT or a forwarded port:
+    `driver.example:8786`."""
+    worker_interface: str | None = None
+    """Network interface of the nodes that workers listen on: `ib0`. By default the one that faces the scheduler."""
+    worker_ports: Ports | None = None
+    """Ports that workers listen on, one each, where a firewall lets only some through: `30000-30999`."""
+    scratch: str | None = None
+    """Folder of the nodes for temporary files and data that memory cannot hold: `$TMPDIR`, `/scratch/$USER`. Variables
+    are those of the node; it is made if missing, and each worker removes what it kept there."""
 
     def open(self, request: SessionRequest) -> Session:
         """Start the scheduler."""
-        return DaskSession(request, host=self._address(request.pools), port=self.port)
+        return DaskSession(request, self._network(request.pools))
+
+    def meeting_point(self, pools: Sequence[PlacedPool]) -> MeetingPoint:
+        """Where the scheduler would listen."""
+        return self._network(pools).meeting_point()
 
     def example_command(
         self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: int | None
     ) -> tuple[str, ...]:
         """The command of a worker, before there is a scheduler."""
-        host = self._address(pools)
-        scheduler = f"tcp://{host or 'ADDRESS'}:{self.port or 'PORT'}"
-        return worker_command(pool, worker, scheduler=scheduler, log=log, lifetime=lifetime, host=host)
+        network = self._network(pools)
+        return worker_command(
+            pool, worker, scheduler=network.example(), log=log, lifetime=lifetime, place=network.workers
+        )
 
-    def _address(self, pools: Sequence[PlacedPool]) -> str | None:
-        here = all(pool.strategy == "local" for pool in pools)
-        return self.host or ("127.0.0.1" if here else None)
+    def _network(self, pools: Sequence[PlacedPool]) -> Network:
+        ports = self.port or ANY_PORT
+        if all(pool.strategy == "local" for pool in pools):
+            host = self.host or LOOPBACK
+            return Network(WorkerPlace(host, scratch=self.scratch), host, ports=ports)
+        loopback = self.host if is_loopback(self.host) else None  # any other address of ours is not one of theirs
+        workers = WorkerPlace(loopback, self.worker_interface, self.worker_ports, self.scratch)
+        return Network(workers, self.host, self.interface, ports, self.contact)
 
 
 class DaskSession(JoinedSession):
     """A scheduler, and what is known of its tasks and workers."""
 
-    def __init__(self, request: SessionRequest, *, host: str | None, port: int) -> None:
+    def __init__(self, request: SessionRequest, network: Network) -> None:
         self._request = request
         self._pools = {pool.name: pool for pool in request.pools}
         self._segments = request.program.segments
         self._store = Store(request.store)
         self._news = News()
-        self._host = host
+        self._network = network
         with dask.config.set(_CONFIG):
-            options = {
-                "host": host,
-                "port": port,
-                "dashboard": False,
-                "dashboard_address": "127.0.0.1:0",
-                "plugins": (self._news,),
-            }
-            self._cluster = SpecCluster(
-                workers={}, scheduler={"cls": Scheduler, "options": options}, silence_logs=50, name="cenote"
-            )
+            self._cluster = network.listen(self._scheduler)
             self._client = Client(self._cluster, set_as_default=False)
         self._client.register_plugin(TaskPlugin(request.program))
         self._futures: dict[str, Future] = {}
@@ -121,15 +136,24 @@ class DaskSession(JoinedSession):
         self._last_words: dict[str, FailureInfo] = {}
         self._pool_of: dict[str, str] = {}
 
+    def _scheduler(self, host: str | None, port: int) -> SpecCluster:
+        options = {
+            "host": host,
+            "port": port,
+            "dashboard": False,
+            "dashboard_address": "127.0.0.1:0",
+            "plugins": (self._news,),
+        }
+        return SpecCluster(workers={}, scheduler={"cls": Scheduler, "options": options}, silence_logs=50, name="cenote")
+
     # workers
 
     def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
         """How to start a worker of a pool, anywhere."""
         self._pool_of[worker] = pool
-        scheduler = self._cluster.scheduler_address
-        return worker_command(
-            self._pools[pool], worker, scheduler=scheduler, log=log, lifetime=lifetime, host=self._host
-        )
+        scheduler = self._network.told(self._cluster.scheduler_address)
+        place = self._network.workers
+        return worker_command(self._pools[pool], worker, scheduler=scheduler, log=log, lifetime=lifetime, place=place)
 
     def retire(self, workers: Sequence[str]) -> None:
         """Let workers go once their data has moved to others."""

@@ -32,6 +32,18 @@ class SessionRequest:
     clock: Callable[[], float]
 
 
+@dataclass(frozen=True)
+class MeetingPoint:
+    """Where a driver listens for workers of other machines."""
+
+    host: str
+    """An address of this machine."""
+    ports: range
+    """The first free one of these; 0 stands for any."""
+    contact: str | None = None
+    """What workers are told instead, with a port or without: `driver.example:8786`."""
+
+
 class Session(ABC):
     """Tasks go in, events come out. Only one thread may use it."""
 
@@ -89,6 +101,14 @@ class Backend(Settings):
     def open(self, request: SessionRequest) -> Session:
         """Start what is needed to run tasks."""
         raise NotImplementedError
+
+    def meeting_point(self, pools: Sequence[PlacedPool]) -> MeetingPoint | None:
+        """Where workers of these pools would find the driver; None where nobody has to.
+
+        Raises `network` when it cannot listen as its settings say.
+        """
+        del pools
+        return None
 
     def example_command(
         self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: int | None
