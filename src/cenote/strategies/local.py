@@ -15,6 +15,8 @@ from cenote.shell import start_process
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY
 
+_A_MOMENT = 2.0
+
 
 class Local(Strategy):
     """Starts workers as processes of this machine; they end with the run.
@@ -50,12 +52,16 @@ class Local(Strategy):
         return {job: _status(self._processes[job].poll()) for job in jobs if job in self._processes}
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
-        """End them now."""
+        """End them now; one that cleans up behind itself gets a moment."""
         ending = [self._processes[job] for job in jobs if job in self._processes]
         for process in ending:
-            process.kill()
+            process.terminate()
         for process in ending:
-            process.wait()
+            try:
+                process.wait(_A_MOMENT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def gpus_for(wanted: int, here: Sequence[str], taken: Iterable[str]) -> tuple[str, ...]:

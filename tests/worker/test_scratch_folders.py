@@ -1,0 +1,82 @@
+"""A worker has a folder of its own on its node, and nothing of it is left when it is gone, even after `kill -9`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cenote.worker.scratch import leave_scratch, take_scratch
+
+A_MINUTE_AGO = 100
+TAKEN_ELSEWHERE = """
+import sys
+from cenote.worker.scratch import take_scratch
+print(take_scratch(sys.argv[1], "gpu-1"), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield
+    leave_scratch()
+
+
+def test_variables_are_those_of_the_node_and_the_folder_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODE_SCRATCH", str(tmp_path / "made"))
+    folder = take_scratch("$NODE_SCRATCH/cenote", "gpu-1")
+    assert folder is not None
+    assert folder.parent == tmp_path / "made" / "cenote"
+    assert "gpu-1" in folder.name
+
+
+def test_temporary_files_go_there_and_go_with_it(tmp_path: Path) -> None:
+    folder = take_scratch(str(tmp_path / "scratch"), "gpu-1")
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        assert Path(file.name).parent == folder
+    leave_scratch()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["$NOWHERE_SET/x", "{file}/inside"])
+def test_where_it_cannot_be_made_the_worker_does_without_and_says_so(
+    place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert take_scratch(place.format(file=file), "gpu-1") is None
+    assert "no scratch folder" in caplog.text
+
+
+def test_the_next_worker_takes_away_what_a_killed_one_left_and_nothing_else(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TAKEN_ELSEWHERE, str(tmp_path / "scratch")]
+    folders = {}
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killed,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as alive,
+    ):
+        for process in (killed, alive):
+            assert process.stdout is not None
+            folders[process.pid] = Path(process.stdout.readline().strip())
+            (folders[process.pid] / "data").write_text("much")
+            long_ago = folders[process.pid].stat().st_mtime - A_MINUTE_AGO
+            os.utime(folders[process.pid], (long_ago, long_ago))
+        killed.kill()
+        killed.wait()
+        other = tmp_path / "scratch" / "cenote-another-node-gpu-1-x"
+        other.mkdir()
+        take_scratch(str(tmp_path / "scratch"), "gpu-2")
+        assert not folders[killed.pid].exists()
+        assert folders[alive.pid].exists()
+        assert other.exists()
+        alive.kill()
