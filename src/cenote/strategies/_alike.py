@@ -23,9 +23,18 @@ def alike(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, .
 def _with_the_name_open(request: JobRequest) -> JobRequest:
     """Its name, where that is a word of the command or the last part of a path in it."""
     ending = re.compile(rf"(^|/){re.escape(request.worker)}$")
-    command = tuple(ending.sub(rf"\g<1>{WORKER}", word) for word in request.command)
-    out, err = (Path(ending.sub(rf"\g<1>{WORKER}", str(path))) for path in (request.out, request.err))
-    return replace(request, worker=WORKER, command=command, out=out, err=err)
+
+    def opened(text: object) -> str:
+        return ending.sub(rf"\g<1>{WORKER}", str(text))
+
+    return replace(
+        request,
+        worker=WORKER,
+        command=tuple(opened(word) for word in request.command),
+        out=Path(opened(request.out)),
+        err=Path(opened(request.err)),
+        log=Path(opened(request.log)) if request.log else None,
+    )
 
 
 def numbered(workers: Sequence[str], *, most: int) -> tuple[str, tuple[int, ...]] | None:

@@ -7,18 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, PrivateAttr
 
 from cenote import shell
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.plugins.settings import Seconds
-from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, Strategy
+from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, Strategy, TracedJob
+from cenote.worker.lifetime import Lifetime
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY
 
 SUBMIT_SECONDS, POLL_SECONDS, CANCEL_SECONDS = 60.0, 10.0, 20.0
 """How long a command of a batch system may take."""
+SHORTEST_WALLTIME = 60
+"""Seconds; a worker needs some of them to start, and some to hand its data over."""
 QUIET_SECONDS = 30.0
 """After a question that was not answered in time, nothing is asked for so long: the run must not stand still."""
 _MOST_IDS = 500
@@ -27,6 +30,10 @@ _MOST_IDS = 500
 
 class NoAnswerError(Exception):
     """A command of the batch system failed or took too long; what it said."""
+
+
+class NoProgramError(NoAnswerError):
+    """The command is not on this machine."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,11 @@ class BatchStrategy(Strategy):
     system: ClassVar[str]
     """What people call it."""
 
-    walltime: Seconds | None = None
-    """How long a worker may live: `04:00:00`, `4h`. It leaves shortly before, and another one is asked for."""
+    walltime: Annotated[Seconds, Field(ge=SHORTEST_WALLTIME)] | None = None
+    """How long a worker may live: `04:00:00`, `4h`, at least a minute. It begins no task that would not be through by
+    then, hands its data over and leaves shortly before; another one is asked for in time."""
+    join_timeout: Seconds = Field(default=300, ge=1)
+    """How long a job may run until its worker has joined the run; then it is given up, and another one asked for."""
     poll_every: Seconds = Field(default=5, ge=1)
     """Seconds between two looks at the queue."""
 
@@ -60,11 +70,14 @@ class BatchStrategy(Strategy):
         return float(self.poll_every)
 
     @property
-    def lifetime(self) -> int | None:
-        """A tenth of the walltime is left for handing over, between half a minute and five."""
-        if self.walltime is None:
-            return None
-        return max(1, self.walltime - min(300, max(30, self.walltime // 10)))
+    def lifetime(self) -> Lifetime | None:
+        """The walltime."""
+        return None if self.walltime is None else Lifetime(self.walltime)
+
+    @property
+    def seconds_to_join(self) -> float:
+        """As the setting says."""
+        return float(self.join_timeout)
 
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
         """How these jobs are; nothing at all while the batch system does not answer."""
@@ -87,6 +100,19 @@ class BatchStrategy(Strategy):
         """Ask the batch system; raises NoAnswerError or TimeoutError."""
         raise NotImplementedError
 
+    def trace(self, run: str | None = None) -> list[TracedJob]:
+        """Ask the batch system, if it is here."""
+        try:
+            return [job for job in self._traced() if run in (None, job.run)]
+        except NoProgramError:
+            return []
+        except (NoAnswerError, TimeoutError) as problem:
+            raise error(BATCH_SYSTEM, f"{self.system} does not answer: {problem}") from problem
+
+    def _traced(self) -> list[TracedJob]:
+        """Jobs of this user that carry our marks; raises NoAnswerError or TimeoutError."""
+        raise NotImplementedError
+
     def _unseen(self, job: JobId) -> JobStatus:
         """A job that is nowhere to be seen: it counts as lost only when it is not there the next time either."""
         since = self._out_of_sight.setdefault(job, self._clock())
@@ -102,7 +128,8 @@ def ask(command: Sequence[str], *, seconds: float = POLL_SECONDS) -> str:
     except OSError as problem:
         if isinstance(problem, TimeoutError):
             raise
-        raise NoAnswerError(str(problem)) from problem
+        kind = NoProgramError if isinstance(problem, FileNotFoundError) else NoAnswerError
+        raise kind(str(problem)) from problem
     if done.returncode != 0:
         raise NoAnswerError(said(done.stderr) or said(done.stdout) or f"{command[0]} ended with {done.returncode}")
     return done.stdout

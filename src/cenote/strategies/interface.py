@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Literal, NewType
+from urllib.parse import quote, unquote
 
 from cenote.language.workflow import Amounts
 from cenote.plugins.settings import Settings
+from cenote.worker.lifetime import Lifetime
 
 JobId = NewType("JobId", str)
 """What the batch system calls a job; for processes of this machine, their number."""
@@ -47,6 +50,28 @@ class JobStatus:
 
 
 @dataclass(frozen=True)
+class Home:
+    """Where a run lives: the machine that drives it, and its folder. Written on every job as `machine:/folder`."""
+
+    host: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return f"{self.host}:{quote(str(self.folder))}"  # one word without quotes, whatever the folder is called
+
+    @classmethod
+    def here(cls, folder: Path) -> Home:
+        """Of a run that this machine drives."""
+        return cls(socket.gethostname(), folder.absolute())
+
+    @classmethod
+    def read(cls, text: str) -> Home | None:
+        """What stands on a job; None where nothing of the kind does."""
+        host, colon, folder = text.strip().partition(":")
+        return cls(host, Path(unquote(folder))) if colon and folder.startswith("/") else None
+
+
+@dataclass(frozen=True)
 class JobRequest:
     """One worker to be started."""
 
@@ -58,6 +83,25 @@ class JobRequest:
     out: Path
     err: Path
     variables: Mapping[str, str] = field(default_factory=dict)
+    log: Path | None = None
+    """The file that the worker logs to, as it stands in the command."""
+    home: Home | None = None
+    """By which the run is found again from a job that it left behind."""
+
+
+@dataclass(frozen=True)
+class TracedJob:
+    """A job that some run asked for, found again by what was written on it, whether or not the run is still driven."""
+
+    job: JobId
+    run: str
+    pool: str
+    worker: str
+    native: str
+    """How it is, in the batch system's own word."""
+    since: float | None = None
+    """When it was asked for, in seconds since the epoch; None where nobody knows."""
+    home: Home | None = None
 
 
 class Strategy(Settings):
@@ -69,9 +113,19 @@ class Strategy(Settings):
         return 1.0
 
     @property
-    def lifetime(self) -> int | None:
-        """Seconds after which a worker leaves by itself, before it is made to; None for never."""
+    def lifetime(self) -> Lifetime | None:
+        """How long a worker may live; None for as long as it is wanted."""
         return None
+
+    @property
+    def seconds_to_join(self) -> float:
+        """How long a job may run until its worker has joined; after that it is given up."""
+        return 300.0
+
+    @property
+    def seconds_to_end(self) -> float:
+        """How long jobs whose worker was let go should be left alone at the end of a run, before they are cancelled."""
+        return 0.0
 
     def render(self, request: JobRequest) -> str:
         """What would be submitted, as text: pure, for people to read."""
@@ -96,3 +150,11 @@ class Strategy(Settings):
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """Stop these jobs; a job already gone is not an error."""
         raise NotImplementedError
+
+    def trace(self, run: str | None = None) -> list[TracedJob]:
+        """This user's jobs of one run, or of all runs, that are not over: also of drivers that are long gone.
+
+        None where the batch system is not on this machine. Raises `batch-system` when it does not answer.
+        """
+        del run
+        return []

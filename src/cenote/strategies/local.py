@@ -12,7 +12,8 @@ from pydantic import PrivateAttr
 
 from cenote.machine import GPU_VARIABLE, visible_gpus
 from cenote.shell import start_process
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy
+from cenote.strategies._marked import end_marked, marked_processes, marks
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy, TracedJob
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY
 
 _A_MOMENT = 2.0
@@ -41,7 +42,7 @@ class Local(Strategy):
         here = visible_gpus()
         taken = [gpu for job, gpus in self._gpus.items() if self._processes[job].poll() is None for gpu in gpus]
         gpus = gpus_for(request.resources.gpus or 0, here, taken)
-        variables = {**request.variables, **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
+        variables = {**marks(request), **request.variables, **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
         process = start_process(request.command, variables=variables, stdout=request.out, stderr=request.err)
         job = JobId(str(process.pid))
         self._processes[job], self._gpus[job] = process, gpus
@@ -52,7 +53,7 @@ class Local(Strategy):
         return {job: _status(self._processes[job].poll()) for job in jobs if job in self._processes}
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
-        """End them now; one that cleans up behind itself gets a moment."""
+        """End them now, also those that another driver left behind; one that cleans up after itself gets a moment."""
         ending = [self._processes[job] for job in jobs if job in self._processes]
         for process in ending:
             process.terminate()
@@ -62,6 +63,11 @@ class Local(Strategy):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        end_marked([job for job in jobs if job not in self._processes], patience=_A_MOMENT)
+
+    def trace(self, run: str | None = None) -> list[TracedJob]:
+        """Processes of this machine that carry the marks of a run."""
+        return [job for job in marked_processes() if run in (None, job.run)]
 
 
 def gpus_for(wanted: int, here: Sequence[str], taken: Iterable[str]) -> tuple[str, ...]:

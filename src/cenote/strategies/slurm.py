@@ -19,9 +19,6 @@ from cenote.strategies._alike import WORKER, alike, numbered, ranges
 from cenote.strategies._batch import (
     Answer,
     BatchStrategy,
-    NativeStates,
-    NoAnswerError,
-    ask,
     cancel_with,
     exit_status,
     hand_in,
@@ -29,43 +26,14 @@ from cenote.strategies._batch import (
     mebibytes,
     try_to,
 )
-from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus
+from cenote.strategies._slurm_queue import job_details, job_status, number_of, own_jobs, queued
+from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus, TracedJob
 
 MOST_ARRAY_INDEX = 1000
 """Slurm's MaxArraySize is 1001 unless a site changed it; workers with higher numbers are jobs of their own."""
 
-STATES: NativeStates = {
-    "PENDING": (JobState.PENDING, "unknown"),
-    "CONFIGURING": (JobState.PENDING, "unknown"),
-    "REQUEUED": (JobState.PENDING, "unknown"),
-    "REQUEUE_HOLD": (JobState.PENDING, "unknown"),
-    "REQUEUE_FED": (JobState.PENDING, "unknown"),
-    "RESV_DEL_HOLD": (JobState.PENDING, "unknown"),
-    "RUNNING": (JobState.RUNNING, "unknown"),
-    "SUSPENDED": (JobState.RUNNING, "unknown"),
-    "STOPPED": (JobState.RUNNING, "unknown"),
-    "SIGNALING": (JobState.RUNNING, "unknown"),
-    "RESIZING": (JobState.RUNNING, "unknown"),
-    "STAGE_OUT": (JobState.RUNNING, "unknown"),
-    "COMPLETING": (JobState.RUNNING, "unknown"),
-    "COMPLETED": (JobState.ENDED, "retired"),
-    "TIMEOUT": (JobState.ENDED, "walltime"),
-    "DEADLINE": (JobState.ENDED, "walltime"),
-    "CANCELLED": (JobState.FAILED, "died"),
-    "FAILED": (JobState.FAILED, "died"),
-    "NODE_FAIL": (JobState.FAILED, "died"),
-    "BOOT_FAIL": (JobState.FAILED, "died"),
-    "LAUNCH_FAILED": (JobState.FAILED, "died"),
-    "RECONFIG_FAIL": (JobState.FAILED, "died"),
-    "REVOKED": (JobState.FAILED, "died"),
-    "SPECIAL_EXIT": (JobState.FAILED, "died"),
-    "PREEMPTED": (JobState.FAILED, "preempted"),
-    "OUT_OF_MEMORY": (JobState.FAILED, "oom"),
-}
 _PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
 _MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job memory limit", "out-of-memory")
-_LINE = re.compile(r"(?P<job>\d+(?:_\d+)?)\|(?P<state>[A-Z_]+)\|(?P<reason>.*)")
-_FACT = re.compile(r"(\w+)=(\S*)")
 
 
 class Slurm(BatchStrategy):
@@ -85,6 +53,9 @@ class Slurm(BatchStrategy):
     """Kind of GPU, where a cluster has several: the pool's `gpus: 2` is asked for as `--gres=gpu:TYPE:2`."""
     gres: str | None = None
     """Generic resources as Slurm writes them, instead of the pool's `gpus`: `gpu:a100:1,nvme:1`."""
+    tmp: bool = False
+    """Whether the pool's `disk` is asked for as `--tmp`. Off, because many sites leave the TmpDisk of their nodes at 0,
+    and then refuse every such request; `scontrol show node` tells."""
     nodelist: str | None = None
     """Only these nodes."""
     exclude: str | None = None
@@ -144,17 +115,18 @@ class Slurm(BatchStrategy):
         return "\n".join(lines) + "\n"
 
     def _options(self, request: JobRequest, workers: tuple[str, ...]) -> list[str]:
-        wanted = request.resources
+        wanted, home = request.resources, request.home
         gpus = f"gpu:{self.gpu_type}:{wanted.gpus}" if self.gpu_type else f"gpu:{wanted.gpus}"
         stated = {
             "job-name": _job_name(request, workers),
-            "comment": f"cenote run={request.run} pool={request.pool}",
+            "comment": f"cenote run={request.run} pool={request.pool}" + (f" home={home}" if home else ""),
             "output": _file(request.out, workers),
             "error": _file(request.err, workers),
             "nodes": "1",
             "ntasks": "1",
             "cpus-per-task": str(max(1, math.ceil(wanted.cpus or 1))),
             "mem": f"{mebibytes(wanted.memory)}M" if wanted.memory else None,
+            "tmp": f"{mebibytes(wanted.disk)}M" if wanted.disk and self.tmp else None,
             "gres": self.gres or (gpus if wanted.gpus else None),
             "time": _clock_time(self.walltime) if self.walltime else None,
             "partition": self.partition,
@@ -167,24 +139,23 @@ class Slurm(BatchStrategy):
         options = [f"--{name}={_quoted(value)}" for name, value in stated.items() if value is not None]
         if len(workers) > 1 and (named := numbered(workers, most=MOST_ARRAY_INDEX)):
             options.append(f"--array={ranges(named[1])}")
-        # The pool's disk is not asked for: most sites leave TmpDisk at 0, and --tmp would never be met.
         # A worker that is sent back into the queue returns under a name that was given up.
         return [*options, "--no-requeue", *self.directives]
 
     # looking
 
     def _look(self, jobs: Sequence[JobId]) -> Answer:
-        numbers = sorted({_number(job) for job in jobs}, key=int)
-        found, whole = _queue(numbers)
+        numbers = sorted({number_of(job) for job in jobs}, key=int)
+        found, whole = queued(numbers)
         over = {job for job in jobs if job in found and found[job].state in OVER}
         missing = set(jobs) - found.keys() if whole else set()
-        for number in sorted({_number(job) for job in over | missing}):
-            details = _details(number)
+        for number in sorted({number_of(job) for job in over | missing}):
+            details = job_details(number)
             found.update({job: self._ended(job, details[job]) for job in (over | missing) & details.keys()})
         return Answer(found, whole)
 
     def _ended(self, job: JobId, facts: dict[str, str]) -> JobStatus:
-        status = _status(facts.get("JobState", ""), facts.get("Reason", ""))
+        status = job_status(facts.get("JobState", ""), facts.get("Reason", ""))
         if status.state is not JobState.FAILED:
             return status
         code, _, signal = facts.get("ExitCode", "").partition(":")
@@ -194,6 +165,9 @@ class Slurm(BatchStrategy):
         if status.cause == "died" and killed_for_memory(self._errors_of.get(job), _MEMORY_WORDS):
             return JobStatus(status.state, status.native, "it went beyond its memory", "oom")
         return status
+
+    def _traced(self) -> list[TracedJob]:
+        return own_jobs()
 
 
 def _submissions(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, ...]]]:
@@ -236,50 +210,3 @@ def _clock_time(seconds: int) -> str:
     minutes = max(1, math.ceil(seconds / 60))
     days, hours = divmod(minutes // 60, 24)
     return f"{days}-{hours:02}:{minutes % 60:02}:00" if days else f"{hours:02}:{minutes % 60:02}:00"
-
-
-def _status(state: str, reason: str) -> JobStatus:
-    """`CANCELLED by 1000` and `CANCELLED+` are CANCELLED; a word that is not in the table stays unknown."""
-    word = state.split(" ")[0].rstrip("+")
-    meaning, cause = STATES.get(word, (JobState.UNKNOWN, "unknown"))
-    said = "" if reason in ("None", "(null)", "") else reason.strip("()")
-    if meaning is JobState.FAILED or cause == "walltime":
-        said = f"Slurm says {word}" + (f" ({said})" if said else "")
-    return JobStatus(meaning, word, said, cause)
-
-
-def _number(job: JobId) -> str:
-    """Of the array that the job belongs to, or its own."""
-    return job.partition("_")[0]
-
-
-def _queue(numbers: Sequence[str]) -> tuple[dict[JobId, JobStatus], bool]:
-    """What squeue says of these jobs, and whether all of what it said was understood."""
-    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r", f"--jobs={','.join(numbers)}"]
-    try:
-        text = ask(command)
-    except NoAnswerError as problem:
-        if "invalid job id" not in str(problem).lower():
-            raise
-        return {}, True  # Slurm 22.05 says so when it has forgotten all of them
-    matches = [_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
-    found = {JobId(match["job"]): _status(match["state"], match["reason"]) for match in matches if match}
-    return found, None not in matches
-
-
-def _details(number: str) -> dict[JobId, dict[str, str]]:
-    """What scontrol says of a job or of every job of an array; nothing when it has forgotten them."""
-    try:
-        text = ask(["scontrol", "--oneliner", "show", "job", number])
-    except NoAnswerError as problem:
-        if "invalid job id" not in str(problem).lower():
-            raise
-        return {}
-    found = {}
-    for line in text.splitlines():
-        facts = dict(_FACT.findall(line))
-        if "ArrayTaskId" in facts and "ArrayJobId" in facts:
-            found[JobId(f"{facts['ArrayJobId']}_{facts['ArrayTaskId']}")] = facts
-        elif "JobId" in facts:
-            found[JobId(facts["JobId"])] = facts
-    return found
