@@ -8,8 +8,9 @@ import pytest
 
 from cenote.errors import CenoteError
 from cenote.language.workflow import Amounts
+from cenote.strategies._slurm_queue import STATES
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus
-from cenote.strategies.slurm import STATES, Slurm
+from cenote.strategies.slurm import Slurm
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
 FORGOTTEN = complains("slurm_load_jobs error: Invalid job id specified")
