@@ -20,8 +20,10 @@ from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
 from cenote.plan.look import Progress
 from cenote.plan.plan import Plan
+from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.report import write_report
 from cenote.report.notebook_view import run_as_html
+from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
 from cenote.runtime.execute import Listener, RunOptions, execute
 from cenote.runtime.journal import NAME as JOURNAL
@@ -95,7 +97,19 @@ class Analysis:
             raise CenoteError(self.check().problems)
         plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
-        return _warning_first(with_history(plan, history), *self._checked.warnings)
+        plan = with_probes(with_history(plan, history), ProbeHistory())
+        return _warning_first(plan, *self._checked.warnings)
+
+    def probe(
+        self,
+        out: str | Path | None = None,
+        *,
+        wait: float = probing.PATIENCE,
+        listen: probing.Listener | None = None,
+        progress: Progress | None = None,
+    ) -> probing.ProbeResult:
+        """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
+        return probing.probe(self.plan(progress=progress), self._folder(out), wait=wait, listen=listen)
 
     def run(
         self,
@@ -115,7 +129,7 @@ class Analysis:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
         if workers is not None and self.workflow.execution.backend != "local":
             raise _pools_count_workers(self.workflow, workers)
-        folder = Path(out) if out is not None else Path("out") / self.file.stem
+        folder = self._folder(out)
         RunFolder(folder).refuse(resume=resume, replace=replace)
         plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
         if resume and not RunFolder(folder).holds_run:
@@ -131,6 +145,9 @@ class Analysis:
         execute(plan, folder, options, listen)
         write_report(folder)
         return open_run(folder)
+
+    def _folder(self, out: str | Path | None) -> Path:
+        return Path(out) if out is not None else Path("out") / self.file.stem
 
 
 def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:

@@ -12,6 +12,7 @@ import numpy as np
 from cenote.language.workflow import Origin, Path_
 from cenote.placement.pools import PlacedPool, PoolSize, StagePlacement
 from cenote.plan.plan import MERGE, Plan, Segment, StageSummary, TaskTable
+from cenote.plan.probed import probe_as_json, probe_key
 
 Json = dict[str, Any]
 """Whatever `json.dumps` takes."""
@@ -84,7 +85,13 @@ def _stage(stage: StageSummary, placement: StagePlacement | None) -> Json:
 
 def _pools(plan: Plan) -> list[Json]:
     origins = _origins(plan)
-    return [_pool(pool, origins[pool.name]) for pool in plan.placement.pools]
+    return [
+        {
+            **_pool(pool, origins[pool.name]),
+            "probe": probe_as_json(probe_key(plan, pool), plan.probes.get(pool.name)),
+        }
+        for pool in plan.placement.pools
+    ]
 
 
 def _pool(pool: PlacedPool, origins: Json) -> Json:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cenote.language.workflow import Amounts, Render, Workflow
 from cenote.operations.events import DatasetInfo
 from cenote.placement.pools import Placement
+from cenote.plan.probe_result import Probed
 
 ScopeName = Literal["partition", "dataset", "run"]
 
@@ -270,6 +271,8 @@ class Plan:
     digest: str = ""
     learned: tuple[Learned, ...] = ()
     """From earlier runs; it decides nothing."""
+    probes: Mapping[str, Probed] = field(default_factory=dict)
+    """Pool → what its last probe found; it decides nothing either."""
 
     @property
     def events(self) -> int:

@@ -1,0 +1,82 @@
+"""This file decides what probes are asked: which packages, plugins and files a workflow needs on its workers."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from cenote.plan.plan import Plan, SourceStep
+from cenote.runtime.configured import backend_of
+from cenote.runtime.envelopes import make_program
+from cenote.runtime.run_folder import RunFolder
+from cenote.worker.probe import digest_of_file
+from cenote.worker.probe_report import FileAsked, PluginAsked, Question
+
+_ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot", "vector")
+_XROOTD = ("fsspec-xrootd", "xrootd")
+_MOST_FILES = 8
+"""Files that are tried, one of each dataset."""
+
+
+def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
+    """What every pool is asked; its name, and where the driver and its scratch space are, comes later."""
+    folder = RunFolder(out)
+    program = make_program(plan, store=folder.store, files=folder.products, debug=folder.path / "debug")
+    plugins = tuple(
+        PluginAsked(target, kind, name, digest_of_file(Path(target)) if target.endswith(".py") else None)
+        for target, kind, name in program.plugins
+    )
+    own_code = [inspect.getfile(type(backend_of(plan))), *(plugin.target for plugin in plugins if plugin.digest)]
+    return Question(
+        pool="",
+        token=token,
+        packages=tuple(dict.fromkeys([*_ALWAYS, *_for_data(plan), *imported_packages(map(Path, own_code))])),
+        plugins=plugins,
+        files=tuple(_files(plan))[:_MOST_FILES],
+        folder=str(out.absolute()),
+    )
+
+
+def _for_data(plan: Plan) -> tuple[str, ...]:
+    remote = any(partition.url.startswith(("root://", "roots://", "xroot://")) for partition in plan.partitions)
+    return _XROOTD if remote else ()
+
+
+def imported_packages(files: Iterable[Path]) -> Iterator[str]:
+    """What is installed here and imported at the top of these files, in a `try` or not."""
+    modules = dict.fromkeys(module for file in files for module in _modules(ast.parse(file.read_bytes()).body))
+    owners = importlib.metadata.packages_distributions() if modules else {}
+    for module in modules:
+        yield from owners.get(module, ())[:1]
+
+
+def _modules(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """The first parts of the names that are imported, without those of the standard library."""
+    for statement in statements:
+        if isinstance(statement, ast.Try):
+            yield from _modules(statement.body)
+        names = [one.name for one in statement.names] if isinstance(statement, ast.Import) else []
+        if isinstance(statement, ast.ImportFrom) and statement.level == 0 and statement.module:
+            names = [statement.module]
+        yield from (top for name in names if (top := name.partition(".")[0]) not in sys.stdlib_module_names)
+
+
+def _files(plan: Plan) -> Iterator[FileAsked]:
+    """The first file of each dataset, as the tasks read it."""
+    sources = {segment.source.id: segment.source for segment in plan.segments if segment.source is not None}
+    seen: set[tuple[str, str]] = set()
+    for partition in plan.partitions:
+        source = sources.get(partition.source)
+        if source is not None and (partition.dataset, partition.source) not in seen:
+            seen.add((partition.dataset, partition.source))
+            column = _column(source, partition.dataset)
+            yield FileAsked(partition.dataset, partition.url, source.kind, source.settings, column)
+
+
+def _column(source: SourceStep, dataset: str) -> str | None:
+    name = next(iter(source.columns.get(dataset, ())), None)
+    return None if name is None else source.renames.get(name, name)
