@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,12 @@ from cenote.errors import CenoteError
 from cenote.language.workflow import Amounts
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
-from cenote.strategies.interface import JobId, JobRequest, JobState, Strategy
-from cenote.testing.scripted_shell import complains, scripted_shell
+from cenote.strategies.interface import Home, JobId, JobRequest, JobState, Strategy
+from cenote.testing.scripted_shell import HANGS, complains, scripted_shell
 
 EVERY = registry.built_in_names(PluginKind.STRATEGY)
 IDLE = [{"ClusterId": 7, "ProcId": number, "JobStatus": 1, "NumJobStarts": 0} for number in range(2)]
+HOME = Home("login", Path("/some where/out"))
 
 
 @contextmanager
@@ -57,6 +59,8 @@ def requests(folder: Path, count: int = 2, **changes: Any) -> list[JobRequest]:
                 "out": folder / "out" / f"gpu-{number}",
                 "err": folder / "err" / f"gpu-{number}",
                 "variables": {"GREETING": 'it\'s a $dollar "day"'},
+                "log": folder / "logs" / f"gpu-{number}",
+                "home": HOME,
                 **changes,
             }
         )
@@ -80,7 +84,14 @@ def test_a_batch_job_says_whose_it_is_and_what_it_needs(strategy: Strategy, tmp_
     if strategy.seconds_between_polls <= 1:
         pytest.skip("a process of this machine takes what it needs")
     text = strategy.render(requests(tmp_path, 1)[0])
-    for words in ("r4nd0m", "gpu", str(tmp_path / "out" / "gpu-1"), str(tmp_path / "err" / "gpu-1"), "3815"):
+    for words in (
+        "r4nd0m",
+        "gpu",
+        "login:/some%20where/out",
+        str(tmp_path / "out" / "gpu-1"),
+        str(tmp_path / "err" / "gpu-1"),
+        "3815",
+    ):
         assert words in text
 
 
@@ -101,6 +112,60 @@ def test_every_worker_gets_an_id_of_its_own_and_can_be_cancelled_twice(strategy:
             strategy.cancel(jobs)
         strategy.cancel(jobs)
         strategy.cancel([])
+
+
+@contextmanager
+def jobs_of_two_runs(run: str) -> Iterator[None]:
+    """What another driver left behind: two workers of the run that these tests speak of, and one of another run."""
+    ad = {"JobStatus": 1, "QDate": 1_800_000_000, "CenotePool": "gpu", "CenoteHome": str(HOME)}
+    ads = [
+        {"ClusterId": 7, "ProcId": 0, "CenoteRun": run, "CenoteWorker": "gpu-1", **ad},
+        {"ClusterId": 7, "ProcId": 1, "CenoteRun": run, "CenoteWorker": "gpu-2", **ad},
+        {"ClusterId": 8, "ProcId": 0, "CenoteRun": "other", "CenoteWorker": "gpu-1", **ad},
+    ]
+    moment = "2027-01-15T08:00:00"
+    with scripted_shell(
+        squeue=f"7_1|PENDING|{moment}|cenote-{run}-gpu-1|cenote run={run} pool=gpu home={HOME}\n"
+        f"7_2|PENDING|{moment}|cenote-{run}-gpu-1|cenote run={run} pool=gpu home={HOME}\n"
+        f"8|PENDING|{moment}|cenote-other-gpu-1|cenote run=other pool=gpu home={HOME}\n"
+        f"9|RUNNING|{moment}|somebody-elses|(null)\n",
+        scancel="",
+        condor_q=json.dumps(ads),
+        condor_rm="",
+    ):
+        yield
+
+
+def test_jobs_are_found_again_by_somebody_who_did_not_submit_them(strategy: Strategy, tmp_path: Path) -> None:
+    another, run = type(strategy)(), uuid.uuid4().hex[:12]
+    with a_calm_batch_system():
+        wanted = requests(tmp_path, run=run, command=("sleep", "30"))
+        submitted = strategy.submit(wanted) if strategy.seconds_between_polls <= 1 else []
+    try:
+        with jobs_of_two_runs(run):
+            found = another.trace(run)
+            assert {(job.run, job.pool, job.worker, job.home) for job in found} == {
+                (run, "gpu", "gpu-1", HOME),
+                (run, "gpu", "gpu-2", HOME),
+            }
+            assert all(job.native and job.since for job in found)
+            assert len({job.job for job in found}) == len(found)
+            assert {job.job for job in found} <= {job.job for job in another.trace()}
+            another.cancel([job.job for job in found])
+    finally:
+        with scripted_shell():
+            strategy.cancel(submitted)
+    if submitted:
+        assert another.trace(run) == []
+
+
+def test_a_batch_system_that_is_not_here_has_no_jobs_and_one_that_is_silent_is_told(strategy: Strategy) -> None:
+    with scripted_shell():
+        assert strategy.trace("no such run") == []
+    if strategy.seconds_between_polls > 1:
+        with scripted_shell(squeue=HANGS, condor_q=HANGS), pytest.raises(CenoteError, match="did not answer") as caught:
+            strategy.trace()
+        assert caught.value.problems[0].kind.name == "batch-system"
 
 
 def test_a_job_that_it_never_saw_is_not_called_finished(strategy: Strategy) -> None:

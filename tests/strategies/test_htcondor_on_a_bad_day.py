@@ -11,19 +11,89 @@ import pytest
 from cenote.errors import CenoteError
 from cenote.language.workflow import Amounts
 from cenote.strategies.htcondor import HTCondor
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus
+from cenote.strategies.interface import EndCause, Home, JobId, JobRequest, JobState, JobStatus, TracedJob
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
 JOB = JobId("7.0")
 DOWN = complains("-- Failed to fetch ads from: <127.0.0.1:9618> : here")
-ANALYSIS = """
+IMPOSSIBLE = """
+
+-- Schedd: www-data@127-0-0-1.localdomain : <127.0.0.1:33277?...
+The Requirements expression for job 1.000 is
+
+    (TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") &&
+    (TARGET.Disk >= RequestDisk) && (TARGET.Memory >= RequestMemory) &&
+    (TARGET.FileSystemDomain == MY.FileSystemDomain)
+
+Job 1.000 defines the following attributes:
+
+    DiskUsage = 45
+    FileSystemDomain = "localdomain"
+    RequestDisk = DiskUsage (kb)
+    RequestMemory = 9000000 (mb)
+
+slot1@127-0-0-1.localdomain has the following attributes:
+
+    TARGET.Arch = "X86_64"
+    TARGET.Disk = 100000000 (kb)
+    TARGET.FileSystemDomain = "localdomain"
+    TARGET.Memory = 512000 (mb)
+    TARGET.OpSys = "LINUX"
+
+The Requirements expression for job 1.000 reduces to these conditions:
+
+         Slots
 Step    Matched  Condition
 -----  --------  ---------
-[0]           3  TARGET.Arch == "X86_64"
+[0]           1  TARGET.Arch == "X86_64"
+[1]           1  TARGET.OpSys == "LINUX"
+[3]           1  TARGET.Disk >= RequestDisk
 [5]           0  TARGET.Memory >= RequestMemory
-[7]           0  TARGET.GPUs >= RequestGPUs
 
 No successful match recorded.
+Last failed match: Mon Nov 16 02:27:29 2026
+
+Reason for last match failure: no match found
+
+001.000:  Run analysis summary ignoring user priority.  Of 1 machines,
+      1 are rejected by your job's requirements
+      0 reject your job because of their own requirements
+      0 match and are already running your jobs
+      0 match but are serving other users
+      0 are able to run your job
+
+WARNING:  Be advised:
+   No machines matched the jobs's constraints
+"""
+BUSY = """
+Job 2.000 defines the following attributes:
+
+    RequestCpus = 4
+    RequestMemory = 140000 (mb)
+
+The Requirements expression for job 2.000 reduces to these conditions:
+
+         Slots
+Step    Matched  Condition
+-----  --------  ---------
+[0]          15  TARGET.Arch == "X86_64"
+[5]           0  TARGET.Memory >= RequestMemory
+[7]           0  TARGET.Cpus >= RequestCpus
+
+No successful match recorded.
+
+002.000:  Run analysis summary ignoring user priority.  Of 1 machines,
+      0 are rejected by your job's requirements
+      0 reject your job because of their own requirements
+      0 match and are already running your jobs
+      0 match but are serving other users
+      1 are able to run your job
+"""
+SWITCHED_OFF = """
+Step    Matched  Condition
+-----  --------  ---------
+[5]           0  TARGET.Arch == "X86_64"
+[7]           0  TARGET.Disk >= RequestDisk
 """
 
 
@@ -98,16 +168,86 @@ def test_words_are_quoted_as_htcondor_reads_them() -> None:
     assert '''environment = "'A=b c'"''' in text
 
 
-def test_files_are_transferred_only_when_asked_for() -> None:
-    assert "should_transfer_files = YES" in lines(htcondor(transfer_files=True)[0].render(request()))
+def test_with_file_transfer_the_worker_logs_to_its_own_folder_and_the_log_comes_back_by_name(tmp_path: Path) -> None:
+    def logging_to(worker: str) -> JobRequest:
+        log = tmp_path / worker
+        return request(worker, command=("/bin/python", "--name", worker, "--log", str(log)), log=log)
+
+    made, _ = htcondor(transfer_files=True)
+    with scripted_shell(condor_submit="12.0 - 12.1\n", condor_q="") as shell:
+        made.submit([logging_to("gpu-1"), logging_to("gpu-2")])
+    assert {
+        'arguments = "--name $(worker) --log $(worker)"',
+        "output = /run/out/$(worker)",
+        "should_transfer_files = YES",
+        "when_to_transfer_output = ON_EXIT",
+        f"transfer_input_files = {tmp_path}/$(worker)",
+        "transfer_output_files = $(worker)",
+        f'transfer_output_remaps = "$(worker) = {tmp_path}/$(worker)"',
+    } <= lines(shell.inputs[0])
+    assert {path.name for path in tmp_path.iterdir()} == {"gpu-1", "gpu-2"}  # or HTCondor would hold the jobs
+    assert made.seconds_to_end > 0
+    assert htcondor()[0].seconds_to_end == 0
+
+
+def test_without_file_transfer_the_worker_logs_where_it_is_told_to() -> None:
+    made, _ = htcondor()
+    text = made.render(request(command=("/bin/python", "--log", "/run/logs/gpu-1"), log=Path("/run/logs/gpu-1")))
+    assert {'arguments = "--log /run/logs/gpu-1"', "should_transfer_files = NO"} <= lines(text)
+    assert "transfer_output" not in text
+
+
+def test_a_request_that_no_machine_could_ever_meet_is_refused_with_the_condition_and_taken_back() -> None:
+    made, _ = htcondor()
+    with (
+        scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE, condor_rm="") as shell,
+        pytest.raises(CenoteError) as caught,
+    ):
+        made.submit([request()])
+    (problem,) = caught.value.problems
+    assert problem.kind.name == "job-refused"
+    assert problem.message == (
+        "condor_q -better-analyze: of 1 machines, 1 are rejected by the job's requirements: "
+        "no machine has TARGET.Memory >= RequestMemory, with RequestMemory = 9000000 (mb)"
+    )
+    assert ("condor_rm", "1.0") in shell.typed
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(BUSY), Reply(SWITCHED_OFF), DOWN, HANGS], ids=["busy", "no machines", "down", "silent"]
+)
+def test_a_request_that_only_has_to_wait_is_taken_and_asked_about_once(reply: Reply) -> None:
+    made, _ = htcondor()
+    with scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=reply) as shell:
+        made.submit([request()])
+        made.submit([request("gpu-2")])
+    assert shell.times("condor_q") == 1
+
+
+def test_where_machines_come_later_nobody_asks_whether_there_are_any() -> None:
+    made, _ = htcondor(machines_come_later=True)
+    with scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE) as shell:
+        assert made.submit([request()]) == ["1.0"]
+    assert shell.times("condor_q") == 0
+
+
+def test_jobs_found_again_are_held_or_over_too() -> None:
+    made, _ = htcondor()
+    marks = {"CenoteRun": "r1", "CenotePool": "gpu", "CenoteWorker": "gpu-3", "CenoteHome": "login:/out", "QDate": 17}
+    with scripted_shell(condor_q=ads(JobStatus=5, **marks)) as shell:
+        (found,) = made.trace("r1")
+        assert made.trace("r2") == []
+    assert found == TracedJob(JOB, "r1", "gpu", "gpu-3", "HELD", 17, Home("login", Path("/out")))
+    assert "CenoteRun =!= undefined" in shell.typed[0]
 
 
 def test_many_workers_are_one_cluster() -> None:
     made, _ = htcondor()
-    with scripted_shell(condor_submit="12.0 - 12.2\n") as shell:
+    with scripted_shell(condor_submit="12.0 - 12.2\n", condor_q="") as shell:
         assert made.submit([request(f"gpu-{number}") for number in (1, 2, 3)]) == ["12.0", "12.1", "12.2"]
-    (text,) = shell.inputs
+    text = shell.inputs[0]
     assert {
+        '+CenoteWorker = "$(worker)"',
         'arguments = "--name $(worker)"',
         "output = /run/out/$(worker)",
         "queue worker in (gpu-1, gpu-2, gpu-3)",
@@ -212,14 +352,14 @@ def test_an_evicted_job_is_over_and_has_to_be_removed() -> None:
 def test_a_job_that_matches_no_machine_says_which_conditions_and_is_analysed_once_a_minute() -> None:
     made, clock = htcondor()
     waiting = ads(JobStatus=1, NumJobStarts=0, LastRejMatchReason="no match found ")
-    with scripted_shell(condor_q=[Reply(waiting), Reply(ANALYSIS), Reply(waiting)]) as shell:
+    with scripted_shell(condor_q=[Reply(waiting), Reply(BUSY), Reply(waiting)]) as shell:
         found = made.poll([JOB])[JOB]
         clock.now += 5
         assert made.poll([JOB])[JOB] == found
     assert found == JobStatus(
         JobState.PENDING,
         "IDLE",
-        "no match found: no machine has TARGET.Memory >= RequestMemory and TARGET.GPUs >= RequestGPUs",
+        "no match found: no machine has TARGET.Memory >= RequestMemory and TARGET.Cpus >= RequestCpus",
     )
     assert shell.times("condor_q") == 3
 

@@ -9,7 +9,7 @@ import pytest
 from cenote.errors import CenoteError
 from cenote.language.workflow import Amounts
 from cenote.strategies._slurm_queue import STATES
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus
+from cenote.strategies.interface import EndCause, Home, JobId, JobRequest, JobState, JobStatus
 from cenote.strategies.slurm import Slurm
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
@@ -85,6 +85,30 @@ def test_settings_become_directives() -> None:
 )
 def test_a_walltime_is_written_as_slurm_reads_it(walltime: object, shown: str) -> None:
     assert f"--time={shown}" in directives(slurm(walltime=walltime)[0].render(request()))
+
+
+def test_the_disk_is_asked_for_only_where_the_site_counts_it() -> None:
+    wanted = request(resources=Amounts(disk=10 * 2**30))
+    assert "--tmp=10240M" in directives(slurm(tmp=True)[0].render(wanted))
+    assert "--tmp" not in slurm()[0].render(wanted)
+
+
+def test_a_job_says_where_its_run_lives_and_is_found_again_though_the_site_writes_its_own_comments() -> None:
+    home = Home("login", Path("/a b/out"))
+    assert '--comment="cenote run=r1 pool=cpu home=login:/a%20b/out"' in directives(
+        slurm()[0].render(request(home=home))
+    )
+    seen = (
+        "7_3|PENDING|2026-11-16T02:27:29|cenote-r1-big_cpu-1|cenote run=r1 pool=big_cpu home=login:/a%20b/out\n"
+        "8|RUNNING|N/A|cenote-r1-big_cpu-4|stdout=/elsewhere\n"
+        "9|RUNNING|N/A|cenote|(null)\n"
+    )
+    with scripted_shell(squeue=seen):
+        array, single = slurm()[0].trace("r1")
+    assert (array.job, array.pool, array.worker, array.home) == ("7_3", "big_cpu", "big_cpu-3", home)
+    assert (single.job, single.pool, single.worker, single.home) == ("8", "big_cpu", "big_cpu-4", None)
+    assert array.since is not None
+    assert single.since is None
 
 
 def test_many_workers_are_one_array_whose_numbers_are_those_of_the_workers() -> None:

@@ -9,11 +9,14 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import PrivateAttr
 
-from cenote.errors import BATCH_SYSTEM, CenoteError, error
+from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, CenoteError, error
+from cenote.language.workflow import Amounts
+from cenote.plugins.settings import Seconds
 from cenote.strategies._alike import WORKER, alike
 from cenote.strategies._batch import (
     Answer,
@@ -27,7 +30,10 @@ from cenote.strategies._batch import (
     mebibytes,
     try_to,
 )
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus
+from cenote.strategies._condor_analysis import analysis_of
+from cenote.strategies._condor_words import literal, plain, quoted_words, remapped
+from cenote.strategies.interface import EndCause, Home, JobId, JobRequest, JobState, JobStatus, TracedJob
+from cenote.worker.lifetime import Lifetime
 
 STATES: NativeStates = {
     "IDLE": (JobState.PENDING, "unknown"),
@@ -47,23 +53,39 @@ _ATTRIBUTES = (
 )
 _PASSING = ("failed to connect", "can't find address", "timed out", "communication", "failed to fetch", "unreachable")
 _TAKEN = re.compile(r"^\s*(\d+)\.(\d+) - (\d+)\.(\d+)\s*$", re.MULTILINE)
-_UNMATCHED = re.compile(r"^\[\d+\]\s+0\s+(\S.*?)\s*$", re.MULTILINE)
 _ANALYSE_SECONDS = 60.0
 """Between two analyses of why the same jobs wait: they are expensive for the batch system."""
 _NEVER_TWICE = "(MY.NumJobStarts =?= undefined || MY.NumJobStarts == 0)"
 """A worker that lost its machine must not return: its name was given up."""
+
+_TO_COME_HOME = 10.0
+"""Seconds in which a worker that was let go ends and its output is brought home; removing it would lose that."""
+_MARKS = "ClusterId,ProcId,JobStatus,QDate,CenoteRun,CenotePool,CenoteWorker,CenoteHome"
 
 ClassAd = dict[str, Any]
 """Facts about a job, as HTCondor prints them in JSON."""
 
 
 class HTCondor(BatchStrategy):
-    """Starts workers as HTCondor jobs; without `transfer_files` the machines must see the run's folder."""
+    """Starts workers as HTCondor jobs; without `transfer_files` the machines must see the run's folder.
+
+    A request that no machine of the pool could ever meet is refused at once, with the conditions that none meets.
+    """
 
     system: ClassVar[str] = "HTCondor"
 
     job_flavour: str | None = None
-    """The queue, where a site has job flavours: `longlunch`."""
+    """The queue, where a site has job flavours: `longlunch`. Without a `walltime` it says how long workers live."""
+    job_flavours: Mapping[str, Seconds] = {
+        "espresso": 1200,
+        "microcentury": 3600,
+        "longlunch": 7200,
+        "workday": 28800,
+        "tomorrow": 86400,
+        "testmatch": 259200,
+        "nextweek": 604800,
+    }
+    """How long jobs of each flavour may run: `{short: 30m, long: 8h}`."""
     requirements: str | None = None
     """A ClassAd expression that a machine must meet."""
     accounting_group: str | None = None
@@ -75,10 +97,25 @@ class HTCondor(BatchStrategy):
     variables: tuple[str, ...] = ("HOME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "X509_USER_PROXY", "X509_CERT_DIR")
     """Environment variables of the submitting shell that the workers get."""
     transfer_files: bool = False
-    """Whether output comes back by HTCondor's own file transfer; the data and this Python must still be there."""
+    """Whether machines do not see the run's folder: what a worker writes and logs comes back by HTCondor's own file
+    transfer when it ends, and is lost if it is removed or evicted. The data and this Python must still be there."""
+    machines_come_later: bool = False
+    """Whether a request that no machine meets now waits instead of being refused: for pools whose machines are started
+    when jobs ask for them (glideins, clouds)."""
+
+    stream_output: bool = False
+    """Whether transferred output comes while a worker runs, and not only at its end; many sites do not allow it."""
 
     _analysed: dict[str, tuple[float, str]] = PrivateAttr(default_factory=dict)
     """Cluster of jobs → when it was analysed, and why its jobs wait."""
+    _possible: set[Amounts] = PrivateAttr(default_factory=set)
+    """Requests that were looked at, and that some machine could meet."""
+
+    @property
+    def lifetime(self) -> Lifetime | None:
+        """The walltime, or the time that jobs of this flavour have."""
+        limit = self.walltime or self.job_flavours.get(self.job_flavour or "")
+        return Lifetime(limit) if limit else None
 
     def render(self, request: JobRequest) -> str:
         """The submit description."""
@@ -95,12 +132,18 @@ class HTCondor(BatchStrategy):
         for request, workers in alike(requests):
             try:
                 jobs += self._submitted(request, workers)
+                self._refuse_the_impossible(request.resources, jobs[-1])
             except CenoteError:
                 self.cancel(jobs)
                 taken_after_all = f'CenoteRun == "{request.run}" && CenoteFirst == "{workers[0]}"'
                 try_to(["condor_rm", "-constraint", taken_after_all])
                 raise
         return jobs
+
+    @property
+    def seconds_to_end(self) -> float:
+        """Files are transferred when a job ends by itself, and not when it is removed."""
+        return _TO_COME_HOME if self.transfer_files else 0.0
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """`condor_rm`, which complains about jobs that are gone, and is not listened to."""
@@ -109,6 +152,9 @@ class HTCondor(BatchStrategy):
     # submitting
 
     def _submitted(self, request: JobRequest, workers: tuple[str, ...]) -> list[JobId]:
+        if self.transfer_files and request.log is not None:
+            for worker in workers:  # a file that is to come back must be there, or HTCondor holds the job
+                Path(str(request.log).replace(WORKER, worker)).touch()
         answer = hand_in(["condor_submit", "-terse", "-"], self._description(request, workers), passing=_PASSING)
         jobs = []
         for cluster, first, _, last in _TAKEN.findall(answer):
@@ -118,22 +164,32 @@ class HTCondor(BatchStrategy):
             raise error(BATCH_SYSTEM, f"condor_submit did not answer with {len(workers)} jobs but with {answer!r}")
         return jobs
 
+    def _refuse_the_impossible(self, wanted: Amounts, job: JobId) -> None:
+        """HTCondor takes every job, and lets those wait for ever that no machine can hold: ask, once for each kind."""
+        if self.machines_come_later or wanted in self._possible:
+            return
+        analysis = analysis_of(job)
+        if analysis.hopeless:
+            hint = "where machines come only when asked for, say `config: {machines_come_later: true}`"
+            raise error(JOB_REFUSED, f"condor_q -better-analyze: {analysis.in_words}", hint=hint)
+        self._possible.add(wanted)
+
     def _description(self, request: JobRequest, workers: tuple[str, ...]) -> str:
-        executable, *words = request.command
+        executable, *words = self._command(request)
         name = workers[0] if len(workers) == 1 else "$(worker)"
         wanted = request.resources
         lines = {
             "universe": "vanilla",
-            "batch_name": _plain(f"cenote-{request.run}-{request.pool}"),
-            "executable": _plain(executable),
+            "batch_name": plain(f"cenote-{request.run}-{request.pool}"),
+            "executable": plain(executable),
             "transfer_executable": "false",
-            "arguments": _quoted_words(words),
-            "environment": _quoted_words([f"{name}={value}" for name, value in request.variables.items()]),
+            "arguments": quoted_words(words),
+            "environment": quoted_words([f"{name}={value}" for name, value in request.variables.items()]),
             "getenv": ", ".join(self.variables) or "false",
-            "output": _plain(str(request.out)),
-            "error": _plain(str(request.err)),
-            "log": _plain(str(request.out.parent.parent / "logs" / f"{request.pool}.htcondor")),
-            "should_transfer_files": "YES" if self.transfer_files else "NO",
+            "output": plain(str(request.out)),
+            "error": plain(str(request.err)),
+            "log": plain(str(request.out.parent.parent / "logs" / f"{request.pool}.htcondor")),
+            **self._transfers(request),
             "request_cpus": str(max(1, math.ceil(wanted.cpus or 1))),
             "request_memory": str(mebibytes(wanted.memory)) if wanted.memory else None,
             "request_disk": str(-(-wanted.disk // 1024)) if wanted.disk else None,
@@ -142,11 +198,38 @@ class HTCondor(BatchStrategy):
             "accounting_group": self.accounting_group,
             "notification": "never",
             **self._ends(),
-            **{f"+{name}": _literal(value) for name, value in self._attributes(request, workers).items()},
+            **{f"+{name}": literal(value) for name, value in self._attributes(request, workers).items()},
+            "+CenoteWorker": f'"{WORKER}"',
         }
         written = [f"{name} = {value}" for name, value in lines.items() if value is not None]
         queue = "queue" if len(workers) == 1 else f"queue worker in ({', '.join(workers)})"
         return "\n".join([*written, *self.directives, queue, ""]).replace(WORKER, name)
+
+    def _command(self, request: JobRequest) -> tuple[str, ...]:
+        """With file transfer a worker logs to a file in its scratch folder."""
+        if not self.transfer_files or request.log is None:
+            return request.command
+        return tuple(request.log.name if word == str(request.log) else word for word in request.command)
+
+    def _transfers(self, request: JobRequest) -> dict[str, str]:
+        if not self.transfer_files:
+            return {"should_transfer_files": "NO"}
+        # Not ON_EXIT_OR_EVICT: what an evicted job leaves waits for its return, and ours never do.
+        streamed = str(self.stream_output).lower()
+        always = {
+            "should_transfer_files": "YES",
+            "when_to_transfer_output": "ON_EXIT",
+            "stream_output": streamed,
+            "stream_error": streamed,
+        }
+        if request.log is None:
+            return always | {"transfer_output_files": '""'}
+        name = request.log.name
+        return always | {
+            "transfer_input_files": plain(str(request.log)),
+            "transfer_output_files": name,
+            "transfer_output_remaps": remapped(name, str(request.log)),
+        }
 
     def _ends(self) -> dict[str, str]:
         if self.walltime is None:
@@ -159,6 +242,8 @@ class HTCondor(BatchStrategy):
             "CenotePool": request.pool,
             "CenoteFirst": workers[0],
         }
+        if request.home is not None:
+            ours["CenoteHome"] = str(request.home)
         if self.job_flavour is not None:
             ours["JobFlavour"] = self.job_flavour
         if self.walltime is not None:
@@ -178,6 +263,11 @@ class HTCondor(BatchStrategy):
         )
         found = {job: self._queued(job, queued[job]) for job in jobs if job in queued}
         return Answer(found | {job: _over(ended[job]) for job in gone if job in ended})
+
+    def _traced(self) -> list[TracedJob]:
+        """condor_q shows a user's own jobs only, also held ones and those that are over and stay."""
+        ads = _ads(["condor_q", "-json", "-attributes", _MARKS, "-constraint", "CenoteRun =!= undefined"])
+        return [_traced(job, ad) for job, ad in ads.items()]
 
     def _queued(self, job: JobId, ad: ClassAd) -> JobStatus:
         word = _WORDS.get(ad.get("JobStatus", 0), "")
@@ -200,17 +290,9 @@ class HTCondor(BatchStrategy):
         cluster = job.partition(".")[0]
         at, known = self._analysed.get(cluster, (-math.inf, ""))
         if said and self._clock() - at > _ANALYSE_SECONDS:
-            known = _unmatched(job)
+            known = " and ".join(analysis_of(job).unmet)
             self._analysed[cluster] = (self._clock(), known)
         return f"{said}: no machine has {known}" if said and known else said
-
-
-def _unmatched(job: JobId) -> str:
-    try:
-        text = ask(["condor_q", "-better-analyze", job])
-    except (NoAnswerError, TimeoutError):
-        return ""
-    return " and ".join(_UNMATCHED.findall(text))
 
 
 def _ads(command: Sequence[str]) -> dict[JobId, ClassAd]:
@@ -221,6 +303,18 @@ def _ads(command: Sequence[str]) -> dict[JobId, ClassAd]:
         return {JobId(f"{ad['ClusterId']}.{ad['ProcId']}"): ad for ad in ads}
     except (ValueError, TypeError, KeyError) as problem:
         raise NoAnswerError(f"{command[0]} said something that is no list of jobs") from problem
+
+
+def _traced(job: JobId, ad: ClassAd) -> TracedJob:
+    return TracedJob(
+        job=job,
+        run=str(ad.get("CenoteRun", "")),
+        pool=str(ad.get("CenotePool", "")),
+        worker=str(ad.get("CenoteWorker", "")),
+        native=_WORDS.get(ad.get("JobStatus", 0), str(ad.get("JobStatus", ""))),
+        since=ad.get("QDate"),
+        home=Home.read(str(ad.get("CenoteHome", ""))),
+    )
 
 
 def _over(ad: ClassAd) -> JobStatus:
@@ -235,22 +329,3 @@ def _over(ad: ClassAd) -> JobStatus:
     if word == "REMOVED":
         return JobStatus(JobState.FAILED, word, f"HTCondor removed it: {reason}", "died")
     return JobStatus(JobState.UNKNOWN, word, reason)
-
-
-def _plain(text: str) -> str:
-    """Text that stays as it is in a submit description."""
-    return text.replace("$", "$(DOLLAR)")
-
-
-def _quoted_words(words: Sequence[str]) -> str | None:
-    """Words in HTCondor's newer quoting, which keeps spaces and quotes; None for none."""
-    if not words:
-        return None
-    plain = [_plain(word).replace('"', '""') for word in words]
-    quoted = ["'" + word.replace("'", "''") + "'" if not word or re.search(r"[\s']", word) else word for word in plain]
-    return '"' + " ".join(quoted) + '"'
-
-
-def _literal(value: str | bool | float) -> str:
-    """A value as a ClassAd writes it."""
-    return json.dumps(value)

@@ -1,0 +1,58 @@
+"""This file reads HTCondor's analysis of a job that waits: which conditions no machine meets, and whether any can."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cenote.strategies._batch import NoAnswerError, ask
+from cenote.strategies.interface import JobId
+
+_SECONDS = 10.0
+"""An analysis looks at every machine of the pool."""
+_UNMET = re.compile(r"^\[\d+\]\s+0\s+(\S.*?)\s*$", re.MULTILINE)
+_DEFINED = re.compile(r"^ {4}(\w+) = (\S.*?)\s*$", re.MULTILINE)
+_SUMMARY = re.compile(r"Of (\d+) machines,\s+(\d+) are rejected by your job's requirements")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What HTCondor says about the machines that a job could go to."""
+
+    unmet: tuple[str, ...] = ()
+    """Conditions of the job that no slot meets now."""
+    machines: int = 0
+    rejected: int = 0
+    """Machines that the job's own requirements rule out, however idle they were."""
+    asked: tuple[tuple[str, str], ...] = ()
+    """What the job asks for: (`RequestMemory`, `9000000 (mb)`)."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether there are machines and none of them could ever take the job."""
+        return 0 < self.machines == self.rejected
+
+    @property
+    def in_words(self) -> str:
+        """As HTCondor words it."""
+        conditions = " and ".join(self.unmet)
+        amounts = [f"{name} = {value}" for name, value in self.asked if re.search(rf"\b{name}\b", conditions)]
+        of_which = f", with {', '.join(amounts)}" if amounts else ""
+        lacks = f": no machine has {conditions}{of_which}" if conditions else ""
+        return f"of {self.machines} machines, {self.rejected} are rejected by the job's requirements{lacks}"
+
+
+def analysis_of(job: JobId) -> Analysis:
+    """Ask HTCondor; what it does not say in time is not known."""
+    try:
+        text = ask(["condor_q", "-better-analyze", job], seconds=_SECONDS)
+    except (NoAnswerError, TimeoutError):
+        return Analysis()
+    summary = _SUMMARY.search(text)
+    about_the_job = text.partition("defines the following attributes:")[2].partition("\nslot")[0]
+    return Analysis(
+        unmet=tuple(_UNMET.findall(text)),
+        machines=int(summary[1]) if summary else 0,
+        rejected=int(summary[2]) if summary else 0,
+        asked=tuple(_DEFINED.findall(about_the_job)),
+    )
