@@ -1,4 +1,4 @@
-"""This file says who decided a pool's settings: the workflow, a profile, the command line, or nobody."""
+"""This file says who decided a pool's settings: the workflow, a profile, the site, the command line, or nobody."""
 
 from __future__ import annotations
 
@@ -38,4 +38,6 @@ def _where(layer: str, names: list[str], settings: Mapping[Path_, Origin]) -> st
         return layer
     first = min(lines)
     file = Path(first.file).name
+    if layer.endswith(")"):  # site (desy)
+        return f"{layer[:-1]}, {file}:{first.line})"
     return f"{layer}:{first.line}" if layer.endswith(file) else f"{layer} ({file}:{first.line})"

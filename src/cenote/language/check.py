@@ -20,10 +20,18 @@ from cenote.language.check_execution import check_execution
 from cenote.language.check_plugins import load_plugins
 from cenote.language.check_stages import Surroundings, check_stages
 from cenote.language.findings import Findings
-from cenote.language.schema import AnalysisModel, ObserverModel, OutputModel, SystematicsModel, UseModel, WorkflowModel
+from cenote.language.schema import (
+    AnalysisModel,
+    ObserverModel,
+    OutputModel,
+    SiteModel,
+    SystematicsModel,
+    UseModel,
+    WorkflowModel,
+)
 from cenote.language.styles import Styles
 from cenote.language.validation import described, keys_of, validated
-from cenote.language.workflow import Origin, Path_, Workflow
+from cenote.language.workflow import Execution, Origin, Path_, Workflow
 from cenote.language.yaml_source import Located
 from cenote.names import nearest
 
@@ -68,6 +76,14 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     )
 
 
+def check_surroundings(root: Located, folder: Path, findings: Findings) -> Execution:
+    """Where and how workflows run that a document without an analysis is merged under."""
+    _check_top_level(root, findings)
+    _version(root, findings)
+    load_plugins(root, folder, findings)
+    return check_execution(root, findings)
+
+
 def _written(root: Located, *keys: str) -> frozenset[str]:
     """The names under these keys, of broken entries too: a reference to one of them is not at fault."""
     node = root.get(*keys)
@@ -80,6 +96,9 @@ def _check_top_level(root: Located, findings: Findings) -> set[str]:
     use = root.get("use")
     if use is not None and use.value is not None:
         validated(UseModel, use, "'use'", findings)
+    site = root.get("site")
+    if site is not None and site.value is not None:
+        validated(SiteModel, site, "'site'", findings)
     for name, output in entries(root.get("outputs"), "'outputs'", findings):
         validated(OutputModel, output, f"output '{name}'", findings)
     for name, style in entries(root.get("styles"), "'styles'", findings):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from cenote.errors import CenoteError
 from cenote.language.check_plugins import check_settings
 from cenote.language.findings import Findings
+from cenote.language.site import is_site_layer
 from cenote.language.validation import keys_of
 from cenote.language.workflow import Pool
 from cenote.language.yaml_source import Located
@@ -18,7 +19,8 @@ def check_configs(node: Located, pools: Iterable[Pool], *, backend: str, strateg
     """Note keys that nobody knows and values that their owner refuses.
 
     A file that moves from one batch system to another keeps its keys: what only another strategy knows is left out,
-    with a warning where workers come from a batch system.
+    with a warning where workers come from a batch system. What the site wrote is left out without one: it is meant for
+    whoever takes it.
     """
     shared = node.get("config")
     if shared is not None and shared.mapping:
@@ -44,7 +46,7 @@ def _check_pool(pool: str, strategy: str, config: Located, findings: Findings) -
         owner = owners[key][0]
         one = config.holding({key: config.mapping[key]})
         check_settings(PluginKind.STRATEGY, owner, one, f"'config' of pool '{pool}' ({owner})", findings)
-        if strategy != "local":
+        if strategy != "local" and not is_site_layer(config.mapping[key].layer):
             findings.warnings.append(
                 f"pool '{pool}': '{key}' is a setting of {' and '.join(owners[key])}; {strategy} does without it"
             )

@@ -1,4 +1,4 @@
-"""This file puts the layers of a workflow together: built-in, profiles, the file with its includes, command line."""
+"""This file puts the layers of a workflow together: built-in, site, profiles, the file and its includes, command line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 from cenote import errors
 from cenote.errors import Place, Problem
 from cenote.language.command_line import LAYER, assign, parse_assignment
+from cenote.language.findings import Findings
 from cenote.language.merge import merge
 from cenote.language.profiles import BUILT_IN_PACKAGES, fill_pools, find_profile
+from cenote.language.site import KEYS, find_site, is_site_layer, layer_of, what_holds
 from cenote.language.yaml_source import Located, parse_yaml, read_yaml
 
 PROFILE_LISTS = (("use", "profiles"), ("execution", "profiles"))
@@ -23,6 +25,8 @@ class Layered:
 
     root: Located | None
     problems: tuple[Problem, ...]
+    site: Path | None = None
+    """The file of the site, where there is one."""
 
 
 def read_layers(
@@ -42,16 +46,35 @@ def read_layers(
     for steps, value in assignments:
         if steps in PROFILE_LISTS:
             workflow = reader.assigned(workflow, steps, value)
+    above = [*reader.profiles_of(workflow), _without_profile_lists(workflow), *reader.named(profiles, beside=Path())]
     root = built_in()
-    for profile in reader.profiles_of(workflow):
-        root = merge(root, profile)
-    root = merge(root, _without_profile_lists(workflow))
-    for profile in reader.named(profiles, beside=Path()):
-        root = merge(root, profile)
+    place = find_site()
+    if (site := reader.site(place)) is not None:
+        root = merge(root, what_holds(site, above, here=_chosen_here(above, assignments)))
+    for layer in above:
+        root = merge(root, layer)
     for steps, value in assignments:
         if steps not in PROFILE_LISTS:
             root = reader.assigned(root, steps, value)
-    return Layered(fill_pools(root, reader.problems), tuple(reader.problems))
+    return Layered(fill_pools(root, reader.problems), tuple(reader.problems), place)
+
+
+def read_site(path: Path) -> Layered:
+    """The file of a site over what is built in, by itself."""
+    reader = _Reader(folder=path.parent)
+    site = reader.site(path)
+    return Layered(merge(built_in(), site) if site is not None else None, tuple(reader.problems), path)
+
+
+def _chosen_here(above: Sequence[Located], assignments: Sequence[tuple[tuple[str, ...], Located]]) -> bool:
+    """Whether a workflow, a profile or the command line asks for a run on this machine."""
+    for key in ("backend", "strategy"):
+        written = [layer.get("execution", key) for layer in above]
+        written += [value for steps, value in assignments if steps == ("execution", key)]
+        given = [node.text for node in written if node is not None]
+        if given and given[-1] in ("local", "default"):
+            return True
+    return False
 
 
 def built_in() -> Located:
@@ -104,8 +127,21 @@ class _Reader:
             missing = read_yaml(path).problems
             self.problems += [Problem(p.kind, p.message, place=name.place, hint=p.hint) for p in missing]
             return None
-        shown = layer if layer.startswith("profile ") else path.name
+        shown = layer if layer.startswith("profile ") or is_site_layer(layer) else path.name
         return self.with_includes(path, layer=shown, trail=trail)
+
+    def site(self, path: Path | None) -> Located | None:
+        """The file of a site, without what a site has no say in; None where there is none, or it cannot be read."""
+        root = self.with_includes(path, layer=layer_of(path)) if path is not None else None
+        if root is None:
+            return None
+        for key in [key for key in root.mapping if key not in KEYS]:
+            Findings(self.problems).report_unknown_key(key, root.mapping[key], "the file of a site", KEYS)
+        if (profiles := root.get("execution", "profiles")) is not None:
+            self._report(
+                errors.UNKNOWN_KEY, "the file of a site names no profiles: it includes files", profiles.key_place
+            )
+        return _without_profile_lists(root.holding({key: root.mapping[key] for key in KEYS if key in root.mapping}))
 
     def profiles_of(self, root: Located, trail: tuple[Path, ...] = ()) -> list[Located]:
         """The profiles that a document names, in order, each after those that it names itself."""

@@ -12,6 +12,7 @@ from cenote.errors import CYCLE, UNKNOWN_POOL, Problem, unique
 from cenote.language.check import check_document
 from cenote.language.findings import Findings
 from cenote.language.layers import read_layers
+from cenote.language.site import explained
 from cenote.language.workflow import Workflow
 
 
@@ -53,7 +54,7 @@ def _read(
         return Checked(None, tuple(unique(layered.problems)))
     findings = Findings(problems=list(layered.problems))
     workflow = check_document(layered.root, file, findings)
-    problems = tuple(unique(findings.problems))
+    problems = tuple(unique(explained(findings.problems, layered.site, layered.root)))
     whole = all(problem.kind is UNKNOWN_POOL for problem in problems)
     ordered = all(problem.kind is not CYCLE for problem in problems)
     return Checked(

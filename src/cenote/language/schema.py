@@ -194,6 +194,19 @@ class ObserverModel(Part, extra="allow"):
     """Where: `stage.NAME` or `read.SOURCE`."""
 
 
+class SiteModel(Part):
+    """Whose computers these are: the head of a file that a site keeps for all of its users."""
+
+    name: Name
+    """A short name, which `cenote plan` gives as the origin of values: `desy`."""
+    description: str | None = None
+    """What there is, in a sentence or two."""
+    contact: str | None = None
+    """Whom to ask: an address, a channel, a ticket queue."""
+    docs: str | None = None
+    """Address of the site's own pages."""
+
+
 class WorkflowModel(Part):
     """A Cenote workflow: what to compute and, apart from that, where."""
 
@@ -233,3 +246,5 @@ class WorkflowModel(Part):
     """Pools that `execution.pools.NAME.use` refers to."""
     execution: ExecutionModel | None = None
     """Where and how it runs."""
+    site: SiteModel | None = None
+    """Only in the file of a site: whose it is. `cenote site show` prints it."""

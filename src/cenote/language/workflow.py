@@ -247,7 +247,7 @@ class Origin:
     """Where an effective value came from."""
 
     layer: str
-    """`built-in`, `profile site.yaml`, `flow.yaml`, `command line`."""
+    """`built-in`, `site (desy)`, `profile mine.yaml`, `flow.yaml`, `command line`."""
     place: Place | None = None
 
 
