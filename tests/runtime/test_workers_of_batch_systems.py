@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,13 +20,15 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
+from cenote.runtime.errands import Errands
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.strategies.htcondor import HTCondor
-from cenote.strategies.interface import Strategy
+from cenote.strategies.interface import JobId, JobRequest, Strategy
 from cenote.strategies.slurm import Slurm
 from cenote.testing.plans import a_pool
-from cenote.testing.scripted_shell import Reply, ScriptedShell, complains, scripted_shell
+from cenote.testing.scripted_shell import AtOnce, Reply, ScriptedShell, complains, scripted_shell
 from cenote.worker.envelope import TaskEnvelope
+from cenote.worker.lifetime import Lifetime
 
 DOWN = complains("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)")
 NEVER = complains("sbatch: error: Batch job submission failed: Requested node configuration is not available")
@@ -34,7 +37,7 @@ NEVER = complains("sbatch: error: Batch job submission failed: Requested node co
 class Site:
     """A session that hears what the test says, workers from a played batch system, and a clock that the test turns."""
 
-    def __init__(self, folder: Path, strategy: Strategy) -> None:
+    def __init__(self, folder: Path, strategy: Strategy, errands: Errands | None = None) -> None:
         self.now = 1000.0
         self.heard: list[AnyEvent] = []
         self.jobs = WorkerJobs(
@@ -44,6 +47,7 @@ class Site:
             run="r1",
             logs=folder,
             clock=lambda: self.now,
+            errands=errands or Errands(AtOnce),
         )
 
     def events(self, *heard: AnyEvent, after: float = 0.0) -> list[AnyEvent]:
@@ -66,9 +70,16 @@ class _Told(JoinedSession):
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
+    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
         del pool
-        return ("python", "--name", worker, "--log", str(log), *(["--lifetime", str(lifetime)] if lifetime else []))
+        return (
+            "python",
+            "--name",
+            worker,
+            "--log",
+            str(log),
+            *(["--walltime", str(lifetime.seconds)] if lifetime else []),
+        )
 
     def events(self, seconds: float) -> list[AnyEvent]:
         del seconds
@@ -135,7 +146,7 @@ def test_the_news_of_a_lost_worker_waits_until_slurm_says_why(shell: ScriptedShe
     assert site.events(after=0.6) == []
     shell.says("squeue", "7|PREEMPTED|None\n")
     shell.says("scontrol", "JobId=7 JobState=PREEMPTED Reason=None ExitCode=0:15\n")
-    lost, failed = site.events(after=0.6)
+    lost, failed = [event for event in site.events(after=0.6) if not isinstance(event, JobChanged)]
     assert isinstance(lost, WorkerLost)
     assert (lost.cause, lost.reason) == ("preempted", "Slurm says PREEMPTED")
     assert isinstance(failed, TaskFailed)
@@ -165,16 +176,62 @@ def test_a_held_job_is_removed_and_its_worker_told_of(shell: ScriptedShell, tmp_
     assert ("condor_rm", "7.0") in shell.typed
 
 
+def test_a_worker_knows_its_walltime_and_the_engine_when_it_will_leave(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm.model_validate({"walltime": "1h"}))
+    site.jobs.start_workers("gpu", 1)
+    assert "--walltime 3600" in shell.inputs[0]
+    joined = next(event for event in site.events(site.joined()) if isinstance(event, WorkerJoined))
+    assert joined.leaves == site.now + 3300
+
+
 def test_a_worker_that_left_before_its_walltime_is_no_failure(shell: ScriptedShell, tmp_path: Path) -> None:
     site = Site(tmp_path, Slurm.model_validate({"walltime": "1h"}))
     site.jobs.start_workers("gpu", 1)
-    assert "--lifetime 3300" in shell.inputs[0]
     site.events(site.joined())
-    site.now += 3301
     shell.says("squeue", "7|COMPLETED|None\n")
     shell.says("scontrol", "JobId=7 JobState=COMPLETED Reason=None ExitCode=0:0\n")
-    lost = next(event for event in site.events(*site.gone()) if isinstance(event, WorkerLost))
-    assert lost.cause == "walltime"
+    gone = WorkerLost(at=site.now, worker="gpu-1", pool="gpu", reason="its walltime is nearly over", cause="walltime")
+    lost = next(event for event in site.events(gone) if isinstance(event, WorkerLost))
+    assert (lost.cause, lost.reason) == ("walltime", "its walltime is nearly over")
+
+
+def test_a_job_that_runs_and_brings_no_worker_is_given_up_with_what_it_wrote(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, Slurm.model_validate({"join_timeout": "2m"}))
+    site.jobs.start_workers("gpu", 1)
+    (tmp_path / "err" / "gpu-1").write_text("waiting for a file system that hangs\n")
+    site.events(after=5)
+    assert not [event for event in site.events(after=115) if isinstance(event, WorkerLost)]
+    (lost,) = [event for event in site.events(after=10) if isinstance(event, WorkerLost)]
+    assert lost.reason == "its job 7 has run for 2m, and it has not joined"
+    assert lost.log == "waiting for a file system that hangs"
+    assert ("scancel", "7") in shell.typed
+
+
+def test_a_job_that_waits_in_the_queue_is_not_given_up_for_not_joining(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm.model_validate({"join_timeout": "2m"}))
+    shell.says("squeue", "7|PENDING|Priority\n")
+    site.jobs.start_workers("gpu", 1)
+    for _ in range(20):
+        assert not [event for event in site.events(after=60) if isinstance(event, WorkerLost)]
+
+
+def test_a_batch_system_that_hangs_does_not_stop_the_driver(tmp_path: Path) -> None:
+    answer = threading.Event()
+
+    class Slow(Slurm):
+        def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+            answer.wait()
+            return super().submit(requests)
+
+    with scripted_shell(sbatch="7\n", squeue="7|RUNNING|None\n", scancel="") as shell:
+        site = Site(tmp_path, Slow(), errands=Errands())
+        site.jobs.start_workers("gpu", 1)
+        assert site.events() == []
+        answer.set()
+        site.jobs.close()
+        assert ("scancel", "7") in shell.typed
 
 
 def test_the_queue_is_not_asked_more_often_than_the_setting_says(shell: ScriptedShell, tmp_path: Path) -> None:

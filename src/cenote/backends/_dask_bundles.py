@@ -45,11 +45,25 @@ class Bundling:
 
     def __init__(self) -> None:
         self._typical: dict[Row, float] = {}
+        self._longest: dict[Row, float] = {}
 
     def finish(self, envelope: TaskEnvelope, seconds: float) -> None:
         """A task took so long."""
         known = self._typical.get(row_of(envelope), seconds)
         self._typical[row_of(envelope)] = known + _FORGETS * (seconds - known)
+        self.take_longer(envelope, seconds)
+
+    def take_longer(self, envelope: TaskEnvelope, seconds: float) -> None:
+        """A task takes at least so long."""
+        row = row_of(envelope)
+        self._longest[row] = max(seconds, self._longest.get(row, 0.0))
+
+    def expected(self, envelopes: Sequence[TaskEnvelope]) -> float:
+        """Seconds that tasks of one row will hardly exceed together; 0 where nothing is known yet."""
+        first = envelopes[0]
+        if len(envelopes) > 1:
+            return self._typical[row_of(first)] * len(envelopes)
+        return self._longest.get(row_of(first), 0.0)
 
     def bundles(self, waiting: Sequence[TaskEnvelope], wanted: int) -> Iterator[tuple[TaskEnvelope, ...]]:
         """Share tasks out to about so many bundles, but none with more work than is enough.

@@ -9,6 +9,7 @@ from pathlib import Path
 from cenote.backends._ports import ports_in_words
 from cenote.language.workflow import Amounts
 from cenote.placement.pools import PlacedPool
+from cenote.worker.lifetime import Lifetime
 
 AMOUNTS = ("cpus", "memory", "gpus", "disk")
 
@@ -31,7 +32,7 @@ class WorkerPlace:
 
 
 def worker_command(
-    pool: PlacedPool, worker: str, *, scheduler: str, log: Path, lifetime: int | None, place: WorkerPlace
+    pool: PlacedPool, worker: str, *, scheduler: str, log: Path, lifetime: Lifetime | None, place: WorkerPlace
 ) -> tuple[str, ...]:
     """For a machine that can reach the scheduler and has this Python."""
     command = [sys.executable, "-m", "cenote.backends._dask_worker"]
@@ -42,7 +43,7 @@ def worker_command(
     for name, amount in stated(pool.granted).items():
         command += ["--resource", f"{name}={amount}"]
     if lifetime is not None:
-        command += ["--lifetime", str(lifetime)]
+        command += ["--walltime", str(lifetime.seconds)]
     return (*command, *place.options())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from typing import Any
 
-from distributed import Scheduler
+from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from cenote.backends._dask_worker import TOPIC
@@ -22,6 +22,10 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
         """Keys of bundles that are done and whose events others may still read."""
         self._names: dict[str, str] = {}
 
+    async def start(self, scheduler: Scheduler) -> None:
+        """The scheduler begins."""
+        self._scheduler = scheduler
+
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """A worker joined."""
         self._names[worker] = str(scheduler.workers[worker].name)
@@ -35,7 +39,16 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
         """A worker says something."""
         if topic == TOPIC:
             worker, word, *rest = msg
+            if word == "leaving":
+                rest.append(self._spare(worker))
             self.inbox.put((word, worker, *rest))
+
+    def _spare(self, name: str) -> list[str]:
+        """Send a worker nothing more; what it was sent."""
+        found = [worker for worker in self._scheduler.workers.values() if str(worker.name) == name]
+        for worker in found:
+            self._scheduler.handle_worker_status_change(Status.paused, worker, stimulus_id=f"cenote-leaving-{name}")
+        return [str(task.key) for worker in found for task in worker.processing]
 
     def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """A bundle is through, failed in a way that our own code could not tell of, is made again, or is not needed."""

@@ -21,13 +21,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from distributed import Status, Worker, get_worker
+from distributed import Reschedule, Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from cenote.backends._dask_farewell import Farewell
 from cenote.engine.messages import FailureInfo
 from cenote.operations.events import Events
 from cenote.units import format_bytes
 from cenote.worker.envelope import Outcome, Program, TaskEnvelope
+from cenote.worker.lifetime import Lifetime
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.scratch import leave_scratch, take_scratch
@@ -79,6 +81,8 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
     def setup(self, worker: Worker) -> None:
         """Make the worker ready for tasks."""
         self.worker = worker
+        self.farewell: Farewell = worker.farewell
+        self.farewell.tell(partial(self.say, "leaving"))
         self.runner = TaskRunner(self.program)
         self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}
         """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
@@ -122,13 +126,29 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
 
 def run_bundle(
-    key: str, envelopes: Sequence[TaskEnvelope], inline: dict[str, bytes], *upstream: dict[str, Events]
+    key: str, expected: float, envelopes: Sequence[TaskEnvelope], inline: dict[str, bytes], *upstream: dict[str, Events]
 ) -> dict[str, Events]:
-    """Tasks, as Dask runs them: one after the other.
+    """Tasks, as Dask runs them: one after the other. They take about so many seconds, and go elsewhere when this
+    worker has less.
 
     Outcomes and products are told to the driver, events stay here for the tasks that need them.
     """
     plugin: TaskPlugin = get_worker().plugins[PLUGIN]
+    if not plugin.farewell.begins(expected):
+        raise Reschedule
+    try:
+        return _run_all(plugin, key, envelopes, inline, upstream)
+    finally:
+        plugin.farewell.ends()
+
+
+def _run_all(
+    plugin: TaskPlugin,
+    key: str,
+    envelopes: Sequence[TaskEnvelope],
+    inline: dict[str, bytes],
+    upstream: Sequence[dict[str, Events]],
+) -> dict[str, Events]:
     plugin.say("started", key)
     inputs: dict[str, Any] = dict(inline)
     for earlier in upstream:
@@ -156,7 +176,7 @@ def _resident() -> int:
 async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
     resources = {f"resource.{options.pool}": float(options.slots)}
     resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
-    async with Worker(
+    worker = Worker(
         options.scheduler,
         name=options.name,
         nthreads=options.slots,
@@ -167,11 +187,14 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         host=options.host,
         interface=options.interface,
         port=options.ports.replace("-", ":") if options.ports else None,
-        lifetime=f"{options.lifetime}s" if options.lifetime else None,
         dashboard=False,
-    ) as worker:
+    )
+    worker.farewell = Farewell(Lifetime(options.walltime) if options.walltime else None)
+    async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
+        leaving = asyncio.create_task(worker.farewell.attend(worker))
         await worker.finished()
+        leaving.cancel()
 
 
 def _end_with(worker: Worker) -> None:
@@ -220,7 +243,7 @@ def main() -> None:
     parser.add_argument("--host", default=None, help="address to listen on")
     parser.add_argument("--interface", default=None, help="network interface to listen on")
     parser.add_argument("--ports", default=None, help="FIRST-LAST: port to listen on, the first that is free")
-    parser.add_argument("--lifetime", type=int, default=None, help="seconds after which it hands over and leaves")
+    parser.add_argument("--walltime", type=int, default=None, help="seconds by which it has handed over and left")
     parser.add_argument("--patience", default="60s", help="how long to look for the scheduler")
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
     options = parser.parse_args()

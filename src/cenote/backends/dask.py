@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cenote import errors
 from cenote.backends._dask_bundles import Bundle, Bundling
 from cenote.backends._dask_command import WorkerPlace, stated, worker_command
@@ -25,6 +27,7 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskStarted,
     WorkerJoined,
+    WorkerLeaving,
     WorkerLost,
 )
 from cenote.language.workflow import Amounts
@@ -32,6 +35,7 @@ from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Segment
 from cenote.units import format_bytes
 from cenote.worker.envelope import Outcome, TaskEnvelope
+from cenote.worker.lifetime import Lifetime
 from cenote.worker.store import Store
 
 try:
@@ -87,7 +91,7 @@ class Dask(Backend):
         return self._network(pools).meeting_point()
 
     def example_command(
-        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: int | None
+        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: Lifetime | None
     ) -> tuple[str, ...]:
         """The command of a worker, before there is a scheduler."""
         network = self._network(pools)
@@ -134,6 +138,9 @@ class DaskSession(JoinedSession):
         """Key of a bundle that is through and left events for others."""
         self._slots: dict[str, int] = {}
         self._last_words: dict[str, FailureInfo] = {}
+        self._leaving: dict[str, str] = {}
+        """Workers whose walltime is nearly over → what they said."""
+        self._sent = 0
         self._pool_of: dict[str, str] = {}
 
     def _scheduler(self, host: str | None, port: int) -> SpecCluster:
@@ -148,7 +155,7 @@ class DaskSession(JoinedSession):
 
     # workers
 
-    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
+    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
         """How to start a worker of a pool, anywhere."""
         self._pool_of[worker] = pool
         scheduler = self._network.told(self._cluster.scheduler_address)
@@ -182,11 +189,13 @@ class DaskSession(JoinedSession):
             inline.update(found)
             upstream.update(dict.fromkeys(futures))
         segment: Segment = self._segments[first.segment]
-        key = f"{segment.stages[0]}-{first.kind}-{first.key}-{first.attempt}"
+        self._sent += 1
+        key = f"{segment.stages[0]}-{first.kind}-{first.key}-{self._sent}"
         asked = segment.amounts if first.kind == "run" else Amounts()
         resources = {f"resource.{pool}": 1, **stated(asked)}
+        expected = self._bundling.expected(envelopes)
         future = self._client.submit(
-            run_bundle, key, envelopes, inline, *upstream, key=key, pure=False, resources=resources
+            run_bundle, key, expected, envelopes, inline, *upstream, key=key, pure=False, resources=resources
         )
         bundle = Bundle(key, pool, {envelope.task: envelope for envelope in envelopes}, future)
         self._bundles[key] = bundle
@@ -259,6 +268,8 @@ class DaskSession(JoinedSession):
                 return self._failed(worker, key, pickle.loads(outcome))
             case ("joined", worker):
                 return self._joined(worker)
+            case ("leaving", worker, reason, keys):
+                return self._leaves(worker, reason, keys)
             case ("gone", worker):
                 return self._gone(worker)
             case ("oom", worker, used, limit):
@@ -360,13 +371,28 @@ class DaskSession(JoinedSession):
         self._slots[pool] = self._slots.get(pool, 0) + self._pools[pool].slots
         return [WorkerJoined(at=self._now(), worker=worker, pool=pool, slots=self._pools[pool].slots)]
 
+    def _leaves(self, worker: str, reason: str, keys: Sequence[str]) -> list[AnyEvent]:
+        """A worker begins nothing more: what it was sent and has not begun goes to others."""
+        pool = self._pool_of[worker]
+        self._leaving[worker] = reason
+        self._slots[pool] -= self._pools[pool].slots
+        for bundle in [self._bundles[key] for key in keys if key in self._bundles]:
+            if bundle.worker is None:
+                self._release(bundle)
+                self._waiting.setdefault(pool, {}).update(bundle.envelopes)
+        return [WorkerLeaving(at=self._now(), worker=worker, pool=pool, reason=reason)]
+
     def _gone(self, worker: str) -> list[AnyEvent]:
         pool = self._pool_of.get(worker)
         if pool is None:
             return []
-        self._slots[pool] -= self._pools[pool].slots
-        words = self._last_words.pop(worker, None) or FailureInfo(cause="lost", message=f"its worker {worker} was lost")
-        events: list[AnyEvent] = [WorkerLost(at=self._now(), worker=worker, pool=pool, reason=words.message)]
+        words = self._last_words.pop(worker, FailureInfo(cause="lost", message=f"its worker {worker} was lost"))
+        lost = WorkerLost(at=self._now(), worker=worker, pool=pool, reason=words.message)
+        if worker in self._leaving:
+            lost = msgspec.structs.replace(lost, reason=self._leaving.pop(worker), cause="walltime")
+        else:
+            self._slots[pool] -= self._pools[pool].slots
+        events: list[AnyEvent] = [lost]
         for bundle in [bundle for bundle in self._bundles.values() if bundle.worker == worker]:
             events = [*self._presumed(bundle), *events, *self._lost_with(bundle, words)]
         return events
@@ -379,6 +405,8 @@ class DaskSession(JoinedSession):
     def _lost_with(self, bundle: Bundle, words: FailureInfo) -> list[AnyEvent]:
         if len(bundle.envelopes) > 1 and words.cause == "oom":
             words = FailureInfo(cause="lost", message=words.message)  # whose fault it was shows when each runs alone
+        if len(bundle.envelopes) == 1:
+            self._bundling.take_longer(next(iter(bundle.envelopes.values())), self._now() - bundle.since)
         self._release(bundle)
         return [self._failure(bundle, envelope, words) for envelope in bundle.envelopes.values()]
 

@@ -11,6 +11,7 @@ from cenote.engine.messages import AnyEvent
 from cenote.placement.pools import PlacedPool
 from cenote.plugins.settings import Settings
 from cenote.worker.envelope import Program, TaskEnvelope
+from cenote.worker.lifetime import Lifetime
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class JoinedSession(Session):
     manages_workers = True
 
     @abstractmethod
-    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: int | None = None) -> tuple[str, ...]:
+    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
         """The command that starts a worker of this pool under this name, on any machine that can reach us.
 
         It logs to `log` where that can be opened, else to its stderr.
@@ -111,7 +112,7 @@ class Backend(Settings):
         return None
 
     def example_command(
-        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: int | None
+        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: Lifetime | None
     ) -> tuple[str, ...] | None:
         """How a worker of one of these pools would be started, for people to read: what is not known before the run
         is written in capitals. None where it is not for strategies to start workers."""

@@ -1,0 +1,50 @@
+"""This file runs errands: calls to batch systems, beside the driver's own work, so that a slow answer stops nothing."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+
+def _one_thread() -> Executor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="errand")
+
+
+class Errands:
+    """Calls by name: those of one name are made one after the other, in the order in which they were sent.
+
+    What follows from an answer is done by whoever calls `hear`, in that thread.
+    """
+
+    def __init__(self, make_executor: Callable[[], Executor] = _one_thread) -> None:
+        self._make_executor = make_executor
+        self._executors: dict[str, Executor] = {}
+        self._back: queue.SimpleQueue[tuple[Future[Any], Callable[[Future[Any]], Any]]] = queue.SimpleQueue()
+        self._under_way: set[Future[Any]] = set()
+
+    def send(self, name: str, call: Callable[[], Any], then: Callable[[Future[Any]], Any]) -> None:
+        """Make this call, and `then` what follows from it: its result, or what it raised."""
+        if name not in self._executors:
+            self._executors[name] = self._make_executor()
+        future = self._executors[name].submit(call)
+        self._under_way.add(future)
+        future.add_done_callback(lambda done: self._back.put((done, then)))
+
+    def hear(self) -> None:
+        """Do what follows from the answers that are there."""
+        while not self._back.empty():
+            self._hear_one()
+
+    def finish(self) -> None:
+        """Wait for all that was sent, and do what follows from it. Nothing can be sent afterwards."""
+        while self._under_way:
+            self._hear_one()
+        for executor in self._executors.values():
+            executor.shutdown()
+
+    def _hear_one(self) -> None:
+        future, then = self._back.get()
+        self._under_way.discard(future)
+        then(future)
