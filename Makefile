@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Compiled modules are kept: without them every start of a worker compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check live-batch docs schema clean
+.PHONY: demo test check docs schema clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cenote demo --out demo-out
@@ -16,7 +16,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --no-loadscope-reorder
 
 # The quick half of `make test`, for while you work.
 check: $(VENV)/.installed-dev
@@ -24,10 +24,6 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-
-# Real Slurm and HTCondor on this machine, brought by the tests (as root on Debian).
-live-batch: $(VENV)/.installed-dev
-	CI=true $(BIN)/pytest -m batch tests/live/batch
 
 # Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
 docs: $(VENV)/.installed-dev

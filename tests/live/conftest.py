@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,50 +42,33 @@ def needs(name: str, *, package: str) -> str:
     """The path of a program; installed from Debian when CI runs as root, because somebody's machine is theirs."""
     found = shutil.which(name)
     if found is None and IN_CI and ROOT and shutil.which("apt-get"):
-        succeeds(["apt-get", "update", "--quiet"], seconds=300)
-        succeeds(["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", package], seconds=900)
+        _install(package)
         found = shutil.which(name)
     return found or cannot_run(f"there is no program '{name}'; on Debian: apt-get install {package}")
 
 
-def unpacked(package: str, *, wanted: Sequence[str]) -> Path:
-    """A Debian package and those of its dependencies whose names begin so, unpacked in a folder and not installed."""
-    if not (shutil.which("apt-get") and shutil.which("dpkg")):
-        cannot_run(f"{package} is unpacked from Debian packages, and this is not Debian")
-    cache = Path(f"/var/tmp/cenote-live-{os.geteuid()}")
-    cache.mkdir(mode=0o755, exist_ok=True)
-    if cache.stat().st_uid != os.geteuid():
-        cannot_run(f"{cache} belongs to somebody else")
-    folder = cache / package
-    with (cache / f"{package}.lock").open("w") as lock:
+def _install(package: str) -> None:
+    with Path(tempfile.gettempdir(), "cenote-live-apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes want it at once
-        if not folder.is_dir():
-            _unpack(package, wanted, cache / f"{package}.new")
-            (cache / f"{package}.new").rename(folder)
-    return folder
+        patiently = ["--yes", "--quiet", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"]
+        succeeds(["apt-get", *patiently, "update"], seconds=300)
+        succeeds(["apt-get", *patiently, "install", "--no-install-recommends", package], seconds=900)
 
 
-def _unpack(package: str, wanted: Sequence[str], folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    skipped = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
-    tree = succeeds(["apt-cache", "depends", "--recurse", *skipped, package], seconds=60)
-    names = sorted({line for line in tree.splitlines() if line.startswith(tuple(wanted))} | {package})
-    succeeds(["apt-get", "download", *names], seconds=300, cwd=folder)
-    for archive in sorted(folder.glob("*.deb")):
-        succeeds(["dpkg", "-x", str(archive), str(folder)], seconds=60)
-        archive.unlink()
-
-
-def succeeds(command: Sequence[str], *, seconds: float, cwd: Path | None = None) -> str:
+def succeeds(command: Sequence[str], *, seconds: float) -> str:
     """What a command printed; where it fails, live tests cannot run."""
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        cannot_run(f"{command[0]}: {problem}")
-    if done.returncode:
-        cannot_run(f"{' '.join(command[:3])}: {done.stderr.strip()[-300:]}")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True)
+    except (OSError, subprocess.SubprocessError) as problem:
+        cannot_run(complaint(problem))
     return done.stdout
+
+
+def complaint(problem: Exception) -> str:
+    """Why a command failed: its own last words, if it had any."""
+    if isinstance(problem, subprocess.CalledProcessError):
+        return f"{problem.cmd[0]} ended with {problem.returncode}: {str(problem.stderr).strip()[-300:]}"
+    return str(problem)
 
 
 def free_port() -> int:

@@ -16,9 +16,10 @@ import pytest
 import cenote
 from cenote.testing.muons import write_muons
 
-from .conftest import cannot_run, free_port, listens, running, unpacked, wait_for
+from .conftest import cannot_run, free_port, listens, running, wait_for
+from .debian_packages import unpacked
 
-PACKAGES = ("xrootd", "libxrd", "libmacaroons", "libscitokens", "libtinyxml")
+NEEDED = ("xrootd", "libxrd", "libmacaroons", "libscitokens", "libtinyxml")
 SETTINGS = """
 xrd.port {port}
 xrd.network nodnr
@@ -86,7 +87,7 @@ def find_server() -> tuple[str, str]:
     installed = shutil.which("xrootd")
     if installed:
         return installed, os.environ.get("LD_LIBRARY_PATH", "")
-    root = unpacked("xrootd-server", wanted=PACKAGES)
+    root = unpacked("xrootd", ["xrootd-server"], with_needed=NEEDED)
     (libraries,) = {path.parent for path in root.glob("usr/lib/*/libXrdServer.so.*")}
     return str(root / "usr/bin/xrootd"), str(libraries)
 

@@ -66,13 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.batch)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _slurm() -> Iterator[SlurmCluster]:
     with slurm_cluster() as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _htcondor() -> Iterator[HTCondorPool]:
     with htcondor_pool() as pool:
         yield pool

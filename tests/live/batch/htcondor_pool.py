@@ -6,7 +6,6 @@ programs use them. HTCondor takes no jobs from root: root's pool runs in a user 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import platform
@@ -21,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from ..conftest import ROOT, cannot_run, free_port, needs, running, succeeds
+from ..debian_packages import KEYRING, unpacked
 from .slurm_cluster import until
 
 SUITE = "trixie"
 STANDS_FOR_ROOT = "www-data"
 """An account that every Debian has."""
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 PACKAGES = """
     condor patchelf libc6 libstdc++6 libgcc-s1 libgomp1 zlib1g libzstd1 libuuid1 libpcre2-8-0 libssl3t64 libexpat1
     libsqlite3-0 libscitokens0t64 libvomsapi1t64 libmunge2 libcom-err2 libgssapi-krb5-2 libk5crypto3 libkrb5-3
@@ -215,62 +214,10 @@ def _disguise() -> list[str]:
 
 
 def _installed() -> Path:
-    """The folder with HTCondor's files, made once for all tests of this machine."""
-    if platform.machine() != "x86_64" or not (shutil.which("apt-get") and KEYRING.exists()):
+    """The folder with HTCondor's files."""
+    if platform.machine() != "x86_64" or not KEYRING.exists():
         cannot_run("HTCondor is unpacked from Debian packages for x86_64")
-    cache = Path(f"/var/tmp/cenote-live-{os.geteuid()}")
-    cache.mkdir(mode=0o755, exist_ok=True)
-    if cache.stat().st_uid != os.geteuid():
-        cannot_run(f"{cache} belongs to somebody else")
-    folder = cache / "htcondor"
-    with (cache / "htcondor.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes want it at once
-        if not folder.is_dir():
-            new = cache / "htcondor.new"
-            shutil.rmtree(new, ignore_errors=True)
-            new.mkdir()
-            _download(new)
-            for archive in sorted(new.glob("*.deb")):
-                succeeds(["dpkg", "-x", str(archive), str(new)], seconds=120)
-                archive.unlink()
-            new.rename(folder)
-            _use_own_libraries(folder)
-            (folder / "complete").touch()
-    if not (folder / "complete").exists():
-        shutil.rmtree(folder)
-        return _installed()
-    return folder
-
-
-def _download(folder: Path) -> None:
-    """From the mirror that this machine uses, but of another release: apt gets a memory of its own for that."""
-    sources = succeeds(["apt-get", "indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(RELEASE)"], seconds=60)
-    mirrors = [
-        line.split()[0]
-        for line in sources.splitlines()
-        if line.split()[1:2] == ["Debian"] and "-" not in line.split()[2]
-    ]
-    if not mirrors:
-        cannot_run("apt knows no mirror of Debian")
-    with tempfile.TemporaryDirectory(prefix="apt-") as memory:
-        own = Path(memory)
-        for name in ("state/lists/partial", "cache/archives/partial"):
-            (own / name).mkdir(parents=True)
-        (own / "status").touch()
-        (own / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirrors[0]} {SUITE} main\n")
-        options = {
-            "Dir::State": own / "state",
-            "Dir::State::status": own / "status",
-            "Dir::Cache": own / "cache",
-            "Dir::Etc::sourcelist": own / "sources.list",
-            "Dir::Etc::sourceparts": "/dev/null",
-            "APT::Sandbox::User": "",
-            "Acquire::Retries": "3",
-            "Acquire::Languages": "none",
-        }
-        apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
-        succeeds([*apt, "update"], seconds=300)
-        succeeds([*apt, "download", *PACKAGES.split()], seconds=600, cwd=folder)
+    return unpacked("htcondor", PACKAGES.split(), suite=SUITE, then=_use_own_libraries)
 
 
 def _use_own_libraries(folder: Path) -> None:

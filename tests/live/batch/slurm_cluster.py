@@ -1,4 +1,7 @@
-"""A real Slurm cluster on this one machine: controller and nodes, on loopback, in a folder that goes with it."""
+"""A real Slurm cluster on this one machine: controller and nodes, on loopback, in a folder that goes with it.
+
+Its programs are unpacked from Debian's packages and told where their libraries are; no service is installed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ..conftest import cannot_run, needs, running
+from ..conftest import cannot_run, running
+from ..debian_packages import unpacked
+
+PACKAGES = """
+    munge libmunge2 slurm-client slurm-wlm-basic-plugins slurmctld slurmd libhwloc15 libnuma1
+"""
 
 NODES = ("cpu1", "cpu2", "cpu3", "cpu4", "big1", "big2", "gpu1")
 _USABLE = ("idle", "mixed", "allocated", "completing", "planned")
@@ -31,6 +39,7 @@ AuthInfo=socket={root}/munge.sock
 CredType=cred/munge
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 
+PluginDir={plugins}
 StateSaveLocation={root}/state
 SlurmdSpoolDir={root}/spool/%n
 SlurmctldPidFile={root}/slurmctld.pid
@@ -77,21 +86,26 @@ PartitionName=dead Nodes=dead1
 """
 # A GPU that is only counted makes the node invalid (Slurm 22.05): it needs a file, and any device will do.
 GPUS = "AutoDetect=off\nNodeName=gpu1 Name=gpu File=/dev/null\n"
+WRAPPER = """#!/bin/sh
+export LD_LIBRARY_PATH={libraries}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}
+exec {program} "$@"
+"""
 
 
 class SlurmCluster:
-    """The cluster while it runs. Commands find it by SLURM_CONF."""
+    """The cluster while it runs. Commands are in the folder `programs` and find it by SLURM_CONF."""
 
     def __init__(self, root: Path, port: int, daemons: ExitStack) -> None:
         self.root, self.port = root, port
         self._daemons = daemons
         self._nodes: dict[str, ExitStack] = {}
         self.configuration = root / "slurm.conf"
+        self.programs = root / "programs"
 
     @property
     def environment(self) -> dict[str, str]:
         """What commands need to find it."""
-        return {"SLURM_CONF": str(self.configuration)}
+        return {"SLURM_CONF": str(self.configuration), "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}"}
 
     def ask(self, *command: str, seconds: float = 20) -> str:
         """What one of Slurm's commands prints."""
@@ -138,24 +152,21 @@ class SlurmCluster:
     def _start_node(self, node: str) -> None:
         daemon = ExitStack()
         self._nodes[node] = daemon
-        command = [needs("slurmd", package="slurmd"), "-D", "-N", node]
+        command = [str(self.programs / "slurmd"), "-D", "-N", node, "-d", str(self.programs / "slurmstepd")]
         daemon.enter_context(running(command, log=self.root / f"{node}.log", environment=self.environment))
 
     def start(self) -> None:
         """Start every daemon and wait until jobs can run."""
-        munged = needs("munged", package="munge")
-        slurmctld = needs("slurmctld", package="slurmctld")
         key = self.root / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
         files = {"key-file": key, "socket": "munge.sock", "pid-file": "munge.pid", "seed-file": "munge.seed"}
-        munge = [munged, "--foreground", "--force", "--num-threads=2"]
+        munge = [str(self.programs / "munged"), "--foreground", "--force", "--num-threads=2"]
         munge += [f"--{option}={self.root / file}" for option, file in files.items()]
         self._daemons.enter_context(running(munge, log=self.root / "munge.out"))
         until(lambda: (self.root / "munge.sock").exists(), "munge")
-        self._daemons.enter_context(
-            running([slurmctld, "-D", "-c", "-i"], log=self.root / "controller.log", environment=self.environment)
-        )
+        controller = [str(self.programs / "slurmctld"), "-D", "-c", "-i"]
+        self._daemons.enter_context(running(controller, log=self.root / "controller.log", environment=self.environment))
         until(lambda: "main" in self.ask("sinfo", "--noheader"), "the controller")
         self.reset()
 
@@ -184,15 +195,21 @@ class SlurmCluster:
 @contextmanager
 def slurm_cluster() -> Iterator[SlurmCluster]:
     """A cluster of one's own, gone afterwards."""
-    needs("sbatch", package="slurm-client")
+    release = unpacked("slurm", PACKAGES.split(), then=_give_plain_names) / "usr"
     root = Path(tempfile.mkdtemp(prefix="slurm-"))  # short: sockets live in it
     root.chmod(0o755)
-    for folder in ("state", *(f"spool/{node}" for node in NODES)):
+    for folder in ("state", "programs", *(f"spool/{node}" for node in NODES)):
         (root / folder).mkdir(parents=True)
+    (libraries,) = release.glob("lib/*-linux-gnu")
+    for program in (*release.glob("bin/*"), *release.glob("sbin/*")):
+        wrapper = root / "programs" / program.name
+        wrapper.write_text(WRAPPER.format(libraries=f"{libraries}:{libraries}/slurm-wlm", program=program))
+        wrapper.chmod(0o755)
     port = _free_ports(1 + len(NODES) + 1)
     text = CONFIGURATION.format(
         host=socket.gethostname().split(".")[0],
         port=port,
+        plugins=libraries / "slurm-wlm",
         user=getpass.getuser(),
         root=root,
         cpu=f"{port + 1}-{port + 4}",
@@ -212,6 +229,12 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
                 cluster.stop()
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _give_plain_names(folder: Path) -> None:
+    """Slurm's daemons know by their own names what they are, and Debian calls the files otherwise."""
+    for program in folder.glob("usr/sbin/*-wlm"):
+        program.with_name(program.name.removesuffix("-wlm")).symlink_to(program.name)
 
 
 def until(holds: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
