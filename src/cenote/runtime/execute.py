@@ -25,7 +25,7 @@ from cenote.runtime.memory_seen import MemorySeen
 from cenote.runtime.provenance import provenance
 from cenote.runtime.publish import Publication, publish
 from cenote.runtime.run_facts import RunFacts
-from cenote.runtime.run_folder import RunFolder, write_json
+from cenote.runtime.run_folder import Pulse, RunFolder, write_json
 from cenote.runtime.run_view import RunView
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.strategies.interface import Strategy
@@ -55,14 +55,16 @@ class RunOptions:
 class _Watched:
     """Keeps the view of the run up to date and shows it, not more often than a person can read."""
 
-    def __init__(self, plan: Plan, listen: Listener | None, clock: Callable[[], float]) -> None:
+    def __init__(self, plan: Plan, folder: RunFolder, listen: Listener | None, clock: Callable[[], float]) -> None:
         self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
+        self._pulse = Pulse(folder, clock)
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self.view.apply(event)
             self.memory.take(event)
+        self._pulse()
         now = self._clock()
         if self._listen is not None and now - self._shown > 0.1:
             self._shown = now
@@ -86,7 +88,7 @@ def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None 
         write_json(folder.plan, plan_as_json(plan))
         folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(plan, listen, time.time)
+        watched = _Watched(plan, folder, listen, time.time)
         journal = Journal(folder.path)
         try:
             _drive(plan, folder, options, journal, watched)

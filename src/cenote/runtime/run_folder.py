@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +17,9 @@ from cenote import errors
 from cenote.runtime import journal
 
 LOCK = ".lock"
-"""Held by the driver of a run; it says which process that is: `4711 on hostname`."""
+"""Held by the driver of a run; it says which process that is: `4711 on hostname`. Its time is the driver's pulse."""
+PULSE_SECONDS = 30.0
+"""Between two beats."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,40 @@ class RunFolder:
         file.write(f"{os.getpid()} on {socket.gethostname()}")
         file.flush()
         return file
+
+
+class Pulse:
+    """Shows machines that do not see the lock that the run is driven: now and then the lock's time becomes now."""
+
+    def __init__(self, folder: RunFolder, clock: Callable[[], float]) -> None:
+        self._lock, self._clock, self._beat = folder.path / LOCK, clock, clock()
+
+    def __call__(self) -> None:
+        """May be called as often as one likes."""
+        if self._clock() - self._beat >= PULSE_SECONDS:
+            self._beat = self._clock()
+            with suppress(OSError):  # a folder that cannot be written to is told of elsewhere
+                os.utime(self._lock)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the lock, as far as this machine can tell: not all file systems share locks."""
+    try:
+        with (folder / LOCK).open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def last_beat(folder: Path) -> float | None:
+    """When the driver last showed that it lives, in seconds since the epoch; None where there never was one."""
+    try:
+        return (folder / LOCK).stat().st_mtime
+    except OSError:
+        return None
 
 
 def lock_owner(folder: Path) -> tuple[int | None, str]:
