@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -11,8 +12,10 @@ from rich.text import Text
 
 from cenote.cli.amounts import amounts_in_words, plural
 from cenote.cli.origins import origins_of_pool
+from cenote.cli.probe_table import VERDICT_STYLES
 from cenote.placement.pools import PlacedPool, Verdict
 from cenote.plan.plan import MERGE, Plan
+from cenote.plan.probe_result import Probed, ago
 from cenote.units import format_count
 
 _VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
@@ -28,6 +31,9 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print()
     console.print(pool_table(plan))
     console.print()
+    if (probes := probe_table(plan, now=time.time())) is not None:
+        console.print(probes)
+        console.print()
     console.print(Group(*totals(plan)))
 
 
@@ -80,6 +86,31 @@ def pool_table(plan: Plan) -> Table:
             "\n".join(origins_of_pool(plan.workflow, pool.name)),
         )
     return table
+
+
+def probe_table(plan: Plan, *, now: float) -> Table | None:
+    """When pools were probed, and how that went; None where all workers are of this machine and nobody did."""
+    names = [pool.name for pool in plan.placement.pools if pool.strategy != "local" or pool.name in plan.probes]
+    if not names:
+        return None
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=8, style="bold")
+    if not plan.probes:
+        table.add_row("probed", f"never: `cenote probe {plan.workflow.file.name}` tries what workers would find")
+        return table
+    for number, name in enumerate(names):
+        table.add_row("" if number else "probed", name, _probe_in_words(plan.probes.get(name), now))
+    return table
+
+
+def _probe_in_words(probe: Probed | None, now: float) -> Text:
+    if probe is None:
+        return Text("never")
+    where = f" on {probe.host}" if probe.host else ""
+    words = Text.assemble((probe.verdict, VERDICT_STYLES[probe.verdict]), f", {ago(now - probe.at)}{where}")
+    for finding in probe.troubles:
+        words.append(f"\n{finding.question}: {finding.words}")
+    return words
 
 
 def workers_in_words(pool: PlacedPool) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cenote.units import format_seconds
+
 ProbeVerdict = Literal["ok", "warning", "problem"]
 _BAD_TO_GOOD: tuple[ProbeVerdict, ...] = ("problem", "warning", "ok")
 
@@ -51,6 +53,18 @@ class Probed:
     def problems(self) -> tuple[Finding, ...]:
         """What keeps workers from working."""
         return tuple(one for one in self.findings if one.verdict == "problem")
+
+
+def in_a_sentence(pool: str, probe: Probed, *, now: float) -> str:
+    """`the last probe of 'gpu', 2h ago on node07: network: does not reach the driver`."""
+    where = f" on {probe.host}" if probe.host else ""
+    found = "; ".join(f"{finding.question}: {finding.words}" for finding in probe.troubles)
+    return f"the last probe of '{pool}', {ago(now - probe.at)}{where}: {found or 'nothing was wrong'}"
+
+
+def ago(seconds: float) -> str:
+    """`2h 5m ago`; whole minutes at the least, because nobody wants to know better."""
+    return "just now" if seconds < 60 else f"{format_seconds(60 * (seconds // 60))} ago"
 
 
 def worst(findings: tuple[Finding, ...]) -> ProbeVerdict:

@@ -94,8 +94,8 @@ def with_probes(plan: Plan, history: ProbeHistory) -> Plan:
 
 
 def as_seen_by(probe: Probed, workflow: str) -> Probed:
-    """Without what it says of the files and plugins of another workflow."""
-    if probe.workflow == workflow:
+    """Without what it says of the files and plugins of another workflow; a name without a folder may be in any."""
+    if workflow in (probe.workflow, Path(probe.workflow).name):
         return probe
     return replace(probe, findings=tuple(one for one in probe.findings if not one.of_workflow))
 

@@ -11,6 +11,7 @@ from cenote import errors
 from cenote.engine.messages import AnyEvent
 from cenote.engine.options import EngineOptions
 from cenote.names import did_you_mean, listed
+from cenote.plan.probe_result import in_a_sentence
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts
 from cenote.runtime.run_summary import PoolView, StageView
 from cenote.runtime.run_view import RunView
@@ -137,6 +138,9 @@ def _pool_sentences(view: RunView, segment: SegmentFacts) -> Iterator[str]:
             yield f"It has been {pool.state} for {since}: {pool.changes[-1].reason}."
         elif pool.last_word and not pool.workers:
             yield f"The latest word on its workers: {pool.last_word}."
+        if (probe := facts[name].probe) is not None and not pool.workers:
+            said = in_a_sentence(name, probe, now=view.clock)
+            yield f"{said[0].upper()}{said[1:]}."
         if name in segment.pools:
             yield from _timers(view, segment, facts[name], pool)
 

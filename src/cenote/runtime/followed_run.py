@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from pathlib import Path
 
@@ -10,9 +9,10 @@ import msgspec
 
 from cenote import errors
 from cenote.engine.messages import AnyEvent
+from cenote.plan.probed import ProbeHistory
 from cenote.runtime import journal
 from cenote.runtime.run_facts import RunFacts
-from cenote.runtime.run_folder import LOCK, RunFolder
+from cenote.runtime.run_folder import RunFolder, is_locked
 from cenote.runtime.run_view import RunView
 
 _decoder = msgspec.json.Decoder(AnyEvent)
@@ -55,22 +55,14 @@ class FollowedRun:
     @property
     def driven(self) -> bool:
         """Whether a process is driving the run now; without one, a run that has no end was cut off."""
-        lock = self.folder.path / LOCK
-        if not lock.is_file():
-            return False
-        with lock.open("r") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-            fcntl.flock(file, fcntl.LOCK_UN)
-            return False
+        return is_locked(self.folder.path)
 
 
 def _facts(folder: RunFolder) -> RunFacts:
     try:
-        return RunFacts.from_json(json.loads(folder.plan.read_text(encoding="utf-8")))
+        facts = RunFacts.from_json(json.loads(folder.plan.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise errors.error(
             errors.NO_RUN, f"{folder.path} has a journal, but its {folder.plan.name} cannot be read: {problem}"
         ) from None
+    return facts.with_probes(ProbeHistory())

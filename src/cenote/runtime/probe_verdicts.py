@@ -156,7 +156,7 @@ def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
     promised = pool.granted.gpus or 0
     seen = len(report.gpus)
     if not promised and pool.resources.gpus:
-        yield Finding("gpus", "warning", f"{seen} visible: the pool asks for {pool.resources.gpus}, which are not here")
+        yield Finding("gpus", "warning", f"{seen} visible, {pool.resources.gpus} asked for: this machine has no more")
     if not promised:
         return
     if seen < promised:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cenote.language.workflow import FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.plan.as_json import task_blocks
 from cenote.plan.plan import Plan
+from cenote.plan.probe_result import Probed
+from cenote.plan.probed import ProbeHistory, as_seen_by, probe_key
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,10 @@ class PoolFacts:
     says_when: bool = False
     """Whether its `fallback_when` says anything: then it falls back for nothing else."""
     queue_timeout: int | None = None
+    probe_key: str = ""
+    """What probes of it are kept under."""
+    probe: Probed | None = None
+    """The last one."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ class RunFacts:
     warnings: tuple[str, ...] = ()
     events: int = 0
     """Events to read, all datasets together."""
+    workflow: str = ""
+    """Name of the file."""
 
     @property
     def tasks(self) -> int:
@@ -100,11 +108,15 @@ class RunFacts:
                 for segment in plan.segments
             ),
             blocks=tuple(TaskBlock(*block) for block in task_blocks(plan.tasks)),
-            pools=tuple(_pool_of(pool) for pool in plan.placement.pools),
+            pools=tuple(
+                replace(_pool_of(pool), probe_key=probe_key(plan, pool), probe=plan.probes.get(pool.name))
+                for pool in plan.placement.pools
+            ),
             products=tuple(ProductFacts(product.name, product.stage, product.kind) for product in plan.products),
             merge_pool=plan.placement.merge_pool,
             warnings=plan.warnings,
             events=plan.events,
+            workflow=plan.workflow.file.name,
         )
 
     @classmethod
@@ -129,7 +141,14 @@ class RunFacts:
             merge_pool=plan["merge_pool"],
             warnings=tuple(plan["warnings"]),
             events=plan["events"],
+            workflow=plan["workflow"],
         )
+
+    def with_probes(self, history: ProbeHistory) -> RunFacts:
+        """With the last probe of each pool, which may be younger than the run."""
+        known = history.of(pool.probe_key for pool in self.pools if pool.probe_key)
+        found = {key: as_seen_by(probe, self.workflow) for key, probe in known.items()}
+        return replace(self, pools=tuple(replace(pool, probe=found.get(pool.probe_key)) for pool in self.pools))
 
 
 def _pool_of(pool: PlacedPool) -> PoolFacts:
@@ -161,4 +180,5 @@ def _pool_from_json(pool: Mapping[str, Any]) -> PoolFacts:  # Any: parsed JSON
         no_worker_for=pool["fallback_when"]["no_worker_for"],
         says_when=any(pool["fallback_when"].values()),
         queue_timeout=pool["queue_timeout"],
+        probe_key=pool.get("probe", {}).get("key", ""),
     )

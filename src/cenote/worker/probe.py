@@ -72,7 +72,7 @@ class _Clock:
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         thread.join(allowed)
-        took = time.monotonic() - began
+        took = round(time.monotonic() - began, 4)
         if answer:
             return answer[0], took, ""
         return None, took, problem[0] if problem else f"no answer within {allowed:.0f} s"
@@ -98,7 +98,7 @@ def look_around(question: Question) -> NodeReport:
         modules=tuple(_module(clock, name) for name in question.modules),
         plugins=tuple(_plugin(clock, plugin) for plugin in question.plugins),
         files=tuple(_file(clock, file) for file in question.files),
-        seconds=clock.seconds,
+        seconds=round(clock.seconds, 4),
     )
 
 
