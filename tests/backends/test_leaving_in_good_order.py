@@ -1,0 +1,56 @@
+"""A worker whose time is limited begins no task that would not be through."""
+
+from __future__ import annotations
+
+import pytest
+
+from cenote.backends._dask_bundles import Bundling
+from cenote.backends._dask_farewell import Farewell
+from cenote.worker.envelope import TaskEnvelope
+from cenote.worker.lifetime import Lifetime
+
+
+@pytest.mark.parametrize(
+    ("seconds", "leaves", "gives_up"), [(60, 30, 50), (600, 540, 580), (3600, 3300, 3500), (14400, 14100, 14300)]
+)
+def test_the_end_of_a_workers_time_is_for_ending_tasks_and_then_for_its_data(
+    seconds: int, leaves: int, gives_up: int
+) -> None:
+    lifetime = Lifetime(seconds)
+    assert (lifetime.leaves, lifetime.gives_up) == (leaves, gives_up)
+
+
+def test_a_task_that_would_not_be_through_is_not_begun_and_the_worker_leaves() -> None:
+    said: list[str] = []
+    farewell = Farewell(Lifetime(3600))
+    farewell.tell(said.append)
+    assert farewell.begins(60.0)
+    farewell.ends()
+    assert farewell.begins(60.0)
+    assert not farewell.begins(3550.0)
+    (reason,) = said
+    assert "a task takes about 59m" in reason
+    assert not farewell.begins(0.0)
+    assert len(said) == 1
+
+
+def test_a_worker_that_has_done_nothing_yet_begins_whatever_comes() -> None:
+    assert Farewell(Lifetime(60)).begins(9999.0)
+
+
+def test_a_worker_without_a_walltime_begins_everything() -> None:
+    farewell = Farewell(None)
+    assert farewell.begins(0.0)
+    farewell.ends()
+    assert farewell.begins(1e9)
+
+
+def test_how_long_a_task_takes_is_learned_from_the_longest_and_from_those_that_were_cut_off() -> None:
+    task = TaskEnvelope(task=0, key="k", kind="run", segment=0, attempt=1)
+    bundling = Bundling()
+    assert bundling.expected([task]) == 0.0
+    bundling.finish(task, 3.0)
+    bundling.finish(task, 2.0)
+    assert bundling.expected([task]) == 3.0
+    bundling.take_longer(task, 8.0)
+    assert bundling.expected([task]) == 8.0
