@@ -20,7 +20,7 @@ from cenote.testing.scripted_shell import HANGS, complains, scripted_shell
 
 EVERY = registry.built_in_names(PluginKind.STRATEGY)
 IDLE = [{"ClusterId": 7, "ProcId": number, "JobStatus": 1, "NumJobStarts": 0} for number in range(2)]
-HOME = Home("login", Path("/some where/out"))
+HOME = Home("login", Path("/some where/out"), "4711")
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def test_a_batch_job_says_whose_it_is_and_what_it_needs(strategy: Strategy, tmp_
     for words in (
         "r4nd0m",
         "gpu",
-        "login:/some%20where/out",
+        "4711@login:/some%20where/out",
         str(tmp_path / "out" / "gpu-1"),
         str(tmp_path / "err" / "gpu-1"),
         "3815",

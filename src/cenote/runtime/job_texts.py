@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cenote.placement.pools import PlacedPool
@@ -10,10 +10,10 @@ from cenote.plan.plan import Plan
 from cenote.runtime.configured import backend_of, strategy_of
 from cenote.runtime.run_folder import RunFolder
 from cenote.runtime.worker_jobs import worker_request
-from cenote.strategies.interface import JobRequest
+from cenote.strategies.interface import Home, JobRequest
 
-_RUN = "RUN"
-"""Stands for the id that a run gets when it starts."""
+_RUN, _PROCESS = "RUN", "PROCESS"
+"""Stand for the id that a run gets when it starts, and for its driver."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ def job_texts(plan: Plan, out: Path) -> list[PoolJobs]:
     """For every pool; none where the backend starts its workers itself."""
     backend = backend_of(plan)
     logs = RunFolder(out).debug.absolute()
+    home = replace(Home.here(out), process=_PROCESS)
     found = []
     for pool in plan.placement.pools:
         strategy = strategy_of(plan, pool)
@@ -41,7 +42,8 @@ def job_texts(plan: Plan, out: Path) -> list[PoolJobs]:
             )
             if command is None:
                 return []
-            requests.append(worker_request(_RUN, pool, worker, command=command, logs=logs))
+            request = worker_request(_RUN, pool, worker, command=command, logs=logs)
+            requests.append(replace(request, home=home))
         found.append(PoolJobs(pool.name, pool.strategy, len(requests), tuple(strategy.render_all(requests))))
     return found
 

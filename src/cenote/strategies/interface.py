@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,24 +52,27 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class Home:
-    """Where a run lives: the machine that drives it, and its folder. Written on every job as `machine:/folder`."""
+    """Where a run lives: its folder, and the process that drives it. Written on every job as `4711@machine:/folder`."""
 
     host: str
     folder: Path
+    process: str = ""
 
     def __str__(self) -> str:
-        return f"{self.host}:{quote(str(self.folder))}"  # one word without quotes, whatever the folder is called
+        driver = f"{self.process}@{self.host}" if self.process else self.host
+        return f"{driver}:{quote(str(self.folder))}"  # one word without quotes, whatever the folder is called
 
     @classmethod
     def here(cls, folder: Path) -> Home:
-        """Of a run that this machine drives."""
-        return cls(socket.gethostname(), folder.absolute())
+        """Of a run that this process drives."""
+        return cls(socket.gethostname(), folder.absolute(), str(os.getpid()))
 
     @classmethod
     def read(cls, text: str) -> Home | None:
         """What stands on a job; None where nothing of the kind does."""
-        host, colon, folder = text.strip().partition(":")
-        return cls(host, Path(unquote(folder))) if colon and folder.startswith("/") else None
+        driver, colon, folder = text.strip().partition(":")
+        process, _, host = driver.rpartition("@")
+        return cls(host, Path(unquote(folder)), process) if colon and folder.startswith("/") else None
 
 
 @dataclass(frozen=True)

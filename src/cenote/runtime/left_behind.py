@@ -1,0 +1,229 @@
+"""This file finds jobs of runs whose driver is gone, and half-written files, and takes them away.
+
+A job says which run it belongs to and where that run lives. Whether the run still goes on is seen in its folder.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+from pydantic import ValidationError
+
+from cenote.engine.messages import AnyEvent, RunStarted
+from cenote.errors import CenoteError, Problem
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.runtime import journal
+from cenote.runtime.run_folder import PULSE_SECONDS, RunFolder, is_locked, last_beat, lock_owner
+from cenote.strategies.interface import Home, JobId, Strategy, TracedJob
+
+_STILL = 20 * PULSE_SECONDS
+"""Seconds without a beat after which a driver on another machine counts as dead."""
+_PATIENCE = 10.0
+"""Seconds that jobs get to be gone once they were cancelled."""
+_LOOK_EVERY = 0.5
+_decoder = msgspec.json.Decoder(AnyEvent)
+
+
+class Standing(Enum):
+    """Whether the run of a job still goes on."""
+
+    OVER = "over"
+    DRIVEN = "driven"
+    UNKNOWN = "unknown"
+    """Its folder cannot be seen from here, and another machine drove it."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A job, and how its run is."""
+
+    job: TracedJob
+    system: str
+    """The name of its strategy."""
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class Search:
+    """Whose jobs are looked for: those of one folder, of one run, or all."""
+
+    folder: Path | None = None
+    run: str | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether somebody said which run."""
+        return self.folder is not None or self.run is not None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What there is."""
+
+    jobs: tuple[Leftover, ...] = ()
+    files: tuple[Path, ...] = ()
+    """Half-written ones, of runs that are over."""
+    silent: Mapping[str, Problem] = field(default_factory=dict)
+    """Batch systems that did not answer, and what they said instead."""
+
+    def of(self, *standings: Standing) -> tuple[Leftover, ...]:
+        """The jobs whose runs are so."""
+        return tuple(one for one in self.jobs if one.standing in standings)
+
+
+def find_left_behind(
+    search: Search, *, strategies: Mapping[str, Strategy] | None = None, clock: Callable[[], float] = time.time
+) -> Found:
+    """Ask every batch system of this machine, and look into the folders of the runs."""
+    asked = all_strategies() if strategies is None else strategies
+    wanted = _runs_of(search)
+    jobs: list[Leftover] = []
+    silent: dict[str, Problem] = {}
+    for name, strategy in asked.items():
+        try:
+            traced = strategy.trace()
+        except CenoteError as problem:
+            silent[name] = problem.problems[0]
+            continue
+        chosen = [job for job in traced if wanted is None or job.run in wanted or _lives_in(job, search.folder)]
+        jobs += [Leftover(job, name, standing_of(job.run, _home(job, search), now=clock())) for job in chosen]
+    return Found(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=clock())), silent)
+
+
+def remove_jobs(
+    jobs: Sequence[Leftover],
+    *,
+    strategies: Mapping[str, Strategy] | None = None,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[Leftover, ...]:
+    """Cancel these jobs and wait for their end; comes back with those that are still as they were."""
+    asked = all_strategies() if strategies is None else strategies
+    before = {(one.system, one.job.job): one for one in jobs}
+    for name in {one.system for one in jobs}:
+        asked[name].cancel([one.job.job for one in jobs if one.system == name])
+    deadline = clock() + _PATIENCE
+    while (left := _unchanged(before, asked)) and clock() < deadline:
+        pause(_LOOK_EVERY)
+    return left
+
+
+def remove_files(files: Iterable[Path]) -> None:
+    """Half-written files; one that is gone already, or cannot be removed, stays so."""
+    for file in files:
+        with suppress(OSError):
+            file.unlink()
+
+
+def standing_of(run: str, home: Home | None, *, now: float) -> Standing:
+    """Whether something drives this run, as far as its folder shows it to this machine."""
+    if home is None:
+        return Standing.UNKNOWN
+    runs = _runs_in(home.folder)
+    if run not in runs:  # another file system of the same name, a folder that was removed or used again, or a probe
+        if home.host != socket.gethostname():
+            return Standing.UNKNOWN
+        return Standing.DRIVEN if _lives(home.process) else Standing.OVER
+    if runs[-1] != run:
+        return Standing.OVER  # it was resumed: the folder belongs to another one now
+    return Standing.DRIVEN if _driven(home.folder, now=now) else Standing.OVER
+
+
+def _driven(folder: Path, *, now: float) -> bool:
+    """By the lock; on file systems that do not share locks, by the pulse of a driver on another machine."""
+    if is_locked(folder):
+        return True
+    _, host = lock_owner(folder)
+    beat = last_beat(folder)
+    return host not in ("", socket.gethostname()) and beat is not None and now - beat < _STILL
+
+
+def _lives(process: str) -> bool:
+    """Whether there is such a process here, which may by now be another one of that number."""
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def all_strategies() -> dict[str, Strategy]:
+    """Every one that works without settings."""
+    found: dict[str, Strategy] = {}
+    for name in registry.names(PluginKind.STRATEGY):
+        with suppress(ValidationError, CenoteError):
+            found[name] = registry.load(PluginKind.STRATEGY, name)()
+    return found
+
+
+def _unchanged(before: Mapping[tuple[str, JobId], Leftover], asked: Mapping[str, Strategy]) -> tuple[Leftover, ...]:
+    """Jobs that are there in the same state as before: one that is on its way out has another."""
+    left: list[Leftover] = []
+    for name in sorted({system for system, _ in before}):
+        try:
+            now = {job.job: job.native for job in asked[name].trace()}
+        except CenoteError:  # nobody can tell
+            now = {id_: one.job.native for (system, id_), one in before.items() if system == name}
+        left += [one for (system, id_), one in before.items() if system == name and now.get(id_) == one.job.native]
+    return tuple(left)
+
+
+def _runs_of(search: Search) -> set[str] | None:
+    """The ids that are looked for; None for any. Raises `no-run` for a folder that holds none."""
+    if search.folder is None:
+        return {search.run} if search.run else None
+    next(journal.read_events(search.folder), None)
+    return set(_runs_in(search.folder))
+
+
+def _runs_in(folder: Path) -> list[str]:
+    """The ids of the runs that this folder had, the last one last."""
+    found = []
+    try:
+        with (folder / journal.NAME).open("rb") as file:
+            for line in file:
+                if b'"RunStarted"' in line:
+                    with suppress(msgspec.DecodeError):
+                        event = _decoder.decode(line)
+                        found += [event.run] if isinstance(event, RunStarted) else []
+    except OSError:
+        return []
+    return found
+
+
+def _lives_in(job: TracedJob, folder: Path | None) -> bool:
+    return folder is not None and job.home is not None and job.home.folder.resolve() == folder.resolve()
+
+
+def _home(job: TracedJob, search: Search) -> Home | None:
+    """Where to look for the run: in the folder that somebody named, which may have moved since."""
+    if search.folder is None or job.run not in _runs_in(search.folder):
+        return job.home
+    return replace(job.home, folder=search.folder) if job.home else Home("", search.folder)
+
+
+def _half_written(search: Search, jobs: Iterable[Leftover], *, now: float) -> list[Path]:
+    """Everything is written under a hidden name first, and gets its own when it is whole."""
+    named = {search.folder.absolute()} if search.folder is not None else set()
+    folders = named | {one.job.home.folder for one in jobs if one.job.home and one.standing is Standing.OVER}
+    found: list[Path] = []
+    for folder in sorted(folder for folder in folders if not _driven(folder, now=now)):
+        ours = RunFolder(folder)
+        found += folder.glob(".*.json.*")
+        found += [file for place in (ours.store, ours.products, ours.plots) for file in place.rglob(".*")]
+    return sorted(file for file in found if file.is_file())
+
+
+def _order(one: Leftover) -> tuple[str, str, str, int, str]:
+    return one.job.run, one.system, one.job.pool, len(one.job.worker), one.job.worker
