@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import cenote
+from cenote.engine.messages import JobChanged
+
 from .conftest import OWN_POOLS, SLOWLY, Workshop, numbers, pools_of
 from .htcondor_pool import HTCondorPool
-
-
-def test_three_pools_give_the_local_numbers_and_leave_no_job(workshop: Workshop, htcondor: HTCondorPool) -> None:
-    run = workshop.run(strategy="htcondor")
-    assert numbers(run) == workshop.local_numbers()
-    assert pools_of(run) == OWN_POOLS
-    htcondor.wait_until_empty()
+from .slurm_cluster import until
 
 
 def test_a_held_worker_is_replaced_and_the_reason_for_the_hold_is_told(
@@ -42,6 +39,37 @@ def test_a_worker_that_loses_its_machine_is_called_preempted_and_does_not_return
     assert [lost.cause for lost in workshop.losses("high_memory")] == ["preempted"]
 
 
+def test_a_pool_without_machines_costs_time_and_nothing_else(workshop: Workshop, htcondor: HTCondorPool) -> None:
+    gone = False
+
+    def take_the_machine_away_and_bring_it_back() -> bool:
+        nonlocal gone
+        if not gone:
+            htcondor.ask("condor_off", "-startd", "-fast")
+            gone = True
+        if htcondor.machines() or htcondor.jobs(status=2):
+            return False
+        htcondor.ask("condor_on", "-startd")
+        return True
+
+    run = workshop.run(SLOWLY, strategy="htcondor", disturb=take_the_machine_away_and_bring_it_back)
+    assert numbers(run) == workshop.local_numbers()
+    assert pools_of(run) == OWN_POOLS
+    assert workshop.losses("high_memory")
+
+
+def test_a_worker_waits_for_a_gpu_that_somebody_else_uses_and_why_says_so(
+    workshop: Workshop, htcondor: HTCondorPool
+) -> None:
+    htcondor.occupy(gpus=2)
+    with workshop.driver("--strategy", "htcondor") as driver:
+        until(lambda: any(job.reason for job in workshop.heard(JobChanged, pool="gpu")), "HTCondor's reason")
+        assert "TARGET.GPUs >= RequestGPUs" in workshop.why("RunInference")
+        htcondor.ask("condor_rm", "-constraint", "CenotePool is undefined")
+        assert driver.wait(timeout=120) == 0
+    assert numbers(cenote.open_run(workshop.out)) == workshop.local_numbers()
+
+
 def test_a_request_that_no_machine_can_hold_waits_and_says_which_condition_none_meets(
     workshop: Workshop, htcondor: HTCondorPool
 ) -> None:
@@ -53,15 +81,3 @@ def test_a_request_that_no_machine_can_hold_waits_and_says_which_condition_none_
     assert numbers(run) == workshop.local_numbers()
     assert pools_of(run)["RunInference"] == {"default"}
     assert "TARGET.Memory >= RequestMemory" in run.summary["fallbacks"][0]["reason"]
-    htcondor.wait_until_empty()
-
-
-def test_workers_leave_before_their_walltime_and_others_take_over(workshop: Workshop, htcondor: HTCondorPool) -> None:
-    run = workshop.run(
-        "analysis.stages.BuildIndex.params={seconds: 3}",
-        "execution.pools.high_memory.config={walltime: 40s}",  # of which the last half minute is for handing over
-        strategy="htcondor",
-    )
-    assert numbers(run) == workshop.local_numbers()
-    assert {lost.cause for lost in workshop.losses("high_memory")} == {"walltime"}
-    htcondor.wait_until_empty()

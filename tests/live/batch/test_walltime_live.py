@@ -51,7 +51,7 @@ def test_a_job_that_runs_and_brings_no_worker_is_given_up_and_its_work_falls_bac
     assert numbers(run) == workshop.local_numbers()
     assert pools_of(run)["RunInference"] == {"default"}
     lost = workshop.losses("gpu")[0]
-    assert "has run for 4s, and it has not joined" in lost.reason
+    assert "has run for 4.0 s, and it has not joined" in lost.reason
     assert lost.log == "hangs here"
     assert [event for event in workshop.events if isinstance(event, JobChanged) and event.pool == "gpu"]
     until(lambda: slurm.queue() == [], "the queue to become empty")
