@@ -32,11 +32,18 @@ class WorkerPlace:
 
 
 def worker_command(
-    pool: PlacedPool, worker: str, *, scheduler: str, log: Path, lifetime: Lifetime | None, place: WorkerPlace
+    pool: PlacedPool,
+    worker: str,
+    *,
+    run: str,
+    scheduler: str,
+    log: Path,
+    lifetime: Lifetime | None,
+    place: WorkerPlace,
 ) -> tuple[str, ...]:
     """For a machine that can reach the scheduler and has this Python."""
     command = [sys.executable, "-m", "cenote.backends._dask_worker"]
-    command += ["--scheduler", scheduler, "--name", worker, "--pool", pool.name]
+    command += ["--run", run, "--scheduler", scheduler, "--name", worker, "--pool", pool.name]
     command += ["--slots", str(pool.slots), "--log", str(log)]
     if pool.granted.memory:
         command += ["--memory", str(pool.granted.memory)]

@@ -233,6 +233,7 @@ def _end_for_signal(number: int, _: object) -> None:
 def main() -> None:
     """Entry point of the process."""
     parser = argparse.ArgumentParser(description="A worker of one pool of a run.")
+    parser.add_argument("--run", default="", help="the id of the run, for whoever reads the list of processes")
     parser.add_argument("--scheduler", required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--pool", required=True)
@@ -252,7 +253,7 @@ def main() -> None:
     _keep_log(options.log)
     keep_freed_memory()
     limit = format_bytes(options.memory) if options.memory else "none"
-    _LOG.info("%s begins: slots %d, memory limit %s, process %d", options.name, options.slots, limit, os.getpid())
+    _LOG.info("%s begins: run %s, slots %d, memory limit %s", options.name, options.run, options.slots, limit)
     scratch = take_scratch(options.scratch, options.name) if options.scratch else None
     if scratch:
         signal.signal(signal.SIGTERM, _end_for_signal)

@@ -96,7 +96,7 @@ class Dask(Backend):
         """The command of a worker, before there is a scheduler."""
         network = self._network(pools)
         return worker_command(
-            pool, worker, scheduler=network.example(), log=log, lifetime=lifetime, place=network.workers
+            pool, worker, run="RUN", scheduler=network.example(), log=log, lifetime=lifetime, place=network.workers
         )
 
     def _network(self, pools: Sequence[PlacedPool]) -> Network:
@@ -158,9 +158,15 @@ class DaskSession(JoinedSession):
     def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
         """How to start a worker of a pool, anywhere."""
         self._pool_of[worker] = pool
-        scheduler = self._network.told(self._cluster.scheduler_address)
-        place = self._network.workers
-        return worker_command(self._pools[pool], worker, scheduler=scheduler, log=log, lifetime=lifetime, place=place)
+        return worker_command(
+            self._pools[pool],
+            worker,
+            run=self._request.run,
+            scheduler=self._network.told(self._cluster.scheduler_address),
+            log=log,
+            lifetime=lifetime,
+            place=self._network.workers,
+        )
 
     def retire(self, workers: Sequence[str]) -> None:
         """Let workers go once their data has moved to others."""
