@@ -253,7 +253,8 @@ def main() -> None:
     _keep_log(options.log)
     keep_freed_memory()
     limit = format_bytes(options.memory) if options.memory else "none"
-    _LOG.info("%s begins: run %s, slots %d, memory limit %s", options.name, options.run, options.slots, limit)
+    facts = (options.name, options.run, os.getpid(), options.slots, limit)
+    _LOG.info("%s begins: run %s, process %d, slots %d, memory limit %s", *facts)
     scratch = take_scratch(options.scratch, options.name) if options.scratch else None
     if scratch:
         signal.signal(signal.SIGTERM, _end_for_signal)
