@@ -110,7 +110,7 @@ def probe(
             for pool in plan.placement.pools
         ]
         _carry_out(probes, desk, listen or (lambda _: None), pace)
-    found = tuple(one.result(unheard=deaf) for one in probes)
+        found = tuple(one.result(unheard=deaf) for one in probes)
     result = ProbeResult(found, time.time(), pace.clock() - began, jobs=point is not None)
     _keep(plan, result)
     return result
@@ -176,9 +176,7 @@ def _carry_out(probes: Sequence[_PoolUnderProbe], desk: Desk | None, listen: Lis
 def _see_off(attempts: Sequence[Attempt], pace: Pace) -> None:
     """Wait until cancelled jobs are gone: a batch system may complain about files that vanish under it."""
     until = pace.clock() + _GOODBYE
-    for attempt in attempts:
-        attempt.look_soon()
-    while not all(attempt.gone for attempt in attempts) and pace.clock() < until:
+    while not all(attempt.is_gone() for attempt in attempts) and pace.clock() < until:
         pace.pause(_LOOK_EVERY)
 
 

@@ -20,13 +20,14 @@ Phase = Literal["asking", "waiting", "running", "reported", "over"]
 _ASK_AGAIN = 5.0
 """Seconds until a batch system is asked again that did not answer."""
 _FIRST_LOOK = 1.0
-"""Seconds from the submission to the first look at the job, where the strategy may be asked that soon again."""
+"""Seconds from handing a job in, or cancelling it, to the first look at it."""
 _TOO_LONG = ALL_SECONDS + 60
 """Seconds that a job may run: longer than it takes to try everything."""
 _FAREWELL = 20.0
 """Seconds that a job has to end by itself after its report."""
-_ARRIVAL = 10.0
-"""Seconds that its output may take to arrive after its end: shared file systems are slow to agree."""
+_ARRIVAL = {JobState.ENDED: 10.0, JobState.FAILED: 2.0}
+"""Seconds that its output may take to arrive after its end: shared file systems are slow to agree. One that failed is
+not expected to have reported."""
 
 
 class Attempt:
@@ -49,6 +50,7 @@ class Attempt:
         self._ended: float | None = None
         self._refusal: Problem | None = None
         self._given_up = ""
+        self._gone = False
 
     @property
     def phase(self) -> Phase:
@@ -88,17 +90,20 @@ class Attempt:
         """Take the job out of the queue, or end it; fine for one that is gone."""
         if self.job is not None and (self.status.state not in OVER or self.status.lingers):
             self._strategy.cancel([self.job])
+            self._look_in(_FIRST_LOOK)
 
-    @property
-    def gone(self) -> bool:
-        """Whether the batch system has no such job any more, as far as it says; asks at most as often as it may."""
-        if self.job is not None and self.status.state not in OVER and self._clock() >= self._next:
-            self._look()
-        return self.job is None or self.status.state in OVER
+    def is_gone(self) -> bool:
+        """Whether the batch system has no such job any more; it is asked no more often than it may."""
+        if self._gone or self.job is None or self.status.state in OVER:
+            return True
+        if self._clock() >= self._next:
+            self._look_in(self._strategy.seconds_between_polls)
+            seen = self._strategy.poll([self.job]).get(self.job)
+            self._gone = seen is not None and seen.state in OVER
+        return self._gone
 
-    def look_soon(self) -> None:
-        """It was cancelled: look again shortly."""
-        self._next = self._clock() + min(_FIRST_LOOK, self._strategy.seconds_between_polls)
+    def _look_in(self, seconds: float) -> None:
+        self._next = self._clock() + min(seconds, self._strategy.seconds_between_polls)
 
     # doing
 
@@ -110,11 +115,11 @@ class Attempt:
             self._next = self._clock() + _ASK_AGAIN
             return
         self._refusal = None
-        self.look_soon()
+        self._look_in(_FIRST_LOOK)
 
     def _look(self) -> None:
         assert self.job is not None  # there is nothing to look at before
-        self._next = self._clock() + self._strategy.seconds_between_polls
+        self._look_in(self._strategy.seconds_between_polls)
         self.status = self._strategy.poll([self.job]).get(self.job, self.status)
         if self.status.state is JobState.RUNNING or self.status.state in OVER:
             self._begun()
@@ -149,7 +154,7 @@ class Attempt:
             written = _written(self.request.out, self._token)
             if written is not None:
                 self._take(written)
-        self.over = self.report is not None or self.status.lingers or seconds > _ARRIVAL
+        self.over = self.report is not None or self.status.lingers or seconds > _ARRIVAL[self.status.state]
 
     def _give_up(self, words: str) -> None:
         self.over, self._given_up = True, words
