@@ -223,6 +223,8 @@ def commands_page() -> Iterator[str]:
         if command is None:
             raise LookupError(name)
         yield from ("", f"## {_code(f'cenote {name}')}", "", *_command(command, name))
+        for inner, part in command.commands.items() if isinstance(command, click.Group) else ():
+            yield from ("", f"### {_code(f'cenote {name} {inner}')}", "", *_command(part, f"{name} {inner}"))
     yield from ("", "## Exit codes", "", *_table(("code", "meaning"), EXIT_CODES))
 
 

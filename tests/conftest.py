@@ -1,7 +1,11 @@
-"""How tests are spread over processes: file by file, and all that meet a real batch system in one process, first."""
+"""How tests are spread over processes: file by file, and all that meet a real batch system in one process, first.
+
+No test reads the file of a site that the machine may have.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,11 @@ class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist p
 
     def _split_scope(self, nodeid: str) -> str:
         return BATCH_SYSTEMS if nodeid.startswith(BATCH_SYSTEMS) else str(super()._split_scope(nodeid))
+
+
+def pytest_configure() -> None:
+    """For this process and those that tests start."""
+    os.environ["CENOTE_SITE"] = "none"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from cenote.language.site import LAYER, is_site_layer
 from cenote.language.workflow import Origin, Path_, Workflow
 
 
@@ -21,6 +22,18 @@ def origins_of_pool(workflow: Workflow, pool: str) -> list[str]:
     if len(by_layer) == 1:
         return [_where(layer, names, settings) for layer, names in by_layer.items()]
     return [f"{', '.join(names)}: {_where(layer, names, settings)}" for layer, names in by_layer.items()]
+
+
+def given_by_site(workflow: Workflow) -> str | None:
+    """What the site gave for all pools: `desy gives strategy, account, walltime`; None when it gave nothing."""
+    given = {
+        path[1:]: origin.layer
+        for path, origin in workflow.origins.items()
+        if path[:1] == ("execution",) and path[1:2] != ("pools",) and is_site_layer(origin.layer)
+    }
+    names = [".".join(map(str, path)).removeprefix("config.") for path in given if path and not _has_parts(path, given)]
+    name = next(iter(given.values()), "").removeprefix(LAYER).strip(" ()")
+    return f"{name or 'its file'} gives {', '.join(names)}" if names else None
 
 
 def _has_parts(path: Path_, paths: Iterable[Path_]) -> bool:

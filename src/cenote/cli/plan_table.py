@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cenote.cli.amounts import amounts_in_words, plural
-from cenote.cli.origins import origins_of_pool
+from cenote.cli.origins import given_by_site, origins_of_pool
 from cenote.cli.probe_table import VERDICT_STYLES
 from cenote.placement.pools import PlacedPool, Verdict
 from cenote.plan.plan import MERGE, Plan
@@ -129,6 +129,8 @@ def worker_in_words(pool: PlacedPool) -> str:
 
 def totals(plan: Plan) -> Iterator[RenderableType]:
     """How much there is to do, and what it leaves."""
+    if site := given_by_site(plan.workflow):
+        yield _line("site", site)
     merges = int((plan.tasks.kind == MERGE).sum())
     files = len({partition.url for partition in plan.partitions})
     yield _line(

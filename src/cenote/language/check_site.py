@@ -41,6 +41,8 @@ class CheckedSite:
 
     site: Site | None
     problems: tuple[Problem, ...] = ()
+    root: Located | None = None
+    """What could be read."""
 
 
 def check_site(file: Path | None) -> CheckedSite:
@@ -53,7 +55,7 @@ def check_site(file: Path | None) -> CheckedSite:
     about = _about(root, findings) if file is not None else None
     profiles = _profiles_as_pools(root, findings)
     if findings.problems:
-        return CheckedSite(None, tuple(unique(findings.problems)))
+        return CheckedSite(None, tuple(unique(findings.problems)), root)
     written = root.get("execution")
     defined = root.get("pool_profiles")
     return CheckedSite(

@@ -1,4 +1,4 @@
-"""This file puts the layers of a workflow together: built-in, site, profiles, the file and its includes, command line."""
+"""This file puts the layers of a workflow together: built-in, site, profiles, the file with includes, command line."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from cenote.strategies.interface import Strategy
 def backend_of(plan: Plan) -> Backend:
     """What runs the tasks."""
     execution = plan.workflow.execution
-    made: Backend = _configured(registry.load(PluginKind.BACKEND, execution.backend), execution.config)
+    made: Backend = configured(registry.load(PluginKind.BACKEND, execution.backend), execution.config)
     return made
 
 
@@ -25,10 +25,10 @@ def strategy_of(plan: Plan, pool: PlacedPool) -> Strategy:
     execution = plan.workflow.execution
     own: Mapping[str, Any] = next((one.config for one in execution.pools if one.name == pool.name), {})
     factory = registry.load(PluginKind.STRATEGY, pool.strategy)
-    made: Strategy = _configured(factory, {**execution.config, **own})
+    made: Strategy = configured(factory, {**execution.config, **own})
     return made
 
 
-def _configured(factory: Any, config: Mapping[str, Any]) -> Any:
+def configured(factory: Any, config: Mapping[str, Any]) -> Any:
     """A backend or strategy with the settings that it knows: `config` holds those of others too."""
     return factory.model_validate({name: value for name, value in config.items() if name in factory.model_fields})
