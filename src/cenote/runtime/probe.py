@@ -95,13 +95,13 @@ def probe(
     pace = pace or Pace()
     began = pace.clock()
     token = secrets.token_hex(8)
+    question = question_for_all(plan, out, token=token)
     point = backend_of(plan).meeting_point(plan.placement.pools)
     try:
         desk = None if point is None else Desk(point, token)
         deaf = ""
     except OSError as problem:
         desk, deaf = None, problem.strerror or str(problem)
-    question = question_for_all(plan, out, token=token)
     if desk is not None:
         question = replace(question, host=desk.host, port=desk.port)
     with desk or nullcontext(), _folder_in(out, token) as logs:

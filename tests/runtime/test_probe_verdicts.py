@@ -1,0 +1,149 @@
+"""This file tests how what a probe found is judged: against the driver, the pool's promise, and what stages need."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cenote.language.workflow import Amounts
+from cenote.plan.probe_result import Finding, worst
+from cenote.runtime.probe_question import imported_packages
+from cenote.runtime.probe_verdicts import Expected, judge
+from cenote.testing.plans import a_pool
+from cenote.worker.probe import versions
+from cenote.worker.probe_report import FileSeen, FolderSeen, Loaded, NodeReport, PluginAsked, Question
+
+QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(PluginAsked("/ops.py", digest="a"),))
+GOOD = NodeReport(
+    pool="gpu",
+    token="t",
+    host="node07",
+    python=platform.python_version(),
+    executable="/usr/bin/python3",
+    cpus=8,
+    memory=64 * 10**9,
+    packages=versions(("numpy", "cenote")),
+    modules=(Loaded("cenote.worker.main", 1.2),),
+    plugins=(Loaded("/ops.py", 0.1, digest="a"),),
+    scratch=FolderSeen("/scratch", 10**12),
+    folder=FolderSeen("/shared/out", 10**12),
+    files=(FileSeen("d", "/data/a.root", 0.2, 100),),
+)
+
+
+def expected(*, reads_files: bool = True, writes_files: bool = False, **amounts: int) -> Expected:
+    granted = Amounts(**amounts)
+    pool = replace(a_pool("gpu", workers=1), resources=granted, granted=granted)
+    return Expected(QUESTION, pool, reads_files=reads_files, writes_files=writes_files)
+
+
+def said(question: str, findings: tuple[Finding, ...]) -> list[tuple[str, str]]:
+    return [(one.verdict, one.words) for one in findings if one.question == question]
+
+
+def test_a_node_with_everything_is_well() -> None:
+    findings = judge(expected(cpus=4, memory=60 * 10**9, disk=10**11), GOOD)
+
+    assert worst(findings) == "ok"
+    assert said("network", findings) == [("ok", "reaches the driver at 10.0.0.5:8786")]
+    assert said("data", findings) == [("ok", "opened in 200 ms: a.root")]
+
+
+def test_every_problem_and_warning_says_what_to_do() -> None:
+    nothing = NodeReport(
+        pool="gpu",
+        token="t",
+        host="node07",
+        python="3.9.1",
+        executable="/usr/bin/python3",
+        cpus=1,
+        memory=10**9,
+        packages={"numpy": None, "cenote": "0.0.1"},
+        modules=(Loaded("cenote.worker.main", 0.1, "ModuleNotFoundError: No module named 'msgspec'"),),
+        plugins=(Loaded("/ops.py", 0.1, "there is no such file"),),
+        scratch=FolderSeen("/scratch", 0, "Read-only file system"),
+        folder=FolderSeen("/shared/out", 0, "it is not there"),
+        files=(FileSeen("d", "/data/a.root", 0.2, 0, "/data/a.root does not exist"),),
+        no_connection="Connection refused",
+    )
+
+    findings = judge(expected(cpus=4, memory=60 * 10**9, gpus=1), nothing)
+
+    assert {one.question for one in findings if one.verdict == "ok"} == set()
+    assert [one for one in findings if not one.hint] == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "models", "verdict"),
+    [(("0",), ("A100",), "ok"), (("0",), (), "warning"), ((), ("A100",), "problem")],
+)
+def test_gpus_are_compared_with_the_promise_and_with_the_driver_of_the_node(
+    seen: tuple[str, ...], models: tuple[str, ...], verdict: str
+) -> None:
+    findings = judge(expected(gpus=1), replace(GOOD, gpus=seen, gpu_models=models))
+
+    assert [verdict for verdict, _ in said("gpus", findings)] == [verdict]
+
+
+def test_gpus_that_nobody_promised_are_of_no_interest() -> None:
+    assert said("gpus", judge(expected(), GOOD)) == []
+
+
+def test_another_version_of_cenote_is_a_problem_and_of_another_package_a_warning() -> None:
+    here = versions(("numpy", "cenote"))
+
+    def verdict(**others: str) -> str:
+        return worst(judge(expected(), replace(GOOD, packages={**here, **others})))
+
+    assert (verdict(cenote="0.0.1"), verdict(numpy="1.0")) == ("problem", "warning")
+    assert said("packages", judge(expected(), replace(GOOD, packages={**here, "numpy": None}))) == [
+        ("problem", "missing there: numpy")
+    ]
+
+
+def test_what_the_driver_has_not_got_either_is_not_missed() -> None:
+    assert worst(judge(expected(), replace(GOOD, packages={"no-such-package": None}))) == "ok"
+
+
+def test_a_plugin_in_another_version_is_a_problem() -> None:
+    findings = judge(expected(), replace(GOOD, plugins=(Loaded("/ops.py", 0.1, digest="b"),)))
+
+    assert said("plugins", findings) == [("problem", "/ops.py: the node sees another version of it")]
+
+
+def test_a_folder_that_is_not_shared_matters_only_where_stages_write_files() -> None:
+    away = replace(GOOD, folder=FolderSeen("/shared/out", 0, "it is not there"))
+
+    assert worst(judge(expected(writes_files=True), away)) == "problem"
+    assert worst(judge(expected(), away)) == "warning"
+
+
+def test_data_out_of_reach_matters_only_where_stages_read_files() -> None:
+    away = replace(GOOD, files=(FileSeen("d", "/data/a.root", 0.2, 0, "no answer within 60 s"), *GOOD.files))
+
+    findings = judge(expected(), away)
+    assert said("data", findings) == [
+        ("problem", "dataset 'd': /data/a.root: no answer within 60 s"),
+        ("ok", "1 of 2 files opened, in 200 ms: a.root"),
+    ]
+    assert worst(judge(expected(reads_files=False), away)) == "warning"
+
+
+def test_slow_software_and_slow_data_are_warned_of() -> None:
+    slow = replace(
+        GOOD, modules=(Loaded("cenote.worker.main", 45.0),), files=(FileSeen("d", "/data/a.root", 50.0, 100),)
+    )
+
+    findings = judge(expected(), slow)
+
+    assert [one.question for one in findings if one.verdict == "warning"] == ["worker", "data"]
+
+
+def test_packages_are_those_that_files_import_at_their_top(tmp_path: Path) -> None:
+    file = tmp_path / "ops.py"
+    file.write_text("import os\nimport numpy as np\ntry:\n    from uproot.models import x\nexcept ImportError: ...\n")
+
+    assert list(imported_packages([file])) == ["numpy", "uproot"]

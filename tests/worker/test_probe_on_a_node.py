@@ -1,0 +1,133 @@
+"""This file tests what a probe finds on its node, with folders, files and plugins as bad as they come."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from cenote.backends.interface import MeetingPoint
+from cenote.runtime.probe_desk import Desk
+from cenote.testing.muons import write_muons
+from cenote.worker.probe import gpu_models, hand_over, look_around
+from cenote.worker.probe_report import FileAsked, PluginAsked, Question, as_word, from_word
+
+
+def question(tmp_path: Path, **asked: object) -> Question:
+    return Question(**{"pool": "gpu", "token": "t", "folder": str(tmp_path), **asked})  # type: ignore[arg-type]
+
+
+def test_a_question_survives_the_way_as_one_word(tmp_path: Path) -> None:
+    file = FileAsked("d", "root://far/a.root", "root_tree", {"tree": "Events"}, "Muon_pt")
+    asked = question(tmp_path, files=(file,), plugins=(PluginAsked("/o p/ops.py", digest="a"),), packages=("numpy",))
+
+    word = as_word(asked)
+
+    assert from_word(word) == asked
+    assert not set(word) & set(" '\"$%\\")
+
+
+def test_files_are_read_as_the_workflow_reads_them(tmp_path: Path) -> None:
+    good = write_muons(tmp_path / "a.root", events=20)
+    (tmp_path / "broken.root").write_bytes(b"no ROOT file at all")
+    files = [
+        FileAsked("good", str(good), "root_tree", {}, "MET_pt"),
+        FileAsked("column", str(good), "root_tree", {}, "no_such_column"),
+        FileAsked("tree", str(good), "root_tree", {"tree": "NoSuchTree"}),
+        FileAsked("broken", str(tmp_path / "broken.root"), "root_tree"),
+        FileAsked("missing", str(tmp_path / "b.root"), "root_tree"),
+    ]
+
+    seen = {file.dataset: file for file in look_around(question(tmp_path, files=tuple(files))).files}
+
+    assert (seen["good"].entries, seen["good"].problem) == (20, "")
+    assert "no_such_column" in seen["column"].problem
+    assert "NoSuchTree" in seen["tree"].problem
+    assert "broken.root" in seen["broken"].problem
+    assert seen["missing"].problem == f"{tmp_path / 'b.root'} does not exist"
+
+
+def test_plugins_that_fail_or_end_the_process_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import no_such_package\n")
+    (tmp_path / "rude.py").write_text("import sys\nsys.exit(3)\n")
+    targets = [tmp_path / name for name in ("bad.py", "rude.py", "missing.py")]
+
+    found = look_around(question(tmp_path, plugins=tuple(PluginAsked(str(path)) for path in targets))).plugins
+
+    assert "No module named 'no_such_package'" in found[0].problem
+    assert found[1].problem == "SystemExit: 3"
+    assert found[2].digest is None
+    assert "does not exist" in found[2].problem
+
+
+def test_folders_are_written_to_and_left_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
+    report = look_around(question(tmp_path, scratch="$NO_SUCH_VARIABLE/x"))
+    assert report.folder.free > 0
+    assert report.scratch.problem == "a variable in it is not set on this node"
+
+    report = look_around(question(tmp_path / "missing", scratch=str(tmp_path / "to" / "be" / "made")))
+    assert report.folder.problem == "it is not there"
+    assert report.scratch.problem == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_packages_and_modules_that_are_missing_are_told_of(tmp_path: Path) -> None:
+    report = look_around(question(tmp_path, packages=("numpy", "no-such-package"), modules=("json", "no_such_module")))
+
+    assert report.packages["numpy"]
+    assert report.packages["no-such-package"] is None
+    assert [loaded.problem for loaded in report.modules] == [
+        "",
+        "ModuleNotFoundError: No module named 'no_such_module'",
+    ]
+    assert report.executable == sys.executable
+
+
+def test_gpus_are_named_as_the_driver_of_the_node_names_them(tmp_path: Path) -> None:
+    about = tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0/information"
+    about.parent.mkdir(parents=True)
+    about.write_text("Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ: 17\n")
+
+    assert gpu_models(tmp_path) == ("NVIDIA A100-SXM4-40GB",)
+    assert gpu_models(tmp_path / "elsewhere") == ()
+
+
+def test_a_report_arrives_at_the_desk_and_that_of_a_stranger_does_not(tmp_path: Path) -> None:
+    report = look_around(question(tmp_path))
+    with Desk(MeetingPoint("127.0.0.1", range(1)), "t") as desk:
+        assert hand_over(report, desk.host, desk.port) == report
+        assert desk.reports() == [report]
+        with socket.create_connection((desk.host, desk.port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert stranger.recv(1) == b""
+        assert desk.reports() == []
+    with Desk(MeetingPoint("127.0.0.1", range(1)), "another token") as other:
+        assert hand_over(report, other.host, other.port).no_connection == "something else answers there"
+
+
+def test_a_driver_that_does_not_listen_is_out_of_reach(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        report = hand_over(look_around(question(tmp_path)), "127.0.0.1", taken.getsockname()[1])
+
+    assert report.no_connection == "Connection refused"
+
+
+def test_workers_are_told_of_the_contact_where_there_is_one() -> None:
+    def told(contact: str) -> tuple[str, bool]:
+        with Desk(MeetingPoint("127.0.0.1", range(1), contact), "t") as desk:
+            return desk.host, desk.port == 8786
+
+    assert told("driver.example:8786") == ("driver.example", True)
+    assert told("driver.example") == ("driver.example", False)
+
+
+def test_the_first_free_port_is_taken() -> None:
+    with Desk(MeetingPoint("127.0.0.1", range(1)), "t") as first:
+        with pytest.raises(OSError, match="in use"):
+            Desk(MeetingPoint("127.0.0.1", range(first.port, first.port + 1)), "t")
+        with Desk(MeetingPoint("127.0.0.1", range(first.port, first.port + 50)), "t") as second:
+            assert second.port > first.port
