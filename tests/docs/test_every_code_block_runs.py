@@ -90,6 +90,7 @@ def a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr("cenote.api.this_machine", lambda: MACHINE)
     monkeypatch.setenv("CENOTE_CACHE", str(tmp_path / ".cache"))
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("CENOTE_SITE", "none")  # a page may `export` another; it is forgotten afterwards
     (tmp_path / "desk").mkdir()
     monkeypatch.chdir(tmp_path / "desk")
     restore = registry.forget_added()
@@ -228,6 +229,9 @@ def run_command(words: list[str], last_exit_code: int) -> int:
             return exit_code_of(arguments)
         case ["cd", folder]:
             os.chdir(folder)
+        case ["export", assignment]:
+            name, _, value = assignment.partition("=")
+            os.environ[name] = value
         case ["echo", "$?"]:
             sys.stdout.write(f"{last_exit_code}\n")
         case ["cat", file]:
