@@ -20,12 +20,15 @@ from typing import Any
 from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.plugins.kinds import INTERFACE_FILES, PLANNED, PluginKind
+from cenote.plugins.shipped import SourceFile, modules_beside, spec_of
 
 Factory = type[Any]
 """A plugin's class: called with its settings as keyword arguments."""
 
 _added: dict[tuple[PluginKind, str], Factory] = {}
 """What plugin files and `registry:` entries brought in, in this process."""
+_files: dict[str, SourceFile] = {}
+"""Path of a plugin file → the file as it was when it was added last."""
 
 
 def names(kind: PluginKind) -> tuple[str, ...]:
@@ -81,11 +84,24 @@ def add_file(path: Path) -> ModuleType:
         beside = [other.name for other in path.parent.glob("*.py")]
         hint = did_you_mean(path.name, beside)
         raise errors.error(errors.MISSING_FILE, f"plugin file {_shown(path)} does not exist", hint=hint)
-    source = path.read_bytes()
-    name = f"cenote_plugin_{path.stem}_{hashlib.blake2b(source + str(path).encode(), digest_size=6).hexdigest()}"
-    module = sys.modules[name] if name in sys.modules else _execute(name, path)
+    return add_source(SourceFile(str(path), path.read_bytes()))
+
+
+def add_source(file: SourceFile) -> ModuleType:
+    """The same for a plugin file that was read elsewhere; under the same path, so that its objects may travel too."""
+    path = Path(file.path)
+    name = f"cenote_plugin_{path.stem}_{hashlib.blake2b(file.source + file.path.encode(), digest_size=6).hexdigest()}"
+    module = sys.modules[name] if name in sys.modules else _execute(name, file)
+    _files[file.path] = file
     _add_declared(module)
     return module
+
+
+def sources_of(targets: Iterable[str]) -> tuple[SourceFile, ...]:
+    """Plugin files that were added, as they were then, and the modules beside them that they import."""
+    files = [_files[target] for target in targets if target in _files]
+    beside = {one.module: one for file in files for one in modules_beside(Path(file.path))}
+    return (*files, *beside.values())
 
 
 def add_import(target: str, *, kind: PluginKind | None = None, name: str | None = None) -> None:
@@ -102,14 +118,14 @@ def add_import(target: str, *, kind: PluginKind | None = None, name: str | None 
     _add_declared(module)
 
 
-def _execute(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise errors.error(errors.BAD_PLUGIN, f"{path} is not a Python file")
+def _execute(name: str, file: SourceFile) -> ModuleType:
+    path = Path(file.path)
+    spec = spec_of(name, file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
     try:
+        assert spec.loader is not None
         spec.loader.exec_module(module)
     except errors.CenoteError as problem:  # it declares nonsense, and that was explained
         del sys.modules[name]

@@ -8,6 +8,7 @@ from pathlib import Path
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import MERGE, Plan, Segment
 from cenote.plan.tasks import applies, product_tasks
+from cenote.plugins import registry
 from cenote.worker.envelope import Piece, Program, TaskEnvelope
 
 
@@ -18,6 +19,7 @@ def make_program(plan: Plan, *, store: Path, files: Path, debug: Path) -> Progra
         datasets={info.name: info for info in plan.datasets},
         constants=dict(plan.workflow.constants),
         plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
+        sources=registry.sources_of(plugin.target for plugin in plan.workflow.plugins),
         store=str(store.absolute()),
         files=str(files.absolute()),
         debug=str(debug.absolute()),

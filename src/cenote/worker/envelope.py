@@ -9,8 +9,9 @@ from typing import Any, Literal
 from cenote.engine.messages import FailureInfo, StageStats
 from cenote.operations.events import DatasetInfo
 from cenote.plan.plan import Partition, Segment
+from cenote.plugins.shipped import SourceFile
 
-VERSION = 1
+VERSION = 2
 """Of these forms; a worker refuses another one."""
 
 
@@ -23,6 +24,8 @@ class Program:
     constants: Mapping[str, Any]
     plugins: tuple[tuple[str, str | None, str | None], ...]
     """(target, kind, name) of own plugins, to be made known before the first task."""
+    sources: tuple[SourceFile, ...]
+    """Those of them that are files, and the modules beside them: workers may not see their folder."""
     store: str
     """The folder where results lie under their content hash."""
     files: str

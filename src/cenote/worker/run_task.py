@@ -20,6 +20,7 @@ from cenote.operations.interface import Operation, Result
 from cenote.plan.plan import Partition, Segment, Step
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.plugins.shipped import bring_along
 from cenote.products.interface import Product
 from cenote.sources.interface import Source
 from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
@@ -73,9 +74,11 @@ class TaskRunner:
         self._operations: dict[tuple[int, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
+        files = {file.path: file for file in program.sources if not file.module}
+        bring_along(program.sources)
         for target, kind, name in program.plugins:
-            if target.endswith(".py"):
-                registry.add_file(Path(target))
+            if target in files:
+                registry.add_source(files[target])
             else:
                 registry.add_import(target, kind=PluginKind(kind) if kind else None, name=name)
 
