@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,7 +21,7 @@ from cenote.runtime.run_view import RunView
 from cenote.testing.muons import write_muons
 
 from .htcondor_pool import HTCondorPool, htcondor_pool
-from .slurm_cluster import SlurmCluster, slurm_cluster
+from .slurm_cluster import SlurmCluster, slurm_cluster, until
 
 OPS = """
     import time
@@ -27,12 +30,17 @@ OPS = """
     from cenote import operation
 
     @operation("custom.index", reads=["Muon_pt"], adds=["n_muons"])
-    def index(events, *, seconds: float = 0.0):
+    def index(events, *, seconds: float = 0.0, broken: bool = False):
+        if broken:
+            raise ValueError("this is my own mistake")
         time.sleep(seconds)
         return {"n_muons": ak.num(events["Muon_pt"])}
 
     @operation("custom.inference", reads=["n_muons", "MET_pt"], adds=["score"])
-    def inference(events):
+    def inference(events, *, megabytes: int = 0):
+        if megabytes:
+            block = np.ones(megabytes * 131072)
+            time.sleep(1)
         return {"score": 1.0 / (1.0 + np.exp(-np.asarray(events["MET_pt"]) / 30.0 + events["n_muons"]))}
 """
 FLOW = """
@@ -57,6 +65,12 @@ FLOW = """
         gpu: {workers: 1, resources: {gpus: 1}, config: {walltime: 04:00:00}}
 """
 SLOWLY = "analysis.stages.BuildIndex.params={seconds: 0.6}"
+FOR_LONG = "analysis.stages.BuildIndex.params={seconds: 5}"
+"""Half a minute at least, with two workers for twelve partitions: enough to be interrupted."""
+OWN_POOLS = {"BuildIndex": {"high_memory"}, "RunInference": {"gpu"}, "MuonPt": {"default"}}
+
+BatchSystem = SlurmCluster | HTCondorPool
+E = TypeVar("E", bound=AnyEvent)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -85,7 +99,7 @@ def slurm(_slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slu
     for name, value in _slurm.environment.items():
         monkeypatch.setenv(name, value)
     yield _slurm
-    assert _slurm.queue() == []
+    _slurm.wait_until_empty()
 
 
 @pytest.fixture
@@ -97,6 +111,13 @@ def htcondor(_htcondor: HTCondorPool, monkeypatch: pytest.MonkeyPatch) -> Iterat
     _htcondor.wait_until_empty()
 
 
+@pytest.fixture(params=["slurm", "htcondor"])
+def system(request: pytest.FixtureRequest) -> BatchSystem:
+    """One after the other, for what holds on both."""
+    found: BatchSystem = request.getfixturevalue(request.param)
+    return found
+
+
 @dataclass
 class Workshop:
     """A folder with data and a workflow; runs of it can be disturbed and compared."""
@@ -104,26 +125,57 @@ class Workshop:
     folder: Path
     events: list[AnyEvent] = field(default_factory=list)
 
+    @property
+    def out(self) -> Path:
+        """Where the run goes."""
+        return self.folder / "out"
+
     def run(self, *sets: str, disturb: Callable[[], bool] | None = None, **choices: Any) -> cenote.Run:
         """Run the workflow. `disturb` is called again and again, once two tasks are done, until it returns true."""
-        out = self.folder / "out"
         over = disturb is None
 
         def listen(view: RunView) -> None:
             nonlocal over
             del view
-            if not over and sum(isinstance(event, TaskDone) for event in read_events(out)) >= 2:
+            if not over and sum(isinstance(event, TaskDone) for event in read_events(self.out)) >= 2:
                 assert disturb is not None
                 over = disturb()
 
-        run = cenote.load(self.folder / "flow.yaml", sets=sets, **choices).run(out, listen=listen)
-        self.events = list(read_events(out))
+        run = cenote.load(self.folder / "flow.yaml", sets=sets, **choices).run(self.out, listen=listen)
+        self.events = list(read_events(self.out))
         assert over, "the run ended before it could be disturbed"
         return run
 
-    def local_numbers(self) -> bytes:
+    @contextmanager
+    def driver(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """`cenote run` as a process of its own, killed at the end unless it is gone by then."""
+        command = [sys.executable, "-m", "cenote", "run", "flow.yaml", "--out", str(self.out), *words]
+        with (self.folder / "driver.txt").open("wb") as printed:
+            process = subprocess.Popen(command, cwd=self.folder, stdout=printed, stderr=subprocess.STDOUT)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def why(self, *words: str) -> str:
+        """What `cenote why` says of the run."""
+        command = [sys.executable, "-m", "cenote", "why", str(self.out), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def heard(self, kind: type[E], *, pool: str | None = None, **facts: Any) -> list[E]:
+        """What the journal tells of this kind so far, about a pool, with such facts."""
+        events = list(read_events(self.out)) if (self.out / "journal.jsonl").exists() else []
+        mine = [event for event in events if isinstance(event, kind) and pool in (None, getattr(event, "pool", None))]
+        return [event for event in mine if all(getattr(event, name) == fact for name, fact in facts.items())]
+
+    def wait_for(self, kind: type[AnyEvent], *, pool: str | None = None, **facts: Any) -> None:
+        """Until the journal tells of this."""
+        until(lambda: bool(self.heard(kind, pool=pool, **facts)), f"{kind.__name__} {pool or ''} {facts or ''}")
+
+    def local_numbers(self, *sets: str) -> bytes:
         """Those that every run must find."""
-        run = cenote.load(self.folder / "flow.yaml", backend="local").run(self.folder / "local", workers=1)
+        run = cenote.load(self.folder / "flow.yaml", backend="local", sets=sets).run(self.folder / "local", workers=1)
         return numbers(run)
 
     def losses(self, pool: str) -> list[WorkerLost]:
@@ -142,9 +194,6 @@ def numbers(run: cenote.Run) -> bytes:
 def pools_of(run: cenote.Run) -> dict[str, set[str]]:
     """Stage → the pools of the workers that it ran on."""
     return {stage["id"]: {worker.rsplit("-", 1)[0] for worker in stage["workers"]} for stage in run.summary["stages"]}
-
-
-OWN_POOLS = {"BuildIndex": {"high_memory"}, "RunInference": {"gpu"}, "MuonPt": {"default"}}
 
 
 @pytest.fixture

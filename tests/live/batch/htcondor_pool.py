@@ -119,6 +119,8 @@ exec {disguise} {program} "$@"
 class HTCondorPool:
     """The pool while it runs. Commands are in the folder `programs`."""
 
+    strategy = "htcondor"
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.programs = root / "programs"
@@ -148,17 +150,39 @@ class HTCondorPool:
         ]
 
     def reset(self) -> None:
-        """No jobs."""
+        """As it was in the beginning: no jobs, and a machine for them."""
         self.ask("condor_rm", "-all")
         self.wait_until_empty()
+        if not self.machines():
+            self.ask("condor_on", "-startd")
+            until(lambda: self.machines() > 0, "a machine")
 
-    def wait_until_empty(self) -> None:
+    def wait_until_empty(self, *, seconds: float = 60) -> None:
         """The queue has no jobs any more."""
-        until(lambda: not self.jobs(), "the queue to become empty")
+        until(lambda: not self.jobs(), "the queue to become empty", seconds=seconds)
+
+    def machines(self) -> int:
+        """Machines that jobs can run on."""
+        return len(self.ask("condor_status", "-af", "Name", "-constraint", "PartitionableSlot").split())
+
+    def occupy(self, **amounts: int) -> None:
+        """Give so much of the machine to a job of somebody else, which runs when this returns."""
+        before = set(self.jobs())
+        wanted = [f"request_{name} = {amount}" for name, amount in amounts.items()]
+        description = self.root / "other.sub"
+        lines = ["executable = /bin/sleep", "arguments = 600", "transfer_executable = false", *wanted, "queue", ""]
+        description.write_text("\n".join(lines))
+        self.ask("condor_submit", str(description))
+        until(lambda: bool(set(self.jobs(status=2)) - before), "the other job to run")
+
+    def last_words(self) -> str:
+        """What its daemons said last."""
+        logs = sorted((self.root / "log").glob("*Log"))
+        return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-300:]}" for log in logs)
 
     def answers(self) -> bool:
-        """Whether there is a slot and a queue."""
-        return bool(self.ask("condor_status", "-af", "Name").strip()) and "Total" in self.ask("condor_q", "-totals")
+        """Whether there is a machine and a queue."""
+        return self.machines() > 0 and "Total" in self.ask("condor_q", "-totals")
 
 
 @contextmanager
@@ -181,7 +205,10 @@ def htcondor_pool() -> Iterator[HTCondorPool]:
     try:
         with running(master, log=root / "master.log", environment={"CONDOR_CONFIG": str(configuration)}) as process:
             try:
-                until(pool.answers, "HTCondor to answer")
+                try:
+                    until(pool.answers, "an answer")
+                except TimeoutError as problem:
+                    cannot_run(f"HTCondor does not start: {problem}\n{pool.last_words()}")
                 yield pool
             finally:
                 process.send_signal(signal.SIGQUIT)  # fast: running jobs are killed

@@ -95,6 +95,8 @@ exec {program} "$@"
 class SlurmCluster:
     """The cluster while it runs. Commands are in the folder `programs` and find it by SLURM_CONF."""
 
+    strategy = "slurm"
+
     def __init__(self, root: Path, port: int, daemons: ExitStack) -> None:
         self.root, self.port = root, port
         self._daemons = daemons
@@ -127,12 +129,16 @@ class SlurmCluster:
         """The jobs of a pool that are in this state, with their nodes."""
         lines = self.ask("squeue", "--noheader", "--array", f"--states={state}", "--format=%i|%N|%k").splitlines()
         found = [line.split("|") for line in lines]
-        return [(job, node) for job, node, comment in found if comment.endswith(f"pool={pool}")]
+        return [(job, node) for job, node, comment in found if f"pool={pool}" in comment.split()]
+
+    def wait_until_empty(self, *, seconds: float = 60) -> None:
+        """The queue has no jobs any more."""
+        until(lambda: not self.queue(), "the queue to become empty", seconds=seconds)
 
     def reset(self) -> None:
         """As it was in the beginning: no jobs, every node usable."""
         self.ask("scancel", f"--user={getpass.getuser()}")
-        until(lambda: not self.queue(), "the queue to become empty")
+        self.wait_until_empty()
         for node in NODES:
             if node not in self._nodes:
                 self._start_node(node)
@@ -145,6 +151,11 @@ class SlurmCluster:
         self._nodes.pop(node).close()
         self._kill_jobs(node)
         self.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=crashed")
+
+    def last_words(self) -> str:
+        """What its daemons said last."""
+        logs = sorted((*self.root.glob("*.log"), *self.root.glob("*.out")))
+        return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-300:]}" for log in logs)
 
     def _state(self, node: str) -> str:
         return (self.ask("sinfo", "--noheader", "-N", f"--nodes={node}", "--format=%T").splitlines() or [""])[0]
@@ -223,7 +234,10 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
         with ExitStack() as daemons:
             cluster = SlurmCluster(root, port, daemons)
             try:
-                cluster.start()
+                try:
+                    cluster.start()
+                except TimeoutError as problem:
+                    cannot_run(f"Slurm does not start: {problem}\n{cluster.last_words()}")
                 yield cluster
             finally:
                 cluster.stop()
@@ -242,7 +256,7 @@ def until(holds: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
-            cannot_run(f"waited {seconds:g} s for {what}")
+            raise TimeoutError(f"waited {seconds:g} s for {what}")
         time.sleep(0.1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import cenote
 from cenote.engine.messages import JobChanged
 
@@ -70,9 +72,8 @@ def test_a_worker_waits_for_a_gpu_that_somebody_else_uses_and_why_says_so(
     assert numbers(cenote.open_run(workshop.out)) == workshop.local_numbers()
 
 
-def test_a_request_that_no_machine_can_hold_waits_and_says_which_condition_none_meets(
-    workshop: Workshop, htcondor: HTCondorPool
-) -> None:
+@pytest.mark.usefixtures("htcondor")
+def test_a_request_that_no_machine_can_hold_waits_and_says_which_condition_none_meets(workshop: Workshop) -> None:
     run = workshop.run(
         "execution.pools.gpu={resources: {memory: 9TB, gpus: null}, fallback: [default],"
         " fallback_when: {no_worker_for: 12s}}",

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
+import pytest
 
-from cenote.engine.messages import AnyEvent, TaskStarted
-from cenote.runtime.journal import read_events
+from cenote.engine.messages import TaskStarted
 
-from .conftest import OWN_POOLS, SLOWLY, Workshop, numbers, pools_of
-from .slurm_cluster import SlurmCluster, until
-
-
-def test_three_pools_give_the_local_numbers_and_leave_no_job(workshop: Workshop, slurm: SlurmCluster) -> None:
-    run = workshop.run(strategy="slurm")
-    assert numbers(run) == workshop.local_numbers()
-    assert pools_of(run) == OWN_POOLS
-    until(lambda: slurm.queue() == [], "the queue to become empty")
+from .conftest import SLOWLY, Workshop, numbers, pools_of
+from .slurm_cluster import SlurmCluster
 
 
 def test_a_cancelled_worker_is_replaced_and_slurms_word_is_told(workshop: Workshop, slurm: SlurmCluster) -> None:
@@ -34,18 +21,15 @@ def test_a_cancelled_worker_is_replaced_and_slurms_word_is_told(workshop: Worksh
     assert numbers(run) == workshop.local_numbers()
     (lost,) = workshop.losses("high_memory")
     assert "CANCELLED" in lost.reason
-    until(lambda: slurm.queue() == [], "the queue to become empty")
 
 
-def test_a_request_that_no_node_can_hold_is_refused_at_once_in_slurms_words(
-    workshop: Workshop, slurm: SlurmCluster
-) -> None:
-    start = time.monotonic()
+@pytest.mark.usefixtures("slurm")
+def test_a_request_that_no_node_can_hold_is_refused_at_once_in_slurms_words(workshop: Workshop) -> None:
     run = workshop.run("execution.pools.high_memory.resources={memory: 9TB}", strategy="slurm")
-    assert time.monotonic() - start < 20
     assert run.status == "failed"
     assert "Requested node configuration is not available" in run.failures[0]["message"]
-    until(lambda: slurm.queue() == [], "the queue to become empty")
+    assert {lost.cause for lost in workshop.losses("high_memory")} == {"refused"}
+    assert not workshop.heard(TaskStarted)
 
 
 def test_a_lost_node_costs_time_and_nothing_else(workshop: Workshop, slurm: SlurmCluster) -> None:
@@ -58,7 +42,6 @@ def test_a_lost_node_costs_time_and_nothing_else(workshop: Workshop, slurm: Slur
     run = workshop.run(SLOWLY, strategy="slurm", disturb=lose_one)
     assert numbers(run) == workshop.local_numbers()
     assert workshop.losses("high_memory")
-    until(lambda: slurm.queue() == [], "the queue to become empty")
 
 
 def test_a_preempted_worker_is_called_preempted(workshop: Workshop, slurm: SlurmCluster) -> None:
@@ -72,12 +55,10 @@ def test_a_preempted_worker_is_called_preempted(workshop: Workshop, slurm: Slurm
     run = workshop.run(SLOWLY, strategy="slurm", disturb=preempt)
     assert numbers(run) == workshop.local_numbers()
     assert {lost.cause for lost in workshop.losses("high_memory")} == {"preempted"}
-    until(lambda: slurm.queue() == [], "the queue to become empty")
 
 
-def test_work_for_a_partition_without_nodes_falls_back_with_slurms_reason(
-    workshop: Workshop, slurm: SlurmCluster
-) -> None:
+@pytest.mark.usefixtures("slurm")
+def test_work_for_a_partition_without_nodes_falls_back_with_slurms_reason(workshop: Workshop) -> None:
     run = workshop.run(
         "execution.pools.gpu={resources: {gpus: null}, config: {partition: dead}, fallback: [default],"
         " fallback_when: {no_worker_for: 5s}}",
@@ -87,22 +68,29 @@ def test_work_for_a_partition_without_nodes_falls_back_with_slurms_reason(
     assert pools_of(run)["RunInference"] == {"default"}
     assert "no_worker_for" in run.summary["fallbacks"][0]["reason"]
     assert "down" in run.summary["fallbacks"][0]["reason"].lower()
-    until(lambda: slurm.queue() == [], "the queue to become empty")
 
 
-def test_workers_end_by_themselves_when_the_driver_is_killed(workshop: Workshop, slurm: SlurmCluster) -> None:
-    out = workshop.folder / "out"
-    words = [sys.executable, "-m", "cenote", "run", "flow.yaml", "--strategy", "slurm", "--out", str(out), "--set"]
-    with subprocess.Popen(
-        [*words, "analysis.stages.BuildIndex.params={seconds: 5}"], cwd=workshop.folder, stderr=subprocess.DEVNULL
-    ) as driver:
-        try:
-            until(lambda: any(isinstance(event, TaskStarted) for event in events_so_far(out)), "a task to start")
-        finally:
-            os.kill(driver.pid, signal.SIGKILL)
-    until(lambda: slurm.queue() == [], "the queue to become empty", seconds=120)
+@pytest.mark.usefixtures("slurm")
+def test_work_for_a_partition_without_nodes_is_given_up_in_time_with_slurms_reason(workshop: Workshop) -> None:
+    run = workshop.run(
+        "execution.pools.gpu={resources: {gpus: null}, config: {partition: dead}, queue_timeout: 8s}", strategy="slurm"
+    )
+    assert run.status == "failed"
+    (failure,) = {failure["message"] for failure in run.failures}
+    assert "'gpu'" in failure
+    assert "required for job are DOWN" in failure
 
 
-def events_so_far(out: Path) -> list[AnyEvent]:
-    """What the journal says, if there is one yet."""
-    return list(read_events(out)) if (out / "journal.jsonl").exists() else []
+@pytest.mark.usefixtures("slurm")
+def test_a_worker_beyond_its_memory_is_told_so_and_its_work_goes_to_a_larger_pool(workshop: Workshop) -> None:
+    in_one_piece = "sources.events.chunk_size=3000"
+    run = workshop.run(
+        in_one_piece,
+        "analysis.stages.RunInference.params={megabytes: 600}",
+        "execution.pools.gpu={resources: {gpus: null, memory: 500MB}, fallback: [high_memory],"
+        " fallback_when: {oom: true}}",
+        strategy="slurm",
+    )
+    assert numbers(run) == workshop.local_numbers(in_one_piece)
+    assert "oom" in {lost.cause for lost in workshop.losses("gpu")}
+    assert pools_of(run)["RunInference"] == {"high_memory"}

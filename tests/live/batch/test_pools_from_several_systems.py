@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import OWN_POOLS, Workshop, numbers, pools_of
-from .htcondor_pool import HTCondorPool
-from .slurm_cluster import SlurmCluster, until
 
 
-def test_default_from_slurm_gpu_from_htcondor_and_one_pool_of_this_machine(
-    workshop: Workshop, slurm: SlurmCluster, htcondor: HTCondorPool
-) -> None:
+@pytest.mark.usefixtures("slurm", "htcondor")
+def test_default_from_slurm_gpu_from_htcondor_and_one_pool_of_this_machine(workshop: Workshop) -> None:
     run = workshop.run(
         "execution.pools.default.strategy=slurm",
         "execution.pools.gpu.strategy=htcondor",
@@ -22,5 +21,3 @@ def test_default_from_slurm_gpu_from_htcondor_and_one_pool_of_this_machine(
         "gpu": "htcondor",
         "high_memory": "local",
     }
-    until(lambda: slurm.queue() == [], "the queue to become empty")
-    htcondor.wait_until_empty()
