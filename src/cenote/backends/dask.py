@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from cenote import errors
 from cenote.backends._dask_command import WorkerPlace, worker_command
@@ -29,6 +30,8 @@ except ImportError as problem:
 
 class Dask(Backend):
     """Runs tasks on workers that join a Dask scheduler in this process."""
+
+    packages: ClassVar[tuple[str, ...]] = ("dask", "distributed")
 
     host: str | None = None
     """Address that the scheduler listens on, which workers must reach: by default loopback when all of them are on

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from cenote.engine.messages import AnyEvent
 from cenote.placement.pools import PlacedPool
@@ -98,6 +99,9 @@ class JoinedSession(Session):
 
 class Backend(Settings):
     """Opens sessions. Its fields are the settings under `execution.config` that it knows."""
+
+    packages: ClassVar[tuple[str, ...]] = ()
+    """What its workers need besides what everything needs."""
 
     def open(self, request: SessionRequest) -> Session:
         """Start what is needed to run tasks."""
