@@ -47,7 +47,7 @@ class DaskSession(JoinedSession):
         self._client.register_plugin(TaskPlugin(request.program))
         self._tasks = SentTasks(
             self._client,
-            request.program.segments,
+            request.program,
             store=Store(request.store),
             finished=self._news.finished,
             now=self._now,

@@ -12,8 +12,8 @@ from cenote.backends._dask_worker import run_bundle
 from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, TaskFailed, TaskStarted
 from cenote.language.workflow import Amounts
-from cenote.plan.plan import Segment
-from cenote.worker.envelope import Outcome, TaskEnvelope
+from cenote.worker.envelope import Outcome, Program, TaskEnvelope
+from cenote.worker.skim import bring_home
 from cenote.worker.store import Store
 
 
@@ -23,13 +23,14 @@ class SentTasks:
     def __init__(
         self,
         client: Client,
-        segments: Sequence[Segment],
+        program: Program,
         *,
         store: Store,
         finished: set[str],
         now: Callable[[], float],
     ) -> None:
-        self._client, self._segments, self._store, self._now = client, segments, store, now
+        self._client, self._store, self._now = client, store, now
+        self._segments, self._files = program.segments, program.files
         self._finished = finished
         """Keys of bundles whose events others may still read: whoever listens to Dask tells when one is lost."""
         self._bundling = Bundling()
@@ -169,8 +170,11 @@ class SentTasks:
 
     def _keep(self, bundle: Bundle, envelope: TaskEnvelope, outcome: Outcome, products: bytes) -> None:
         self._bundling.finish(envelope, outcome.seconds)
-        self._store.write_packed(envelope.key, [products])
-        exports = self._segments[envelope.segment].exports if envelope.kind == "run" else ()
+        segment, ran = self._segments[envelope.segment], envelope.kind == "run"
+        carries_skims = ran and "files" in segment.products.values()
+        packed = bring_home(products, self._files) if carries_skims else [products]
+        self._store.write_packed(envelope.key, packed)
+        exports = segment.exports if ran else ()
         self._futures.update({f"{envelope.key}-{n}": bundle.future for n in range(len(exports))})
 
     def made_again(self, key: str) -> list[AnyEvent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -70,6 +71,7 @@ class TaskRunner:
             raise RuntimeError(f"this worker speaks version {VERSION}, the run speaks {program.version}")
         self.program = program
         self.store = Store(Path(program.store))
+        self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
         self._preparing = threading.Lock()
         self._operations: dict[tuple[int, str], Operation] = {}
         self._sources: dict[int, Source] = {}
@@ -269,7 +271,7 @@ class TaskRunner:
     def _run_operation(self, segment: Segment, step: Step, events: Events) -> Result:
         run: Callable[[Events], Result] = self._operation(segment, step).run
         for modifier in self._modifiers_of(segment, step):
-            run = _around(modifier, run, step.stage, self.program.debug)
+            run = _around(modifier, run, step.stage, self._debug)
         return run(events)
 
     def _operation(self, segment: Segment, step: Step) -> Operation:

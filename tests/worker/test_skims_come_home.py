@@ -1,0 +1,40 @@
+"""A worker that does not see the run's folder hands its skims over, and the driver writes the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+
+from cenote.operations.events import DatasetInfo, Events
+from cenote.plan.plan import Partition, WriteStep
+from cenote.worker.envelope import Piece
+from cenote.worker.skim import bring_home, write_skim
+from cenote.worker.store import pack, unpack
+
+WRITE = WriteStep("parquet", {}, "skim.parquet", ("x",))
+PIECE = Piece(Partition("data", "events", "a.root", 0, 3), part=0)
+
+
+def skim(folder: Path) -> dict[str, object]:
+    events = Events({"x": np.arange(3.0)}, size=3, dataset=DatasetInfo("data"))
+    return write_skim(WRITE, events, str(folder), PIECE)
+
+
+def test_what_a_worker_hands_over_is_what_it_would_have_written(tmp_path: Path) -> None:
+    seen, unseen = tmp_path / "seen", tmp_path / "unseen"
+    seen.mkdir()
+    written = skim(seen)
+    handed_over = pack({"Hard:files": [skim(unseen)], "Hard": 7})
+    assert not unseen.exists()
+    unseen.mkdir()  # it is there, where the driver is
+    home = bring_home(b"".join(handed_over), str(unseen))
+    assert unpack(b"".join(home)) == {"Hard:files": [written], "Hard": 7}
+    assert ak.from_parquet(unseen / str(written["path"])).x.tolist() == [0.0, 1.0, 2.0]
+    assert [file.name for file in unseen.rglob("*") if file.is_file()] == ["00000.parquet"]
+
+
+def test_what_lies_there_already_is_left_as_it_is(tmp_path: Path) -> None:
+    packed = b"".join(pack({"Hard:files": [skim(tmp_path)]}))
+    assert bring_home(packed, str(tmp_path)) == [packed]
