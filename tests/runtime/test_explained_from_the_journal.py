@@ -21,6 +21,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
+from cenote.plan.probe_result import Finding, Probed
 from cenote.runtime.explain import explain_stage, waiting_in_words, why
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
 from cenote.runtime.run_view import RunView
@@ -59,6 +60,24 @@ def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
         "It has been Submitted for 10m: waits for 2 workers. "
         "Tasks that wait are given up in 1h 50m (queue_timeout: 2h)."
     )
+
+
+def test_a_stage_that_waits_for_a_pool_tells_what_its_last_probe_found() -> None:
+    far = Finding("network", "problem", "does not reach the driver at 10.0.0.5:8786: Connection refused")
+    events: list[AnyEvent] = [BEGUN, WAITS, *requested(), done(0, 5.0), Tick(at=7500.0)]
+
+    def told(*findings: Finding) -> str:
+        probed = PoolFacts("gpu", "slurm", 1, 2, probe=Probed(300.0, "flow.yaml", "node07", findings))
+        return why(some_facts(probed), events, "Infer")
+
+    assert (
+        "The last probe of 'gpu', 2h ago on node07: "
+        "network: does not reach the driver at 10.0.0.5:8786: Connection refused."
+    ) in told(far)
+    assert "The last probe of 'gpu', 2h ago on node07: nothing was wrong." in told()
+    there = WorkerJoined(at=7500.0, worker="gpu-1", pool="gpu", slots=1)
+    probed = PoolFacts("gpu", "slurm", 1, 2, probe=Probed(300.0, "flow.yaml", "node07", (far,)))
+    assert "probe" not in why(some_facts(probed), [*events, there], "Infer"), "a pool with workers speaks for itself"
 
 
 def test_a_stage_with_a_fallback_says_when_it_moves() -> None:

@@ -12,7 +12,7 @@ from cenote.backends.interface import MeetingPoint
 from cenote.runtime.probe_desk import Desk
 from cenote.testing.muons import write_muons
 from cenote.worker.probe import gpu_models, hand_over, look_around
-from cenote.worker.probe_report import FileAsked, PluginAsked, Question, as_word, from_word
+from cenote.worker.probe_report import FileAsked, PluginAsked, Question, SourceSent, as_word, from_word
 
 
 def question(tmp_path: Path, **asked: object) -> Question:
@@ -21,7 +21,7 @@ def question(tmp_path: Path, **asked: object) -> Question:
 
 def test_a_question_survives_the_way_as_one_word(tmp_path: Path) -> None:
     file = FileAsked("d", "root://far/a.root", "root_tree", {"tree": "Events"}, "Muon_pt")
-    asked = question(tmp_path, files=(file,), plugins=(PluginAsked("/o p/ops.py", digest="a"),), packages=("numpy",))
+    asked = question(tmp_path, files=(file,), sources=(SourceSent("/o p/ops.py", "µ"),), packages=("numpy",))
 
     word = as_word(asked)
 
@@ -50,16 +50,20 @@ def test_files_are_read_as_the_workflow_reads_them(tmp_path: Path) -> None:
 
 
 def test_plugins_that_fail_or_end_the_process_are_told_of(tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("import no_such_package\n")
-    (tmp_path / "rude.py").write_text("import sys\nsys.exit(3)\n")
-    targets = [tmp_path / name for name in ("bad.py", "rude.py", "missing.py")]
+    sources = (
+        SourceSent("/far/good.py", "import beside_probed\n"),
+        SourceSent("/far/beside_probed.py", "answer = 42\n", "beside_probed"),
+        SourceSent("/far/bad.py", "import no_such_package\n"),
+        SourceSent("/far/rude.py", "import sys\nsys.exit(3)\n"),
+    )
+    asked = tuple(PluginAsked(name) for name in ("/far/good.py", "/far/bad.py", "/far/rude.py", "no_such_module"))
 
-    found = look_around(question(tmp_path, plugins=tuple(PluginAsked(str(path)) for path in targets))).plugins
+    found = look_around(question(tmp_path, plugins=asked, sources=sources)).plugins
 
-    assert "No module named 'no_such_package'" in found[0].problem
-    assert found[1].problem == "SystemExit: 3"
-    assert found[2].digest is None
-    assert "does not exist" in found[2].problem
+    assert found[0].problem == ""
+    assert "No module named 'no_such_package'" in found[1].problem
+    assert found[2].problem == "SystemExit: 3"
+    assert "No module named 'no_such_module'" in found[3].problem
 
 
 def test_folders_are_written_to_and_left_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

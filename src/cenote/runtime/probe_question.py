@@ -4,41 +4,38 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from cenote.plan.plan import Plan, SourceStep
+from cenote.plugins import registry
 from cenote.runtime.configured import backend_of
-from cenote.runtime.envelopes import make_program
-from cenote.runtime.run_folder import RunFolder
-from cenote.worker.probe import digest_of_file
-from cenote.worker.probe_report import FileAsked, PluginAsked, Question
+from cenote.worker.probe_report import FileAsked, PluginAsked, Question, SourceSent, as_word
 
 _ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot", "vector")
 _XROOTD = ("fsspec-xrootd", "xrootd")
 _MOST_FILES = 8
 """Files that are tried, one of each dataset."""
+_LONGEST_WORD = 100_000
+"""Linux takes no word of a command beyond 128 KiB."""
 
 
 def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
     """What every pool is asked; its name, and where the driver and its scratch space are, comes later."""
-    folder = RunFolder(out)
-    program = make_program(plan, store=folder.store, files=folder.products, debug=folder.path / "debug")
-    plugins = tuple(
-        PluginAsked(target, kind, name, digest_of_file(Path(target)) if target.endswith(".py") else None)
-        for target, kind, name in program.plugins
-    )
-    own_code = [inspect.getfile(type(backend_of(plan))), *(plugin.target for plugin in plugins if plugin.digest)]
-    return Question(
+    files = registry.sources_of(plugin.target for plugin in plan.workflow.plugins)
+    needed = [*_ALWAYS, *backend_of(plan).packages, *_for_data(plan), *imported_packages(one.source for one in files)]
+    question = Question(
         pool="",
         token=token,
-        packages=tuple(dict.fromkeys([*_ALWAYS, *_for_data(plan), *imported_packages(map(Path, own_code))])),
-        plugins=plugins,
+        packages=tuple(dict.fromkeys(needed)),
+        plugins=tuple(PluginAsked(plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
+        sources=tuple(SourceSent(one.path, one.source.decode("latin-1"), one.module, one.package) for one in files),
         files=tuple(_files(plan))[:_MOST_FILES],
         folder=str(out.absolute()),
     )
+    return question if len(as_word(question)) < _LONGEST_WORD else replace(question, plugins=(), sources=())
 
 
 def _for_data(plan: Plan) -> tuple[str, ...]:
@@ -46,9 +43,9 @@ def _for_data(plan: Plan) -> tuple[str, ...]:
     return _XROOTD if remote else ()
 
 
-def imported_packages(files: Iterable[Path]) -> Iterator[str]:
+def imported_packages(sources: Iterable[bytes]) -> Iterator[str]:
     """What is installed here and imported at the top of these files, in a `try` or not."""
-    modules = dict.fromkeys(module for file in files for module in _modules(ast.parse(file.read_bytes()).body))
+    modules = dict.fromkeys(module for source in sources for module in _modules(ast.parse(source).body))
     owners = importlib.metadata.packages_distributions() if modules else {}
     for module in modules:
         yield from owners.get(module, ())[:1]

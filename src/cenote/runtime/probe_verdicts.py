@@ -13,7 +13,7 @@ from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding
 from cenote.units import format_bytes, format_seconds
 from cenote.worker.probe import versions
-from cenote.worker.probe_report import FileSeen, Loaded, NodeReport, Question
+from cenote.worker.probe_report import FileSeen, NodeReport, Question
 
 SLOW_SECONDS = 30.0
 """For importing the worker, or opening a file."""
@@ -32,6 +32,7 @@ class Expected:
     """Whether tasks of this pool read the data themselves."""
     writes_files: bool
     """Whether tasks write files of the run."""
+    has_plugins: bool = False
 
 
 def expected_of(plan: Plan, pool: PlacedPool, question: Question) -> Expected:
@@ -47,6 +48,7 @@ def expected_of(plan: Plan, pool: PlacedPool, question: Question) -> Expected:
         pool,
         reads_files=any(segment.source is not None for segment in mine),
         writes_files=any(step.writes for segment in mine for step in segment.steps),
+        has_plugins=bool(plan.workflow.plugins),
     )
 
 
@@ -57,7 +59,7 @@ def judge(expected: Expected, report: NodeReport) -> tuple[Finding, ...]:
         *_python(report),
         *_packages(report),
         *_worker(report),
-        *_plugins(expected.question, report),
+        *_plugins(expected, report),
         *_amounts(expected.pool, report),
         *_gpus(expected.pool, report),
         *_scratch(expected.pool, report),
@@ -203,23 +205,17 @@ def _folder(expected: Expected, report: NodeReport) -> Iterator[Finding]:
         yield Finding("folder", "warning", words, hint=hint, of_workflow=True)
 
 
-def _plugins(question: Question, report: NodeReport) -> Iterator[Finding]:
-    digests = {plugin.target: plugin.digest for plugin in question.plugins}
-    bad = False
+def _plugins(expected: Expected, report: NodeReport) -> Iterator[Finding]:
     for loaded in report.plugins:
-        if trouble := _trouble(loaded, digests.get(loaded.name)):
-            bad = True
-            hint = "plugins must be where the nodes see them, and what they import must be installed there"
-            yield Finding("plugins", "problem", f"{loaded.name}: {trouble}", hint=hint, of_workflow=True)
-    if report.plugins and not bad:
+        if loaded.problem:
+            hint = "what it imports must be installed there"
+            yield Finding("plugins", "problem", f"{loaded.name}: {loaded.problem}", hint=hint, of_workflow=True)
+    if report.plugins and not any(loaded.problem for loaded in report.plugins):
         names = listed([Path(loaded.name).name for loaded in report.plugins])
         yield Finding("plugins", "ok", f"imported: {names}", of_workflow=True)
-
-
-def _trouble(loaded: Loaded, digest: str | None) -> str:
-    if digest is not None and loaded.digest not in (None, digest):
-        return "the node sees another version of it"
-    return loaded.problem
+    elif expected.has_plugins and not report.plugins:
+        hint = "a short run shows whether they work there"
+        yield Finding("plugins", "warning", "not tried: too large to send along", hint=hint, of_workflow=True)
 
 
 def _data(expected: Expected, report: NodeReport) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ one by one, with a time limit each, since a file system that hangs is one of the
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import os
 import platform
@@ -18,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +32,7 @@ from cenote.worker.probe_report import (
     NodeReport,
     PluginAsked,
     Question,
+    SourceSent,
     as_line,
     from_word,
 )
@@ -96,7 +97,7 @@ def look_around(question: Question) -> NodeReport:
         scratch=_folder(clock, question.scratch or tempfile.gettempdir(), may_be_made=True),
         folder=_folder(clock, question.folder),
         modules=tuple(_module(clock, name) for name in question.modules),
-        plugins=tuple(_plugin(clock, plugin) for plugin in question.plugins),
+        plugins=_plugins(clock, question),
         files=tuple(_file(clock, file) for file in question.files),
         seconds=round(clock.seconds, 4),
     )
@@ -123,14 +124,6 @@ def gpu_models(root: Path = Path("/")) -> tuple[str, ...]:
             continue
         found += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
     return tuple(found)
-
-
-def digest_of_file(path: Path) -> str | None:
-    """Of its content; None where it cannot be read."""
-    try:
-        return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    except OSError:
-        return None
 
 
 def _folder(clock: _Clock, place: str, *, may_be_made: bool = False) -> FolderSeen:
@@ -162,18 +155,25 @@ def _module(clock: _Clock, name: str) -> Loaded:
     return Loaded(name, seconds, problem)
 
 
-def _plugin(clock: _Clock, plugin: PluginAsked) -> Loaded:
-    digest, _, _ = clock.within(_FOLDER_SECONDS, lambda: digest_of_file(Path(plugin.target)))
-    _, seconds, problem = clock.within(_IMPORT_SECONDS, lambda: _add(plugin))
-    return Loaded(plugin.target, seconds, problem, digest)
+def _plugins(clock: _Clock, question: Question) -> tuple[Loaded, ...]:
+    found = []
+    for plugin in question.plugins:
+        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, plugin, question.sources))
+        found.append(Loaded(plugin.target, seconds, problem))
+    return tuple(found)
 
 
-def _add(plugin: PluginAsked) -> None:
+def _add(plugin: PluginAsked, sent: tuple[SourceSent, ...]) -> None:
+    """As a worker does before its first task."""
     from cenote.plugins import registry
     from cenote.plugins.kinds import PluginKind
+    from cenote.plugins.shipped import SourceFile, bring_along
 
-    if plugin.target.endswith(".py"):
-        registry.add_file(Path(plugin.target))
+    sources = [SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package) for one in sent]
+    bring_along(sources)
+    files = {file.path: file for file in sources if not file.module}
+    if plugin.target in files:
+        registry.add_source(files[plugin.target])
     else:
         kind = PluginKind(plugin.kind) if plugin.kind else None
         registry.add_import(plugin.target, kind=kind, name=plugin.name)

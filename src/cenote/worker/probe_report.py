@@ -35,8 +35,17 @@ class PluginAsked:
     target: str
     kind: str | None = None
     name: str | None = None
-    digest: str | None = None
-    """Of the file, as the driver sees it."""
+
+
+@dataclass(frozen=True)
+class SourceSent:
+    """A Python file of the user's that travels with the question, as it does with the tasks of a run."""
+
+    path: str
+    text: str
+    """Its bytes, a character each."""
+    module: str = ""
+    package: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class Question:
     modules: tuple[str, ...] = ()
     """To be imported: what a worker begins with."""
     plugins: tuple[PluginAsked, ...] = ()
+    sources: tuple[SourceSent, ...] = ()
     files: tuple[FileAsked, ...] = ()
     folder: str = ""
     """The run's."""
@@ -88,8 +98,6 @@ class Loaded:
     name: str
     seconds: float = 0.0
     problem: str = ""
-    digest: str | None = None
-    """Of the file, as the node sees it."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,7 @@ def from_word(word: str) -> Question:
             "packages": tuple(said["packages"]),
             "modules": tuple(said["modules"]),
             "plugins": tuple(PluginAsked(**one) for one in said["plugins"]),
+            "sources": tuple(SourceSent(**one) for one in said["sources"]),
             "files": tuple(FileAsked(**one) for one in said["files"]),
         }
     )
