@@ -147,7 +147,7 @@ def test_every_package_is_on_the_page_of_the_architecture() -> None:
     assert [name for name in folders if f"{name}/" not in page] == []
 
 
-def test_every_key_of_plan_and_summary_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_key_of_plan_summary_and_probe_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CENOTE_CACHE", str(tmp_path / ".cache"))
     write_muons(tmp_path / "muons.root", events=100)
@@ -157,11 +157,13 @@ def test_every_key_of_plan_and_summary_is_on_the_page(tmp_path: Path, monkeypatc
     flow.write_text(json.dumps({"data": data, "analysis": {"stages": stages}}))
     plan = json.loads(CliRunner().invoke(cli, ["plan", str(flow), "--json"]).stdout)
     summary = cenote.load(flow).run(tmp_path / "out").summary
+    probe = json.loads(CliRunner().invoke(cli, ["probe", str(flow), "--json"]).stdout)
     page = (REFERENCE / "plan-and-summary-json.md").read_text(encoding="utf-8")
-    about_plan, about_summary = page.split("\n## ")[1:]
-    for value, text in ((plan, about_plan), (summary, about_summary)):
+    about_plan, about_summary, about_probe = page.split("\n## ")[1:]
+    for value, text in ((plan, about_plan), (summary, about_summary), (probe, about_probe)):
         written = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
         assert keys_of(value) - written == set()
+    assert keys_of(probe["pools"][0]["node"]) - set(re.findall(r"\w+", about_probe)) == set()
 
 
 def keys_of(value: Any, depth: int = 2) -> set[str]:

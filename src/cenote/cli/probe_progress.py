@@ -65,7 +65,7 @@ class Silence:
 
 
 class NewsLines(Silence):
-    """A line whenever something changes."""
+    """A line whenever something changes; how it ended is told in full afterwards."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -74,7 +74,7 @@ class NewsLines(Silence):
     def __call__(self, pools: Sequence[PoolProbe]) -> None:
         for pool in pools:
             words = in_words(pool)
-            if words != self._said.get(pool.pool) and pool.phase != "asking":
+            if words != self._said.get(pool.pool) and pool.phase not in ("asking", "over"):
                 self._console.print(f"{pool.pool}: {words}", soft_wrap=True)
             self._said[pool.pool] = words
 

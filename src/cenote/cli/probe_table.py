@@ -55,6 +55,8 @@ def in_short(result: ProbeResult) -> str:
     able = [pool.pool for pool in result.pools if pool.verdict != "problem"]
     unable = [pool.pool for pool in result.pools if pool.verdict == "problem"]
     what = f"{plural(len(result.pools), 'pool')} probed in {format_seconds(result.seconds)}"
+    if len(result.pools) == 1:
+        return f"{what}: it {'can' if able else 'cannot'} work"
     if not unable:
         return f"{what}: all of them can work"
     if not able:
