@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,19 @@ def test_showing_a_site_with_a_mistake_tells_whom_to_tell(site: Path, capsys: py
     site.write_text(SITE.replace("account: hep", "acount: hep"))
     assert exit_code_of(["site", "show"]) == 10
     assert "tell help@example.org, or leave it out with CENOTE_SITE=none" in capsys.readouterr().err
+
+
+def test_without_dask_the_rest_is_shown_all_the_same_and_workflows_run_here(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text("analysis: {stages: []}\n")
+    script = (
+        "import sys\n"
+        "sys.modules['distributed'] = None\n"
+        "from cenote.cli.main import exit_code_of\n"
+        f"assert exit_code_of(['site', 'check', {str(site)!r}]) == 0\n"
+        "assert exit_code_of(['site', 'show']) == 0\n"
+        f"exit_code_of(['check', {str(tmp_path / 'flow.yaml')!r}, '--strategy', 'local', '--no-data'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "install cenote[dask]" in done.stdout
+    assert "there is no key" not in done.stderr

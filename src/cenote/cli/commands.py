@@ -16,7 +16,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "init": CommandEntry("cenote.cli.init", "Start a new analysis that runs at once."),
     "check": CommandEntry("cenote.cli.check", "Say everything that is wrong with a workflow."),
     "plan": CommandEntry("cenote.cli.plan", "Show what would run, where, and why there."),
-    "probe": CommandEntry("cenote.cli.probe", "Try each pool: what would a worker find on its node?"),
+    "probe": CommandEntry("cenote.cli.probe", "Try each pool, and tell what a worker would find on its node."),
     "simulate": CommandEntry("cenote.cli.simulate", "Predict how long a workflow takes, and what it waits for."),
     "run": CommandEntry("cenote.cli.run", "Run a workflow."),
     "status": CommandEntry("cenote.cli.status", "Show how far a run is, or how it ended."),

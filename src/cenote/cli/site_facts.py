@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_args, get_type_hints
 
 from cenote.backends._ports import ports_in_words
+from cenote.errors import CenoteError
 from cenote.language.check_site import Site
 from cenote.language.workflow import Pool
 from cenote.plugins import registry
@@ -59,9 +60,13 @@ def strategies(site: Site) -> dict[str, Settings]:
     return found
 
 
-def network(site: Site) -> Settings:
-    """The settings of the backend that workers of other machines join."""
-    made: Settings = configured(registry.load(PluginKind.BACKEND, BACKEND), site.execution.config)
+def network(site: Site) -> Settings | None:
+    """The settings of the backend that workers of other machines join; None where its software is not installed."""
+    try:
+        factory = registry.load(PluginKind.BACKEND, BACKEND)
+    except CenoteError:
+        return None
+    made: Settings = configured(factory, site.execution.config)
     return made
 
 
@@ -116,7 +121,7 @@ def site_as_json(site: Site) -> dict[str, Any]:
             {**_pool_as_json(facts), "built_in": facts.pool.name not in site.own_profiles}
             for facts in pool_facts(site, site.profiles)
         ],
-        "network": given(network(site)),
+        "network": given(joined) if (joined := network(site)) else None,
         "strategies": {name: given(settings) for name, settings in strategies(site).items()},
     }
 

@@ -61,7 +61,11 @@ def _defaults(site: Site) -> Iterator[tuple[str, str]]:
 
 
 def _network(site: Site) -> Iterator[tuple[str, str]]:
-    words = in_words(network(site))
+    joined = network(site)
+    if joined is None:
+        yield "unknown", "workers elsewhere join through Dask, which is not installed: install cenote[dask]"
+        return
+    words = in_words(joined)
     address = words.get("host") or _interface(words.get("interface")) or "the address of its machine to the outside"
     yield "driver listens on", f"{address}, {_port(words.get('port'))}"
     if "contact" in words:

@@ -63,7 +63,7 @@ def _check_shared(config: Located, backend: str, findings: Findings) -> None:
         if key in known:
             kind = PluginKind.BACKEND if key in backends else PluginKind.STRATEGY
             check_settings(kind, known[key][0], one, "'execution.config'", findings)
-        else:
+        elif backends:  # else it may well be one of a backend whose software is not here
             findings.report_unknown_key(key, value, "'execution.config'", known)
 
 
