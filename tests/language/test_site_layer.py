@@ -87,6 +87,7 @@ def test_a_file_that_the_variable_names_and_that_is_not_there_is_a_problem(
     monkeypatch.setenv("CENOTE_SITE", "nowhere.yaml")
     (problem,) = read(NOTHING_TO_DO).problems
     assert (problem.kind.name, problem.message) == ("missing-file", "nowhere.yaml does not exist")
+    assert problem.details == ("this is the file of your site: leave it out with CENOTE_SITE=none",)
 
 
 # --- what holds
@@ -200,6 +201,13 @@ def test_a_mistake_of_the_site_is_told_with_its_file_and_whom_to_tell(site: Call
     assert problem.details[-1] == (
         "this is the file of your site: tell help@example.org, or leave it out with CENOTE_SITE=none"
     )
+
+
+def test_of_several_mistakes_only_the_last_says_whose_they_are(site: Callable[[str], Path], read: Read) -> None:
+    site("site: {name: mysite}\nexecution:\n  config:\n    acount: hep\n    prot: 1\n")
+    first, last = read(NOTHING_TO_DO).problems
+    assert not any("of your site" in detail for detail in first.details)
+    assert any("of your site" in detail for detail in last.details)
 
 
 @pytest.mark.parametrize(

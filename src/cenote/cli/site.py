@@ -20,7 +20,7 @@ def command() -> None:
     """
 
 
-@command.command("show")
+@command.command("show", short_help="Show which file was found, and what it gives.")
 @JSON_OPTION
 def show(*, as_json: bool) -> None:
     """Show which file was found, and what it gives: defaults, pool profiles, network, settings of each strategy."""
@@ -44,7 +44,7 @@ def show(*, as_json: bool) -> None:
         console.print(line)
 
 
-@command.command("check")
+@command.command("check", short_help="Say everything that is wrong with the file of a site.")
 @click.argument("file", type=click.Path(path_type=Path))
 @JSON_OPTION
 def check(file: Path, *, as_json: bool) -> int:

@@ -54,7 +54,7 @@ def _read(
         return Checked(None, tuple(unique(layered.problems)))
     findings = Findings(problems=list(layered.problems))
     workflow = check_document(layered.root, file, findings)
-    problems = tuple(unique(explained(findings.problems, layered.site, layered.root)))
+    problems = tuple(explained(findings.problems, layered.site, layered.root))
     whole = all(problem.kind is UNKNOWN_POOL for problem in problems)
     ordered = all(problem.kind is not CYCLE for problem in problems)
     return Checked(

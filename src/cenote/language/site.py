@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cenote.errors import Problem
+from cenote.errors import Problem, unique
 from cenote.language.yaml_source import Located, read_yaml
 
 VARIABLE = "CENOTE_SITE"
@@ -102,13 +102,18 @@ def _without_strategies(pools: Located) -> Located:
 
 
 def explained(problems: Sequence[Problem], site: Path | None, root: Located | None) -> list[Problem]:
-    """Problems of the site's file with a word that it is the site's, and whom to tell: the author cannot mend it."""
-    contact = root.get("site", "contact") if root is not None else None
-    whom = f"tell {contact.text}, or " if contact is not None and contact.text else ""
-    word = f"this is the file of your site: {whom}leave it out with {VARIABLE}={NOBODY}"
-    return [
-        replace(problem, details=(*problem.details, word))
-        if site is not None and problem.place is not None and problem.place.file == str(site)
-        else problem
-        for problem in problems
-    ]
+    """Problems in order; the last of the site's file says whose it is and whom to tell: the author cannot mend it."""
+    ordered = list(unique(problems))
+    of_site = [number for number, problem in enumerate(ordered) if site is not None and _is_about(problem, site)]
+    if of_site:
+        contact = root.get("site", "contact") if root is not None else None
+        whom = f"tell {contact.text}, or " if contact is not None and contact.text else ""
+        word = f"this is the file of your site: {whom}leave it out with {VARIABLE}={NOBODY}"
+        last = ordered[of_site[-1]]
+        ordered[of_site[-1]] = replace(last, details=(*last.details, word))
+    return ordered
+
+
+def _is_about(problem: Problem, file: Path) -> bool:
+    """Whether it stands in this file, or is that the file cannot be read."""
+    return problem.place.file == str(file) if problem.place else problem.message.startswith(f"{file} ")
