@@ -32,3 +32,18 @@ def test_a_pool_that_has_a_worker_goes_on_with_it_when_a_further_one_is_refused(
 
     assert [c for c in commands if isinstance(c, NotePool) and c.state is PoolState.FAILURE] == []
     assert [c for c in commands if isinstance(c, StartWorkers)] == [StartWorkers("default", 1)]
+
+
+def test_what_workers_wrote_that_never_joined_stands_below_the_reason_for_giving_their_pool_up() -> None:
+    story = Story(a_plan(partitions=1), MANAGED)
+    story.after(started())
+    for number in range(6):
+        worker, at = f"w{number}", 100.0 * number
+        gone = lost(worker, at=at, cause="died", reason="it ended with exit code 3", log="no such library")
+        story.after(requested(worker, at=at), gone)
+    story.after(later(700.0))
+
+    first, *below = story.engine.failures[0].message.splitlines()
+
+    assert first.endswith("the last: it ended with exit code 3")
+    assert below == ["  what it wrote last:", "    no such library"]

@@ -40,6 +40,8 @@ class Crew:
     losses: int = 0
     """Workers lost since a task was last done here."""
     last_loss: str = ""
+    last_lines: str = ""
+    """What the worker that was lost last wrote."""
     refused: str | None = None
     """Why the batch system took none of its workers, when it said so at once."""
     last_word: str = ""
@@ -131,6 +133,7 @@ class Crew:
             return  # its time was over, and that was known from the start
         self.losses += 1
         self.last_loss = self.last_word = event.reason
+        self.last_lines = event.log
         beyond = self.losses - self.pool.most_workers
         if beyond > 0:
             self.pause_until = event.at + min(0.5 * 2.0**beyond, _LONGEST_PAUSE)

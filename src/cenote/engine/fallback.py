@@ -25,6 +25,8 @@ class PoolOutlook:
     """Why the pool was given up."""
     last_word: str = ""
     """The latest that the batch system said of a worker that has not come."""
+    last_lines: str = ""
+    """What the worker that was lost last wrote."""
 
     @property
     def hopeful(self) -> bool:
@@ -38,6 +40,8 @@ class Leave:
 
     reason: str
     waited: float = 0.0
+    last_lines: str = ""
+    """What a worker wrote that did not come, or did not stay."""
 
 
 def reason_to_leave(
@@ -51,7 +55,11 @@ def reason_to_leave(
     reasons = [leave for leave in found if leave is not None]
     if not found or len(reasons) < len(found):
         return None
-    return Leave("; ".join(leave.reason for leave in reasons), max(leave.waited for leave in reasons))
+    return Leave(
+        reason="; ".join(leave.reason for leave in reasons),
+        waited=max(leave.waited for leave in reasons),
+        last_lines="\n".join(leave.last_lines for leave in reasons if leave.last_lines),
+    )
 
 
 def time_to_leave(pool: PlacedPool, following: Sequence[Choice], patience: int) -> tuple[float, str]:
@@ -71,7 +79,7 @@ def _leave_one(pool: PoolOutlook, following: Sequence[Choice], *, now: float, pa
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:
-        return Leave(f"pool '{name}' was given up: {pool.failed}", waited)
+        return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines)
     if pool.workers:
         return None
     if not pool.hopeful and (following or pool.pool.queue_timeout is None):
@@ -80,7 +88,7 @@ def _leave_one(pool: PoolOutlook, following: Sequence[Choice], *, now: float, pa
     if pool.wanting_since is None or waited < limit:
         return None
     said = f"; the last word on it: {pool.last_word}" if pool.last_word else ""
-    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited)
+    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited, pool.last_lines)
 
 
 def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 
 from cenote.engine.attempts import Attempts
 from cenote.engine.fallback import Leave, leaves_after_preemptions, reason_to_leave
+from cenote.engine.last_lines import with_last_lines
 from cenote.engine.memory import Larger, OutOfMemory, Smaller, TooLarge, after_out_of_memory
 from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, MoveTasks, SplitTask, TaskFailed
 from cenote.engine.options import EngineOptions
@@ -146,7 +147,8 @@ class Moving:
                 history[task] = replace(history[task], preemptions=0)
 
     def _stranded(self, row: Row, tasks: Sequence[int], leave: Leave) -> Iterator[Stranded]:
-        failure = FailureInfo(cause="lost", message=leave.reason, stage=self.stage_of(row), error_kind=NO_WORKER.name)
+        words = with_last_lines(leave.reason, leave.last_lines)
+        failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(row), error_kind=NO_WORKER.name)
         for task in tasks:
             if self.states.codes[task] == READY:  # giving up one task may make others needless
                 yield Stranded(task, row.choice.pools[0], failure)

@@ -52,7 +52,9 @@ class Staffing:
     def outlook(self, pool: str) -> PoolOutlook:
         """What the rules of fallback may know of a pool."""
         crew = self._crews[pool]
-        return PoolOutlook(crew.pool, len(crew.observed), crew.wanting_since, crew.failed, crew.last_word)
+        return PoolOutlook(
+            crew.pool, len(crew.observed), crew.wanting_since, crew.failed, crew.last_word, crew.last_lines
+        )
 
     def awaited_in_words(self, pool: str) -> str:
         """`: 4 wanted, 2 asked for; the last word: Priority`."""

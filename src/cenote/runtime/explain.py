@@ -20,6 +20,7 @@ from cenote.units import format_seconds
 A_MOMENT = 5.0
 """Seconds that a stage may wait for a worker before the progress view says why."""
 _MOST_STAGES = 12
+_LINES_SHOWN = 3
 _PATIENCE = EngineOptions().patience
 
 
@@ -138,6 +139,8 @@ def _pool_sentences(view: RunView, segment: SegmentFacts) -> Iterator[str]:
             yield f"It has been {pool.state} for {since}: {pool.changes[-1].reason}."
         elif pool.last_word and not pool.workers:
             yield f"The latest word on its workers: {pool.last_word}."
+        if pool.last_lines and not pool.workers:
+            yield f"The last of its workers wrote: {' / '.join(pool.last_lines.splitlines()[-_LINES_SHOWN:])}."
         if (probe := facts[name].probe) is not None and not pool.workers:
             said = in_a_sentence(name, probe, now=view.clock)
             yield f"{said[0].upper()}{said[1:]}."

@@ -26,6 +26,8 @@ class PoolTally:
     workers_refused: int = 0
     """Asked for, and gone before they came."""
     last_loss: str = ""
+    last_lines: str = ""
+    """What the worker that was lost last wrote."""
     empty_since: float | None = None
     """Since when it has had no worker; None while one is there, or before the run began."""
     changes: list[PoolChanged] = field(default_factory=list)
@@ -48,7 +50,8 @@ class PoolTally:
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not come."""
         if event.worker in self.requested:
-            self.requested[event.worker] = event.reason or event.native or event.state
+            running = "its job has started" if event.state == "running" else ""
+            self.requested[event.worker] = event.reason or running or event.native or event.state
 
     def join(self, event: WorkerJoined) -> None:
         """A worker came; one that is there already is not counted again."""
@@ -73,7 +76,7 @@ class PoolTally:
             self.workers_refused += 1
         self.requested.pop(event.worker, None)
         if by_itself:
-            self.last_loss = event.reason
+            self.last_loss, self.last_lines = event.reason, event.log
 
     def change(self, event: PoolChanged) -> None:
         """The pool is in another state."""
@@ -117,6 +120,7 @@ class PoolTally:
             awaited=len(self.requested),
             empty_since=self.empty_since,
             last_word=self.last_word,
+            last_lines=self.last_lines,
             workers_requested=self.workers_requested,
             workers_started=self.workers_started,
             workers_lost=self.workers_lost,

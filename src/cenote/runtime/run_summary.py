@@ -82,6 +82,8 @@ class PoolView:
     """Since when it has had no worker."""
     last_word: str
     """The latest reason why a worker is not there."""
+    last_lines: str
+    """What the worker that was lost last wrote."""
     workers_requested: int
     workers_started: int
     workers_lost: int

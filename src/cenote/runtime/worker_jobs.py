@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cenote.backends.interface import JoinedSession, Session
+from cenote.engine.last_lines import with_last_lines
 from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, Warned, WorkerJoined, WorkerLost, WorkerRequested
 from cenote.errors import Problem
 from cenote.placement.pools import PlacedPool
@@ -289,6 +290,5 @@ def _in_full(event: TaskFailed, lost: WorkerLost) -> TaskFailed:
     """A task that went with its worker, with what became of that."""
     why = "" if lost.reason == event.failure.message else f": {lost.reason}"
     words = f"its worker {lost.worker} was lost{why}"
-    lines = [f"    {line}" for line in lost.log.splitlines()]
-    message = "\n".join([words, *(["  what it wrote last:"] if lines else []), *lines])
+    message = with_last_lines(words, lost.log)
     return msgspec.structs.replace(event, failure=msgspec.structs.replace(event.failure, message=message))

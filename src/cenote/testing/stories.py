@@ -78,9 +78,10 @@ def lost(
     at: float = 2.0,
     cause: LossCause = "unknown",
     reason: str = "preempted",
+    log: str = "",
 ) -> WorkerLost:
     """A worker is gone."""
-    return WorkerLost(at=at, worker=worker, pool=pool, reason=reason, cause=cause)
+    return WorkerLost(at=at, worker=worker, pool=pool, reason=reason, cause=cause, log=log)
 
 
 def later(at: float) -> Tick:
