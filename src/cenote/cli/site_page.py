@@ -89,7 +89,7 @@ def _pool_table(title: str, site: Site, pools: Sequence[Pool]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in (title, "strategy", "workers", "each worker", "walltime", "settings"):
         table.add_column(column, overflow="fold")
-    table.columns[0].min_width = max(len(pool.name) for pool in pools)
+    table.columns[0].no_wrap = True
     for one in pool_facts(site, pools):
         built_in = one.pool in site.profiles and one.pool.name not in site.own_profiles
         name = Text.assemble((one.pool.name, "bold"), (" (built-in)" if built_in else "", "dim"))
