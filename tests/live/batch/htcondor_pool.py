@@ -165,15 +165,15 @@ class HTCondorPool:
         """Machines that jobs can run on."""
         return len(self.ask("condor_status", "-af", "Name", "-constraint", "PartitionableSlot").split())
 
-    def occupy(self, **amounts: int) -> None:
+    def occupy(self, **amounts: int) -> str:
         """Give so much of the machine to a job of somebody else, which runs when this returns."""
-        before = set(self.jobs())
         wanted = [f"request_{name} = {amount}" for name, amount in amounts.items()]
-        description = self.root / "other.sub"
         lines = ["executable = /bin/sleep", "arguments = 600", "transfer_executable = false", *wanted, "queue", ""]
+        description = self.root / "other.sub"
         description.write_text("\n".join(lines))
-        self.ask("condor_submit", str(description))
-        until(lambda: bool(set(self.jobs(status=2)) - before), "the other job to run")
+        job = self.ask("condor_submit", "-terse", str(description)).split(" - ")[0].strip()
+        until(lambda: job in self.jobs(status=2), "the other job to run")
+        return job
 
     def last_words(self) -> str:
         """What its daemons said last."""

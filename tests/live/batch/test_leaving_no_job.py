@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from cenote.engine.messages import JobChanged, TaskStarted
+from cenote.engine.messages import JobChanged, TaskStarted, WorkerJoined
 
 from .conftest import FOR_LONG, BatchSystem, Workshop
 from .slurm_cluster import SlurmCluster, until
@@ -39,6 +39,6 @@ def test_after_ctrl_c_while_a_worker_waits_in_the_queue_and_why_tells_slurms_rea
 
 def test_after_the_driver_was_killed_workers_end_by_themselves(workshop: Workshop, system: BatchSystem) -> None:
     with workshop.driver("--strategy", system.strategy, "--set", FOR_LONG) as driver:
-        workshop.wait_for(TaskStarted)
+        until(lambda: len(workshop.heard(WorkerJoined)) == 5, "all workers")
         driver.kill()
-    system.wait_until_empty(seconds=150)
+    system.wait_until_empty(seconds=120)
