@@ -103,7 +103,8 @@ JOB_START_DELAY = 0
 JOB_START_COUNT = 50
 MachineMaxVacateTime = 10
 KILLING_TIMEOUT = 5
-FILETRANSFER_PLUGINS =
+# With none at all the starter crashes when it is asked what it can do (23.9), and no machine has file transfer.
+FILETRANSFER_PLUGINS = $(LIBEXEC)/curl_plugin, $(LIBEXEC)/data_plugin
 JAVA =
 DOCKER =
 SINGULARITY =
