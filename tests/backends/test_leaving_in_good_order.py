@@ -7,7 +7,7 @@ import pytest
 from cenote.backends._dask_bundles import Bundling
 from cenote.backends._dask_farewell import Farewell
 from cenote.worker.envelope import TaskEnvelope
-from cenote.worker.lifetime import Lifetime
+from cenote.worker.lifetime import ENDS, STARTED, Lifetime, lifetime_of_job
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,24 @@ def test_how_long_a_task_takes_is_learned_from_the_longest_and_from_those_that_w
     assert bundling.expected([task]) == 3.0
     bundling.take_longer(task, 8.0)
     assert bundling.expected([task]) == 8.0
+
+
+@pytest.mark.parametrize(
+    ("walltime", "variables", "seconds", "age"),
+    [
+        (3600, {}, 3600, 0.0),
+        (3600, {STARTED: "880"}, 3600, 120.0),
+        (3600, {STARTED: "1000", ENDS: "1600"}, 600, 0.0),
+        (None, {STARTED: "940", ENDS: "1600"}, 660, 60.0),
+        (3600, {STARTED: "nonsense", ENDS: ""}, 3600, 0.0),
+        (3600, {STARTED: "1000", ENDS: "0"}, 3600, 0.0),
+    ],
+)
+def test_what_came_before_the_worker_counts_and_so_does_a_site_that_gives_less(
+    walltime: int | None, variables: dict[str, str], seconds: int, age: float
+) -> None:
+    assert lifetime_of_job(walltime, variables, 1000.0) == (Lifetime(seconds), age)
+
+
+def test_without_a_walltime_nothing_is_limited() -> None:
+    assert lifetime_of_job(None, {}, 1000.0)[0] is None

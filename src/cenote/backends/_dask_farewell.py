@@ -25,9 +25,9 @@ _LOG = logging.getLogger("cenote.worker")
 class Farewell:
     """Knows how much time a worker has left, and whether that is enough for a task."""
 
-    def __init__(self, lifetime: Lifetime | None) -> None:
+    def __init__(self, lifetime: Lifetime | None, age: float = 0.0) -> None:
         self._lifetime = lifetime
-        self._began = time.monotonic()
+        self._began = time.monotonic() - age
         self._lock = threading.Lock()
         self._running = 0
         self._finished = 0

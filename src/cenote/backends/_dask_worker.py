@@ -29,7 +29,7 @@ from cenote.engine.messages import FailureInfo
 from cenote.operations.events import Events
 from cenote.units import format_bytes
 from cenote.worker.envelope import Outcome, Program, TaskEnvelope
-from cenote.worker.lifetime import Lifetime
+from cenote.worker.lifetime import lifetime_of_job
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.scratch import leave_scratch, take_scratch
@@ -189,7 +189,7 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         port=options.ports.replace("-", ":") if options.ports else None,
         dashboard=False,
     )
-    worker.farewell = Farewell(Lifetime(options.walltime) if options.walltime else None)
+    worker.farewell = Farewell(*lifetime_of_job(options.walltime, os.environ, time.time()))
     async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
         leaving = asyncio.create_task(worker.farewell.attend(worker))

@@ -226,7 +226,8 @@ class WorkerJobs(Session):
         job = self._jobs[event.worker]
         job.joined = True
         lifetime = self._queues[job.pool].strategy.lifetime
-        return msgspec.structs.replace(event, leaves=event.at + lifetime.leaves) if lifetime else event
+        began = event.at if job.running is None else job.running
+        return msgspec.structs.replace(event, leaves=began + lifetime.leaves) if lifetime else event
 
     def _is_missed(self, event: WorkerLost) -> bool:
         """Whether nobody knows yet why a worker is gone."""

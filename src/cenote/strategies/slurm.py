@@ -28,6 +28,7 @@ from cenote.strategies._batch import (
 )
 from cenote.strategies._slurm_queue import job_details, job_status, number_of, own_jobs, queued
 from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus, TracedJob
+from cenote.worker.lifetime import ENDS, STARTED
 
 MOST_ARRAY_INDEX = 1000
 """Slurm's MaxArraySize is 1001 unless a site changed it; workers with higher numbers are jobs of their own."""
@@ -109,6 +110,7 @@ class Slurm(BatchStrategy):
     def _script(self, request: JobRequest, workers: tuple[str, ...]) -> str:
         lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in self._options(request, workers))]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in request.variables.items()]
+        lines.append(f"export {STARTED}=$(date +%s) {ENDS}=$SLURM_JOB_END_TIME")  # the latter from Slurm 23.02 on
         lines += self.prologue
         # exec: signals of Slurm reach the worker itself
         lines.append("exec " + " ".join(_word(word, workers) for word in request.command))
