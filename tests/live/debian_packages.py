@@ -96,6 +96,7 @@ def _options(memory: Path, suite: str | None) -> list[str]:
         "APT::Sandbox::User": "",
         "Acquire::Retries": "3",
         "Acquire::Languages": "none",
+        "APT::Update::Error-Mode": "any",  # else a mirror that cannot be reached is only a warning
     }
     if suite is not None:
         (memory / "sources.list").write_text(f"deb [signed-by={KEYRING}] {_mirror(memory)} {suite} main\n")
