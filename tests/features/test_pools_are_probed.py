@@ -158,6 +158,15 @@ def test_ctrl_c_ends_the_probe_and_its_processes(desk: Desk) -> None:
     assert names_in(desk) == before
 
 
+def test_a_folder_that_cannot_be_made_is_a_mistake_of_the_user(desk: Desk) -> None:
+    set_up(desk)
+
+    told = desk.cenote("probe", "flow.yaml", "--out", "a.root/out")
+
+    assert told.returncode == 2
+    assert "where nothing can be written: Not a directory" in told.stderr
+
+
 def test_a_time_that_is_none_is_a_mistake_of_the_user(desk: Desk) -> None:
     set_up(desk)
     assert exit_code_of(["probe", str(desk.folder / "flow.yaml"), "--wait", "soon"]) == 2

@@ -13,7 +13,7 @@ from cenote.runtime.probe_question import imported_packages
 from cenote.runtime.probe_verdicts import Expected, judge
 from cenote.testing.plans import a_pool
 from cenote.worker.probe import versions
-from cenote.worker.probe_report import FileSeen, FolderSeen, Loaded, NodeReport, PluginAsked, Question
+from cenote.worker.probe_report import NOT_THERE, FileSeen, FolderSeen, Loaded, NodeReport, PluginAsked, Question
 
 QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(PluginAsked("/ops.py"),))
 GOOD = NodeReport(
@@ -114,11 +114,17 @@ def test_plugins_that_were_not_tried_are_told_of() -> None:
     assert said("plugins", judge(own, replace(GOOD, plugins=()))) == [("warning", "not tried: too large to send along")]
 
 
-def test_a_folder_that_is_not_shared_matters_only_where_stages_write_files() -> None:
-    away = replace(GOOD, folder=FolderSeen("/shared/out", 0, "it is not there"))
+def test_a_folder_that_is_not_shared_is_only_slower() -> None:
+    away = replace(GOOD, folder=FolderSeen("/shared/out", 0, NOT_THERE))
 
-    assert worst(judge(expected(writes_files=True), away)) == "problem"
-    assert worst(judge(expected(), away)) == "warning"
+    assert said("folder", judge(expected(writes_files=True), away)) == [("warning", "/shared/out is not there")]
+
+
+def test_a_folder_that_may_not_be_written_matters_only_where_stages_write_files() -> None:
+    closed = replace(GOOD, folder=FolderSeen("/shared/out", 0, "Read-only file system"))
+
+    assert worst(judge(expected(writes_files=True), closed)) == "problem"
+    assert worst(judge(expected(), closed)) == "warning"
 
 
 def test_data_out_of_reach_matters_only_where_stages_read_files() -> None:

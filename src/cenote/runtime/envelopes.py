@@ -23,6 +23,7 @@ def make_program(plan: Plan, *, store: Path, files: Path, debug: Path) -> Progra
         store=str(store.absolute()),
         files=str(files.absolute()),
         debug=str(debug.absolute()),
+        folder=str(Path.cwd()),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from cenote.errors import USAGE, error
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, worst
@@ -186,8 +187,15 @@ def _folder_in(out: Path, token: str) -> Iterator[Path]:
     debug = RunFolder(out).path.absolute() / "debug"
     made = [folder for folder in (debug, *debug.parents) if not folder.exists()]
     logs = debug / f"probe-{token[:8]}"
-    for name in ("logs", "out", "err"):
-        (logs / name).mkdir(parents=True)
+    try:
+        for name in ("logs", "out", "err"):
+            (logs / name).mkdir(parents=True)
+    except OSError as problem:
+        raise error(
+            USAGE,
+            f"the jobs' output would be in {out}, where nothing can be written: {problem.strerror}",
+            hint="choose another folder with --out",
+        ) from problem
     try:
         yield logs
     finally:

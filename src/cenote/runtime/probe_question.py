@@ -71,7 +71,8 @@ def _files(plan: Plan) -> Iterator[FileAsked]:
         if source is not None and (partition.dataset, partition.source) not in seen:
             seen.add((partition.dataset, partition.source))
             column = _column(source, partition.dataset)
-            yield FileAsked(partition.dataset, partition.url, source.kind, source.settings, column)
+            url = partition.url if "://" in partition.url else str(Path(partition.url).absolute())
+            yield FileAsked(partition.dataset, url, source.kind, source.settings, column)
 
 
 def _column(source: SourceStep, dataset: str) -> str | None:

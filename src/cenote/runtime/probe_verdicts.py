@@ -10,10 +10,10 @@ from pathlib import Path
 from cenote.names import listed
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
-from cenote.plan.probe_result import Finding
+from cenote.plan.probe_result import Finding, ProbeVerdict
 from cenote.units import format_bytes, format_seconds
 from cenote.worker.probe import versions
-from cenote.worker.probe_report import FileSeen, NodeReport, Question
+from cenote.worker.probe_report import NOT_THERE, FileSeen, NodeReport, Question
 
 SLOW_SECONDS = 30.0
 """For importing the worker, or opening a file."""
@@ -195,14 +195,14 @@ def _folder(expected: Expected, report: NodeReport) -> Iterator[Finding]:
     folder = report.folder
     if not folder.problem:
         yield Finding("folder", "ok", f"{folder.path} can be written", of_workflow=True)
-    elif expected.writes_files:
-        words = f"{folder.path} cannot be written, and stages write files there: {folder.problem}"
-        hint = "choose a folder with --out that the nodes share"
-        yield Finding("folder", "problem", words, hint=hint, of_workflow=True)
+    elif folder.problem == NOT_THERE:
+        hint = "results come home all the same, over the network; so do files that stages write, which takes longer"
+        yield Finding("folder", "warning", f"{folder.path} is not there", hint=hint, of_workflow=True)
     else:
         words = f"{folder.path} cannot be written: {folder.problem}"
-        hint = "results come home all the same; logs of workers stay on their nodes"
-        yield Finding("folder", "warning", words, hint=hint, of_workflow=True)
+        hint = "choose a folder with --out that the nodes may write to"
+        verdict: ProbeVerdict = "problem" if expected.writes_files else "warning"
+        yield Finding("folder", verdict, words, hint=hint, of_workflow=True)
 
 
 def _plugins(expected: Expected, report: NodeReport) -> Iterator[Finding]:

@@ -32,6 +32,8 @@ class Program:
     """The folder that skims are written to."""
     debug: str
     """The folder for diagnostics."""
+    folder: str = ""
+    """What names of files are relative to: where the driver was started. Workers may be elsewhere."""
     version: int = VERSION
 
 

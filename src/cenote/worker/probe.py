@@ -25,6 +25,7 @@ from typing import TypeVar
 from cenote.machine import this_machine, visible_gpus
 from cenote.worker.probe_report import (
     MARK,
+    NOT_THERE,
     FileAsked,
     FileSeen,
     FolderSeen,
@@ -142,7 +143,7 @@ def _write_into(folder: Path, *, may_be_made: bool) -> int:
     if may_be_made:
         folder = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     if not folder.is_dir():
-        raise FileNotFoundError("it is not there")
+        raise FileNotFoundError(NOT_THERE)
     with tempfile.NamedTemporaryFile(prefix=".cenote-probe-", dir=folder) as file:
         file.write(b"x")
         file.flush()

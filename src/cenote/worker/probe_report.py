@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+NOT_THERE = "it is not there"
+"""The problem of a folder that the node does not see."""
 MARK = "cenote-probe "
 """Begins the line of a job's output that holds the answer."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import tempfile
 import threading
 import time
@@ -72,6 +73,7 @@ class TaskRunner:
         self.program = program
         self.store = Store(Path(program.store))
         self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
+        self._at_home = program.folder in ("", str(Path.cwd()))
         self._preparing = threading.Lock()
         self._operations: dict[tuple[int, str], Operation] = {}
         self._sources: dict[int, Source] = {}
@@ -211,7 +213,10 @@ class TaskRunner:
         in_file = [step.renames.get(name, name) for name in names]
         try:
             columns = self._sources[work.segment.index].read(
-                partition.url, list(dict.fromkeys(in_file)), partition.start + first, partition.start + last
+                self._found(partition.url),
+                list(dict.fromkeys(in_file)),
+                partition.start + first,
+                partition.start + last,
             )
         except Exception as problem:
             reader = work.segment.steps[0].stage
@@ -227,6 +232,12 @@ class TaskRunner:
             constants=self.program.constants,
         )
         return incoming[""]
+
+    def _found(self, url: str) -> str:
+        """A file's name as it is from here: jobs may begin in another folder than the driver."""
+        if self._at_home or "://" in url:
+            return url
+        return os.path.join(self.program.folder, url)  # noqa: PTH118  # half the time of Path, and it runs for every chunk
 
     def _steps(self, work: _Work, piece: Piece, values: dict[str, Events], given: Mapping[str, Any]) -> None:
         segment = work.segment

@@ -59,6 +59,20 @@ def test_three_pools_of_htcondor_are_probed_and_leave_nothing(workshop: Workshop
     assert not (workshop.folder / "out").exists()
 
 
+def test_reports_come_home_by_file_transfer_where_the_network_is_closed(
+    workshop: Workshop, htcondor: HTCondorPool
+) -> None:
+    away = "execution.config={contact: '127.0.0.1:9', transfer_files: true, poll_every: 2s}"
+
+    pools = probed(workshop, "--strategy", "htcondor", "--set", away, code=21)
+
+    for pool in pools.values():
+        assert "does not reach the driver at 127.0.0.1:9" in found(pool, "network")
+        assert "opened in" in found(pool, "data")
+        assert pool["node"]["plugins"][0]["problem"] == ""
+    assert htcondor.jobs() == []
+
+
 def test_a_partition_that_never_starts_is_told_in_slurms_words_and_the_plan_remembers(
     workshop: Workshop, slurm: SlurmCluster
 ) -> None:
