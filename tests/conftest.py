@@ -6,6 +6,7 @@ No test reads the file of a site that the machine may have.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist p
 def pytest_configure() -> None:
     """For this process and those that tests start."""
     os.environ["CENOTE_SITE"] = "none"
+
+
+def pytest_configure() -> None:
+    """Shells have Ctrl-C ignored in the background, and what tests start and interrupt would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,8 @@ from cenote.runtime.run_view import RunView
 from cenote.testing.muons import write_muons
 
 from .htcondor_pool import HTCondorPool, htcondor_pool
-from .slurm_cluster import SlurmCluster, slurm_cluster, until
+from .processes import until
+from .slurm_cluster import SlurmCluster, slurm_cluster
 
 OPS = """
     import time

@@ -7,7 +7,6 @@ programs use them. HTCondor takes no jobs from root: root's pool runs in a user 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import pwd
 import shutil
@@ -21,7 +20,7 @@ from typing import Any
 
 from ..conftest import ROOT, cannot_run, free_port, needs, running, succeeds
 from ..debian_packages import KEYRING, unpacked
-from .slurm_cluster import until
+from .processes import kill, until, with_environment
 
 SUITE = "trixie"
 STANDS_FOR_ROOT = "www-data"
@@ -218,19 +217,8 @@ def htcondor_pool() -> Iterator[HTCondorPool]:
                 except subprocess.TimeoutExpired:
                     process.kill()
     finally:
-        _end_left_over(configuration)
+        kill(with_environment(CONDOR_CONFIG=str(configuration)))  # daemons whose master did not wait for them
         shutil.rmtree(root, ignore_errors=True)
-
-
-def _end_left_over(configuration: Path) -> None:
-    """Daemons whose master did not wait for them, told by their environment."""
-    mark = f"CONDOR_CONFIG={configuration}".encode()
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:
-            continue
 
 
 def _disguise() -> list[str]:

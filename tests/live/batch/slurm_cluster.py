@@ -9,17 +9,16 @@ import getpass
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ..conftest import cannot_run, running
 from ..debian_packages import unpacked
+from .processes import kill, name, parent, until, with_environment
 
 PACKAGES = """
     munge libmunge2 slurm-client slurm-wlm-basic-plugins slurmctld slurmd libhwloc15 libnuma1
@@ -184,23 +183,17 @@ class SlurmCluster:
     def stop(self) -> None:
         """Everything is gone afterwards."""
         self.ask("scancel", f"--user={getpass.getuser()}")
-        deadline = time.monotonic() + 10
-        while self.queue() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        with suppress(TimeoutError):
+            self.wait_until_empty(seconds=10)
         for node, daemon in self._nodes.items():
             daemon.close()
             self._kill_jobs(node)
 
     def _kill_jobs(self, node: str) -> None:
-        """Processes of jobs on a node, told by their environment; first those that would report their end."""
-        marks = {f"SLURM_CONF={self.configuration}".encode(), f"SLURMD_NODENAME={node}".encode()}
-        jobs = [pid for pid in _processes() if marks <= _environment(pid)]
-        parents = {_parent(pid) for pid in jobs}
-        for pid in [*(pid for pid in parents if _name(pid).startswith("slurmstepd")), *jobs]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        """Processes of jobs on a node; first those that would report their end."""
+        jobs = with_environment(SLURM_CONF=str(self.configuration), SLURMD_NODENAME=node)
+        kill(process for process in {parent(job) for job in jobs} if name(process).startswith("slurmstepd"))
+        kill(jobs)
 
 
 @contextmanager
@@ -251,15 +244,6 @@ def _give_plain_names(folder: Path) -> None:
         program.with_name(program.name.removesuffix("-wlm")).symlink_to(program.name)
 
 
-def until(holds: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
-    """Wait for something that is about to happen."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds:g} s for {what}")
-        time.sleep(0.1)
-
-
 def _free_ports(count: int) -> int:
     """The first of so many neighbouring ports that nobody listens on."""
     starts = range(20000 + os.getpid() % 5000, 30000, count)
@@ -274,28 +258,3 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _processes() -> Sequence[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _environment(pid: int) -> set[bytes]:
-    try:
-        return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
-    except OSError:
-        return set()
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    except OSError:
-        return 0
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text()
-    except OSError:
-        return ""

@@ -7,7 +7,8 @@ import signal
 from cenote.engine.messages import JobChanged, TaskStarted, WorkerJoined
 
 from .conftest import FOR_LONG, BatchSystem, Workshop
-from .slurm_cluster import SlurmCluster, until
+from .processes import until
+from .slurm_cluster import SlurmCluster
 
 
 def test_after_a_run_that_failed(workshop: Workshop, system: BatchSystem) -> None:

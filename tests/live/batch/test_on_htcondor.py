@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import cenote
-from cenote.engine.messages import JobChanged
+from cenote.engine.messages import JobChanged, TaskStarted
 
 from .conftest import OWN_POOLS, SLOWLY, Workshop, numbers, pools_of
 from .htcondor_pool import HTCondorPool
-from .slurm_cluster import until
+from .processes import until
 
 
 def test_a_held_worker_is_replaced_and_the_reason_for_the_hold_is_told(
@@ -73,12 +73,11 @@ def test_a_worker_waits_for_a_gpu_that_somebody_else_uses_and_why_says_so(
 
 
 @pytest.mark.usefixtures("htcondor")
-def test_a_request_that_no_machine_can_hold_waits_and_says_which_condition_none_meets(workshop: Workshop) -> None:
-    run = workshop.run(
-        "execution.pools.gpu={resources: {memory: 9TB, gpus: null}, fallback: [default],"
-        " fallback_when: {no_worker_for: 12s}}",
-        strategy="htcondor",
-    )
-    assert numbers(run) == workshop.local_numbers()
-    assert pools_of(run)["RunInference"] == {"default"}
-    assert "TARGET.Memory >= RequestMemory" in run.summary["fallbacks"][0]["reason"]
+def test_a_request_that_no_machine_can_hold_is_refused_at_once_with_the_condition_that_none_meets(
+    workshop: Workshop,
+) -> None:
+    run = workshop.run("execution.pools.high_memory.resources={memory: 9TB}", strategy="htcondor")
+    assert run.status == "failed"
+    assert "TARGET.Memory >= RequestMemory" in run.failures[0]["message"]
+    assert {lost.cause for lost in workshop.losses("high_memory")} == {"refused"}
+    assert not workshop.heard(TaskStarted)
