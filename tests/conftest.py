@@ -1,6 +1,6 @@
 """How tests are spread over processes: file by file, and all that meet a real batch system in one process, first.
 
-No test reads the file of a site that the machine may have.
+No test reads the file of a site that the machine may have, and what tests start can be interrupted.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist p
 def pytest_configure() -> None:
     """For this process and those that tests start."""
     os.environ["CENOTE_SITE"] = "none"
-
-
-def pytest_configure() -> None:
-    """Shells have Ctrl-C ignored in the background, and what tests start and interrupt would inherit that."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells have it in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
