@@ -107,7 +107,7 @@ def _tell(jobs: tuple[Leftover, ...], files: tuple[Path, ...], stayed: tuple[Lef
     from cenote.cli.left_behind_table import in_words
     from cenote.cli.problems import show_problems
 
-    gone = tuple(one for one in jobs if one not in stayed)
+    gone = tuple(one for one in jobs if _key(one) not in map(_key, stayed))
     if gone or files:
         click.echo(f"removed {in_words(gone, files)}")
     if stayed:
@@ -116,13 +116,17 @@ def _tell(jobs: tuple[Leftover, ...], files: tuple[Path, ...], stayed: tuple[Lef
         show_problems([Problem(BATCH_SYSTEM, f"still there, though told to go: {names}", hint=hint)])
 
 
+def _key(one: Leftover) -> tuple[str, str]:
+    return one.system, one.job.job
+
+
 def _exit_code(found: Found, stayed: tuple[Leftover, ...]) -> int:
     return BATCH_SYSTEM.exit_code if found.silent or stayed else 0
 
 
 def _as_object(found: Found, removed: tuple[Leftover, ...], stayed: tuple[Leftover, ...]) -> dict[str, Any]:
     """What `--json` prints."""
-    gone = {(one.system, one.job.job) for one in removed} - {(one.system, one.job.job) for one in stayed}
+    gone = {_key(one) for one in removed} - {_key(one) for one in stayed}
     return {
         "jobs": [
             {
@@ -136,7 +140,7 @@ def _as_object(found: Found, removed: tuple[Leftover, ...], stayed: tuple[Leftov
                 "state": one.job.native,
                 "since": one.job.since,
                 "run_is": one.standing.value,
-                "removed": (one.system, one.job.job) in gone,
+                "removed": _key(one) in gone,
             }
             for one in found.jobs
         ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -23,7 +23,7 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.runtime import journal
 from cenote.runtime.run_folder import PULSE_SECONDS, RunFolder, is_locked, last_beat, lock_owner
-from cenote.strategies.interface import Home, JobId, Strategy, TracedJob
+from cenote.strategies.interface import Home, Strategy, TracedJob
 
 _STILL = 20 * PULSE_SECONDS
 """Seconds without a beat after which a driver on another machine counts as dead."""
@@ -88,6 +88,7 @@ def find_left_behind(
     wanted = _runs_of(search)
     jobs: list[Leftover] = []
     silent: dict[str, Problem] = {}
+    standings: dict[tuple[str, Home | None], Standing] = {}
     for name, strategy in asked.items():
         try:
             traced = strategy.trace()
@@ -95,7 +96,11 @@ def find_left_behind(
             silent[name] = problem.problems[0]
             continue
         chosen = [job for job in traced if wanted is None or job.run in wanted or _lives_in(job, search.folder)]
-        jobs += [Leftover(job, name, standing_of(job.run, _home(job, search), now=clock())) for job in chosen]
+        for job in chosen:
+            whose = (job.run, _home(job, search, wanted or ()))
+            if whose not in standings:
+                standings[whose] = standing_of(*whose, now=clock())
+            jobs.append(Leftover(job, name, standings[whose]))
     return Found(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=clock())), silent)
 
 
@@ -108,11 +113,11 @@ def remove_jobs(
 ) -> tuple[Leftover, ...]:
     """Cancel these jobs and wait for their end; comes back with those that are still as they were."""
     asked = all_strategies() if strategies is None else strategies
-    before = {(one.system, one.job.job): one for one in jobs}
-    for name in {one.system for one in jobs}:
-        asked[name].cancel([one.job.job for one in jobs if one.system == name])
+    there = _as_they_are(jobs, asked)  # somebody may have thought about it for an hour
+    for name in {one.system for one in there}:
+        asked[name].cancel([one.job.job for one in there if one.system == name])
     deadline = clock() + _PATIENCE
-    while (left := _unchanged(before, asked)) and clock() < deadline:
+    while (left := _unmoved(there, asked)) and clock() < deadline:
         pause(_LOOK_EVERY)
     return left
 
@@ -167,16 +172,26 @@ def all_strategies() -> dict[str, Strategy]:
     return found
 
 
-def _unchanged(before: Mapping[tuple[str, JobId], Leftover], asked: Mapping[str, Strategy]) -> tuple[Leftover, ...]:
-    """Jobs that are there in the same state as before: one that is on its way out has another."""
-    left: list[Leftover] = []
-    for name in sorted({system for system, _ in before}):
+def _as_they_are(jobs: Sequence[Leftover], asked: Mapping[str, Strategy]) -> tuple[Leftover, ...]:
+    """Those that are still there, as they are now; where nobody can tell, as they were."""
+    found: list[Leftover] = []
+    for name in sorted({one.system for one in jobs}):
+        before = [one for one in jobs if one.system == name]
         try:
-            now = {job.job: job.native for job in asked[name].trace()}
-        except CenoteError:  # nobody can tell
-            now = {id_: one.job.native for (system, id_), one in before.items() if system == name}
-        left += [one for (system, id_), one in before.items() if system == name and now.get(id_) == one.job.native]
-    return tuple(left)
+            now = {(job.job, job.run): job for job in asked[name].trace()}
+        except CenoteError:
+            found += before
+            continue
+        for one in before:
+            if (job := now.get((one.job.job, one.job.run))) is not None:
+                found.append(replace(one, job=job))
+    return tuple(found)
+
+
+def _unmoved(jobs: Sequence[Leftover], asked: Mapping[str, Strategy]) -> tuple[Leftover, ...]:
+    """Jobs that do not care: one that is on its way out is in another state than before."""
+    before = {(one.system, one.job.job): one.job.native for one in jobs}
+    return tuple(one for one in _as_they_are(jobs, asked) if before[one.system, one.job.job] == one.job.native)
 
 
 def _runs_of(search: Search) -> set[str] | None:
@@ -206,9 +221,9 @@ def _lives_in(job: TracedJob, folder: Path | None) -> bool:
     return folder is not None and job.home is not None and job.home.folder.resolve() == folder.resolve()
 
 
-def _home(job: TracedJob, search: Search) -> Home | None:
+def _home(job: TracedJob, search: Search, wanted: Collection[str]) -> Home | None:
     """Where to look for the run: in the folder that somebody named, which may have moved since."""
-    if search.folder is None or job.run not in _runs_in(search.folder):
+    if search.folder is None or job.run not in wanted:
         return job.home
     return replace(job.home, folder=search.folder) if job.home else Home("", search.folder)
 

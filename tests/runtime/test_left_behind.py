@@ -1,0 +1,203 @@
+"""Jobs are told from those of runs that go on: by the lock, by the driver's pulse, and by who owns the folder now."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import PrivateAttr
+
+from cenote.engine.messages import RunStarted
+from cenote.errors import BATCH_SYSTEM, CenoteError, error
+from cenote.runtime.journal import Journal
+from cenote.runtime.left_behind import Leftover, Search, Standing, find_left_behind, remove_jobs, standing_of
+from cenote.runtime.run_folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
+from cenote.strategies.interface import Home, JobId, Strategy, TracedJob
+
+HERE = socket.gethostname()
+NOW = time.time()
+
+
+@pytest.fixture(scope="module")
+def dead() -> str:
+    """The number of a process that is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return str(process.pid)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run, and then it was resumed; nothing drives it now."""
+    folder = RunFolder(tmp_path / "out")
+    folder.prepare(resume=False, replace=False)
+    for run in ("first", "second"):
+        started(folder.path, run)
+    folder.lock().close()
+    return folder.path
+
+
+def started(folder: Path, run: str) -> None:
+    journal = Journal(folder)
+    journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])
+    journal.close()
+
+
+def driven_from_afar(folder: Path, *, ago: float) -> None:
+    """The lock of another machine is not seen here, its pulse is."""
+    (folder / LOCK).write_text("4711 on elsewhere")
+    os.utime(folder / LOCK, (NOW - ago, NOW - ago))
+
+
+def standing(run: str, home: Home) -> Standing:
+    return standing_of(run, home, now=NOW)
+
+
+def test_a_run_whose_lock_is_held_goes_on(folder: Path, dead: str) -> None:
+    with RunFolder(folder).lock():
+        assert standing("second", Home(HERE, folder, dead)) is Standing.DRIVEN
+    assert standing("second", Home(HERE, folder, dead)) is Standing.OVER
+
+
+def test_jobs_of_a_run_that_was_resumed_do_not_belong_to_the_one_that_goes_on(folder: Path, dead: str) -> None:
+    with RunFolder(folder).lock():
+        assert standing("first", Home(HERE, folder, dead)) is Standing.OVER
+
+
+def test_a_driver_on_another_machine_is_alive_as_long_as_its_pulse_beats(folder: Path) -> None:
+    home = Home("elsewhere", folder, "4711")
+    driven_from_afar(folder, ago=PULSE_SECONDS)
+    assert standing("second", home) is Standing.DRIVEN
+    driven_from_afar(folder, ago=100 * PULSE_SECONDS)
+    assert standing("second", home) is Standing.OVER
+
+
+def test_a_folder_that_is_not_seen_from_here_tells_nothing(tmp_path: Path, folder: Path) -> None:
+    assert standing("second", Home("elsewhere", tmp_path / "not here", "4711")) is Standing.UNKNOWN
+    assert standing("another of this name", Home("elsewhere", folder, "4711")) is Standing.UNKNOWN
+    assert standing_of("second", None, now=NOW) is Standing.UNKNOWN
+
+
+def test_a_folder_of_this_machine_that_is_gone_leaves_the_process_to_ask_for(tmp_path: Path, dead: str) -> None:
+    gone = tmp_path / "removed"
+    assert standing("second", Home(HERE, gone, dead)) is Standing.OVER
+    assert standing("second", Home(HERE, gone, str(os.getpid()))) is Standing.DRIVEN
+
+
+def test_the_pulse_beats_now_and_then(folder: Path) -> None:
+    times = iter([0.0, 1.0, PULSE_SECONDS, PULSE_SECONDS, PULSE_SECONDS + 1.0])
+    driven_from_afar(folder, ago=500.0)
+    pulse = Pulse(RunFolder(folder), lambda: next(times))
+    pulse()
+    assert last_beat(folder) == pytest.approx(NOW - 500.0)
+    pulse()
+    beat = last_beat(folder)
+    assert beat is not None
+    assert beat > NOW - 60.0
+
+
+class Desk(Strategy):
+    """A batch system with these jobs; those called `stubborn` stay, those called `slow` are on their way out."""
+
+    jobs: tuple[TracedJob, ...] = ()
+    silent: bool = False
+
+    _gone: list[JobId] = PrivateAttr(default_factory=list)
+
+    def trace(self, run: str | None = None) -> list[TracedJob]:
+        if self.silent:
+            raise error(BATCH_SYSTEM, "it does not answer")
+        return [job for job in self._now() if run in (None, job.run)]
+
+    def _now(self) -> Iterator[TracedJob]:
+        for job in self.jobs:
+            if job.job not in self._gone or job.worker == "stubborn":
+                yield job
+            elif job.worker == "slow":
+                yield TracedJob(job.job, job.run, job.pool, job.worker, "COMPLETING", home=job.home)
+
+    def cancel(self, jobs: Sequence[JobId]) -> None:
+        self._gone.extend(jobs)
+
+
+def a_job(number: int, run: str, folder: Path, *, worker: str = "cpu-1", host: str = HERE) -> TracedJob:
+    return TracedJob(JobId(str(number)), run, "cpu", worker, "PENDING", 1.0, Home(host, folder, ""))
+
+
+def ids(jobs: tuple[Leftover, ...]) -> list[str]:
+    return [one.job.job for one in jobs]
+
+
+def test_a_folder_finds_its_jobs_of_all_its_runs_also_when_it_was_moved_or_used_again(folder: Path) -> None:
+    moved = folder.rename(folder.with_name("moved"))
+    strategy = Desk(
+        jobs=(
+            a_job(1, "first", folder),
+            a_job(2, "second", folder),
+            a_job(3, "replaced since", moved),
+            a_job(4, "another", folder.with_name("other")),
+        )
+    )
+    found = find_left_behind(Search(moved), strategies={"desk": strategy})
+    assert sorted(ids(found.of(Standing.OVER))) == ["1", "2", "3"]
+    assert ids(find_left_behind(Search(run="second"), strategies={"desk": strategy}).jobs) == ["2"]
+    assert len(find_left_behind(Search(), strategies={"desk": strategy}).jobs) == 4
+
+
+def test_a_folder_without_a_run_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(CenoteError, match="holds no run"):
+        find_left_behind(Search(tmp_path), strategies={})
+
+
+def test_a_silent_batch_system_does_not_hide_what_the_others_know(folder: Path) -> None:
+    strategies = {"down": Desk(silent=True), "up": Desk(jobs=(a_job(1, "second", folder),))}
+    found = find_left_behind(Search(), strategies=strategies)
+    assert ids(found.jobs) == ["1"]
+    assert found.silent["down"].message == "it does not answer"
+
+
+def test_half_written_files_of_a_run_that_is_over_are_found_and_those_of_one_that_goes_on_are_not(folder: Path) -> None:
+    torn = [
+        folder / ".summary.json.4711",
+        folder / "products" / "skim" / ".4711-00000.root",
+        folder / "work" / "ab" / ".abcd.4711",
+    ]
+    for file in [*torn, folder / "work" / "ab" / "abcd", folder / "products" / "Pt.json"]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    strategies = {"desk": Desk(jobs=(a_job(1, "first", folder),))}
+    assert list(find_left_behind(Search(folder), strategies={}).files) == torn
+    assert list(find_left_behind(Search(), strategies=strategies).files) == torn
+    with RunFolder(folder).lock():
+        assert find_left_behind(Search(folder), strategies={}).files == ()
+        assert find_left_behind(Search(), strategies=strategies).files == ()
+
+
+def test_removing_comes_back_with_jobs_that_do_not_care(folder: Path) -> None:
+    strategy = Desk(
+        jobs=(
+            a_job(1, "second", folder),
+            a_job(2, "second", folder, worker="stubborn"),
+            a_job(3, "second", folder, worker="slow"),
+        )
+    )
+    found = find_left_behind(Search(folder), strategies={"desk": strategy})
+    moments = iter(range(0, 1000, 5))
+    stayed = remove_jobs(
+        found.jobs, strategies={"desk": strategy}, pause=lambda _: None, clock=lambda: float(next(moments))
+    )
+    assert ids(stayed) == ["2"]
+    assert sorted(strategy._gone) == ["1", "2", "3"]
+
+
+def test_a_number_that_went_to_the_job_of_another_run_is_left_alone(folder: Path) -> None:
+    strategy = Desk(jobs=(a_job(1, "third", folder),))
+    shown = Leftover(a_job(1, "second", folder), "desk", Standing.OVER)
+    assert remove_jobs([shown], strategies={"desk": strategy}) == ()
+    assert strategy._gone == []
