@@ -21,11 +21,14 @@ from click.testing import CliRunner
 
 import cenote
 from cenote import errors
+from cenote.cli.clean import as_object as clean_as_object
 from cenote.cli.commands import COMMANDS
 from cenote.cli.main import cli
 from cenote.expressions.functions import FUNCTIONS
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.runtime.left_behind import Found, Leftover, Standing
+from cenote.strategies.interface import JobId, TracedJob
 from cenote.testing.muons import write_muons
 
 ROOT = Path(__file__).parents[2]
@@ -159,11 +162,18 @@ def test_every_key_of_plan_summary_and_probe_is_on_the_page(tmp_path: Path, monk
     summary = cenote.load(flow).run(tmp_path / "out").summary
     probe = json.loads(CliRunner().invoke(cli, ["probe", str(flow), "--json"]).stdout)
     page = (REFERENCE / "plan-and-summary-json.md").read_text(encoding="utf-8")
-    about_plan, about_summary, about_probe = page.split("\n## ")[1:]
-    for value, text in ((plan, about_plan), (summary, about_summary), (probe, about_probe)):
+    about_plan, about_summary, about_probe, about_clean = page.split("\n## ")[1:]
+    pairs = ((plan, about_plan), (summary, about_summary), (probe, about_probe), (what_clean_says(), about_clean))
+    for value, text in pairs:
         written = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
         assert keys_of(value) - written == set()
     assert keys_of(probe["pools"][0]["node"]) - set(re.findall(r"\w+", about_probe)) == set()
+
+
+def what_clean_says() -> dict[str, Any]:
+    """Of one job: what there is on the machine that runs this is nobody's business."""
+    left = Leftover(TracedJob(JobId("7"), "3f2a", "gpu", "gpu-1", "PENDING"), "slurm", Standing.OVER)
+    return clean_as_object(Found((left,)), (), ())
 
 
 def keys_of(value: Any, depth: int = 2) -> set[str]:

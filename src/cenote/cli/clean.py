@@ -49,7 +49,7 @@ def command(
         stayed = remove_jobs(chosen)
         remove_files(found.files)
     if as_json:
-        click.echo(json.dumps(_as_object(found, chosen if agreed else (), stayed), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(as_object(found, chosen if agreed else (), stayed), indent=2, ensure_ascii=False))
     elif agreed:
         _tell(chosen, found.files, stayed)
     if something and not dry_run and not agreed and not _can_ask(quiet=as_json):
@@ -124,7 +124,7 @@ def _exit_code(found: Found, stayed: tuple[Leftover, ...]) -> int:
     return BATCH_SYSTEM.exit_code if found.silent or stayed else 0
 
 
-def _as_object(found: Found, removed: tuple[Leftover, ...], stayed: tuple[Leftover, ...]) -> dict[str, Any]:
+def as_object(found: Found, removed: tuple[Leftover, ...], stayed: tuple[Leftover, ...]) -> dict[str, Any]:
     """What `--json` prints."""
     gone = {_key(one) for one in removed} - {_key(one) for one in stayed}
     return {
