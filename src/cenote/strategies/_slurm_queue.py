@@ -108,7 +108,7 @@ def _traced(line: re.Match[str]) -> TracedJob:
         worker = f"{pool}-{line['index']}"
     return TracedJob(
         job=JobId(line["job"]),
-        run=facts.get("run", line["run"]),
+        run=facts["run"] if "run" in facts else line["run"],
         pool=facts.get("pool", pool),
         worker=worker,
         native=line["state"],

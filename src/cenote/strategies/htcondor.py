@@ -5,12 +5,12 @@ Seen with HTCondor 23.9; it needs `condor_submit`, `condor_q`, `condor_history` 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import PrivateAttr
 
@@ -21,49 +21,32 @@ from cenote.strategies._alike import WORKER, alike
 from cenote.strategies._batch import (
     Answer,
     BatchStrategy,
-    NativeStates,
-    NoAnswerError,
-    ask,
     cancel_with,
-    exit_status,
     hand_in,
     mebibytes,
     try_to,
 )
 from cenote.strategies._condor_analysis import analysis_of
+from cenote.strategies._condor_queue import (
+    ClassAd,
+    jobs_in_history,
+    jobs_in_queue,
+    own_jobs,
+    status_of_ended,
+    status_of_queued,
+)
 from cenote.strategies._condor_words import literal, plain, quoted_words, remapped
-from cenote.strategies.interface import EndCause, Home, JobId, JobRequest, JobState, JobStatus, TracedJob
+from cenote.strategies.interface import JobId, JobRequest, JobState, JobStatus, TracedJob
 from cenote.worker.lifetime import Lifetime
 
-STATES: NativeStates = {
-    "IDLE": (JobState.PENDING, "unknown"),
-    "RUNNING": (JobState.RUNNING, "unknown"),
-    "REMOVED": (JobState.FAILED, "died"),
-    "COMPLETED": (JobState.ENDED, "retired"),
-    "HELD": (JobState.FAILED, "died"),
-    "TRANSFERRING_OUTPUT": (JobState.RUNNING, "unknown"),
-    "SUSPENDED": (JobState.RUNNING, "unknown"),
-}
-_WORDS = {1: "IDLE", 2: "RUNNING", 3: "REMOVED", 4: "COMPLETED", 5: "HELD", 6: "TRANSFERRING_OUTPUT", 7: "SUSPENDED"}
-_HOLD_CAUSES: dict[int, EndCause] = {34: "oom", 46: "walltime", 47: "walltime"}
-"""HoldReasonCode → cause; every other hold is a death."""
-_ATTRIBUTES = (
-    "ClusterId,ProcId,JobStatus,NumJobStarts,HoldReason,HoldReasonCode,LastRejMatchReason,RemoveReason,VacateReason,"
-    "ExitBySignal,ExitCode,ExitSignal"
-)
 _PASSING = ("failed to connect", "can't find address", "timed out", "communication", "failed to fetch", "unreachable")
 _TAKEN = re.compile(r"^\s*(\d+)\.(\d+) - (\d+)\.(\d+)\s*$", re.MULTILINE)
 _ANALYSE_SECONDS = 60.0
 """Between two analyses of why the same jobs wait: they are expensive for the batch system."""
 _NEVER_TWICE = "(MY.NumJobStarts =?= undefined || MY.NumJobStarts == 0)"
 """A worker that lost its machine must not return: its name was given up."""
-
 _TO_COME_HOME = 10.0
 """Seconds in which a worker that was let go ends and its output is brought home; removing it would lose that."""
-_MARKS = "ClusterId,ProcId,JobStatus,QDate,CenoteRun,CenotePool,CenoteWorker,CenoteHome"
-
-ClassAd = dict[str, Any]
-"""Facts about a job, as HTCondor prints them in JSON."""
 
 
 class HTCondor(BatchStrategy):
@@ -253,36 +236,18 @@ class HTCondor(BatchStrategy):
     # looking
 
     def _look(self, jobs: Sequence[JobId]) -> Answer:
-        clusters = sorted({job.partition(".")[0] for job in jobs}, key=int)
-        queued = _ads(["condor_q", "-json", "-attributes", _ATTRIBUTES, *clusters])
+        queued = jobs_in_queue(sorted({job.partition(".")[0] for job in jobs}, key=int))
         gone = [job for job in jobs if job not in queued]
-        ended = (
-            _ads(["condor_history", "-json", "-attributes", _ATTRIBUTES, "-limit", str(len(gone)), *gone])
-            if gone
-            else {}
-        )
+        ended = jobs_in_history(gone) if gone else {}
         found = {job: self._queued(job, queued[job]) for job in jobs if job in queued}
-        return Answer(found | {job: _over(ended[job]) for job in gone if job in ended})
-
-    def _traced(self) -> list[TracedJob]:
-        """condor_q shows a user's own jobs only, also held ones and those that are over and stay."""
-        ads = _ads(["condor_q", "-json", "-attributes", _MARKS, "-constraint", "CenoteRun =!= undefined"])
-        return [_traced(job, ad) for job, ad in ads.items()]
+        return Answer(found | {job: status_of_ended(ended[job]) for job in gone if job in ended})
 
     def _queued(self, job: JobId, ad: ClassAd) -> JobStatus:
-        word = _WORDS.get(ad.get("JobStatus", 0), "")
-        if word == "IDLE" and ad.get("NumJobStarts", 0) > 0:
-            reason = f"it lost its machine: {ad.get('VacateReason') or 'HTCondor says no more'}"
-            return JobStatus(JobState.FAILED, word, reason, "preempted", lingers=True)
-        if word == "HELD":
-            cause = _HOLD_CAUSES.get(ad.get("HoldReasonCode", 0), "died")
-            state = JobState.ENDED if cause == "walltime" else JobState.FAILED
-            return JobStatus(state, word, f"HTCondor holds it: {ad.get('HoldReason', '')}", cause, lingers=True)
-        if word == "IDLE":
-            return JobStatus(JobState.PENDING, word, self._why_idle(job, ad))
-        if word in ("REMOVED", "COMPLETED"):
-            return _over(ad)
-        return JobStatus(*STATES.get(word, (JobState.UNKNOWN, "unknown"))[:1], native=word or str(ad.get("JobStatus")))
+        status = status_of_queued(ad)
+        return replace(status, reason=self._why_idle(job, ad)) if status.state is JobState.PENDING else status
+
+    def _traced(self) -> list[TracedJob]:
+        return own_jobs()
 
     def _why_idle(self, job: JobId, ad: ClassAd) -> str:
         """What the matchmaker said, and, when it found nothing, the conditions that no machine meets."""
@@ -293,39 +258,3 @@ class HTCondor(BatchStrategy):
             known = " and ".join(analysis_of(job).unmet)
             self._analysed[cluster] = (self._clock(), known)
         return f"{said}: no machine has {known}" if said and known else said
-
-
-def _ads(command: Sequence[str]) -> dict[JobId, ClassAd]:
-    """What a command prints in JSON, by job. Nothing at all is no jobs; anything but a list is no answer."""
-    text = ask(command).strip()
-    try:
-        ads = json.loads(text or "[]")
-        return {JobId(f"{ad['ClusterId']}.{ad['ProcId']}"): ad for ad in ads}
-    except (ValueError, TypeError, KeyError) as problem:
-        raise NoAnswerError(f"{command[0]} said something that is no list of jobs") from problem
-
-
-def _traced(job: JobId, ad: ClassAd) -> TracedJob:
-    return TracedJob(
-        job=job,
-        run=str(ad.get("CenoteRun", "")),
-        pool=str(ad.get("CenotePool", "")),
-        worker=str(ad.get("CenoteWorker", "")),
-        native=_WORDS.get(ad.get("JobStatus", 0), str(ad.get("JobStatus", ""))),
-        since=ad.get("QDate"),
-        home=Home.read(str(ad.get("CenoteHome", ""))),
-    )
-
-
-def _over(ad: ClassAd) -> JobStatus:
-    """A job that left the queue, or is about to."""
-    word = _WORDS.get(ad.get("JobStatus", 0), "")
-    if word == "COMPLETED":
-        signal = int(ad.get("ExitSignal", 0)) if ad.get("ExitBySignal") else 0
-        return exit_status(int(ad.get("ExitCode", 0)), signal, word)
-    reason = str(ad.get("RemoveReason", ""))
-    if "PeriodicRemove" in reason:
-        return JobStatus(JobState.ENDED, word, f"its walltime was over: {reason}", "walltime")
-    if word == "REMOVED":
-        return JobStatus(JobState.FAILED, word, f"HTCondor removed it: {reason}", "died")
-    return JobStatus(JobState.UNKNOWN, word, reason)
