@@ -21,10 +21,13 @@ class Departures:
         self._since: dict[str, float] = {}
         self._asked = 0.0
 
-    def keep(self, event: WorkerLost) -> bool:
-        """Keep the news for now; False when it has been kept for long enough."""
+    def keep(self, event: WorkerLost, *, to_end: float) -> bool:
+        """Keep the news for now; False when it has been kept for long enough.
+
+        `to_end` is how many seconds a job needs to bring its output home, which tells more than its absence.
+        """
         now = self._clock()
-        if now - self._since.setdefault(event.worker, now) >= _PATIENCE:
+        if now - self._since.setdefault(event.worker, now) >= _PATIENCE + to_end:
             return False
         self._kept.append(event)
         self._asked = now

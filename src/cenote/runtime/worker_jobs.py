@@ -243,7 +243,9 @@ class WorkerJobs(Session):
         """Whether to ask again before it is told: it takes a moment until a job is over and that is known."""
         if isinstance(event, TaskFailed):
             return self._departures.follows(event)
-        return self._is_missed(event) and self._departures.keep(event)
+        if not self._is_missed(event):
+            return False
+        return self._departures.keep(event, to_end=self._queues[event.pool].strategy.seconds_to_end)
 
     def _explained(self, event: AnyEvent) -> AnyEvent:
         if isinstance(event, WorkerLost) and event.worker in self._jobs:
