@@ -13,22 +13,23 @@ def _one_thread() -> Executor:
 
 
 class Errands:
-    """Calls by name: those of one name are made one after the other, in the order in which they were sent.
+    """Calls to others: those to the same one are made one after the other, in the order in which they were sent.
 
     What follows from an answer is done by whoever calls `hear`, in that thread.
     """
 
     def __init__(self, make_executor: Callable[[], Executor] = _one_thread) -> None:
         self._make_executor = make_executor
-        self._executors: dict[str, Executor] = {}
+        self._executors: dict[int, tuple[object, Executor]] = {}
+        """Who is called, by identity, and what makes the calls."""
         self._back: queue.SimpleQueue[tuple[Future[Any], Callable[[Future[Any]], Any]]] = queue.SimpleQueue()
         self._under_way: set[Future[Any]] = set()
 
-    def send(self, name: str, call: Callable[[], Any], then: Callable[[Future[Any]], Any]) -> None:
+    def send(self, to: object, call: Callable[[], Any], then: Callable[[Future[Any]], Any]) -> None:
         """Make this call, and `then` what follows from it: its result, or what it raised."""
-        if name not in self._executors:
-            self._executors[name] = self._make_executor()
-        future = self._executors[name].submit(call)
+        if id(to) not in self._executors:
+            self._executors[id(to)] = (to, self._make_executor())
+        future = self._executors[id(to)][1].submit(call)
         self._under_way.add(future)
         future.add_done_callback(lambda done: self._back.put((done, then)))
 
@@ -41,7 +42,7 @@ class Errands:
         """Wait for all that was sent, and do what follows from it. Nothing can be sent afterwards."""
         while self._under_way:
             self._hear_one()
-        for executor in self._executors.values():
+        for _, executor in self._executors.values():
             executor.shutdown()
 
     def _hear_one(self) -> None:

@@ -45,11 +45,9 @@ class Listener:
 class JobQueue:
     """The jobs of one pool."""
 
-    def __init__(
-        self, pool: str, strategy: Strategy, *, errands: Errands, clock: Callable[[], float], listener: Listener
-    ) -> None:
+    def __init__(self, strategy: Strategy, *, errands: Errands, clock: Callable[[], float], listener: Listener) -> None:
         self.strategy = strategy
-        self._pool, self._errands, self._clock, self._listener = pool, errands, clock, listener
+        self._errands, self._clock, self._listener = errands, clock, listener
         self._open: set[JobId] = set()
         """Jobs that are not known to be over."""
         self._unasked: list[Unasked] = []
@@ -87,7 +85,7 @@ class JobQueue:
         return not self._open
 
     def _send(self, call: Callable[[], Answer], then: Callable[[Future[Answer]], Any]) -> None:
-        self._errands.send(self._pool, call, then)
+        self._errands.send(self.strategy, call, then)  # pools that are alike share it, and it keeps what it did
 
     def _submitted(self, requests: Sequence[JobRequest], since: float | None, answer: Future[list[JobId]]) -> None:
         try:

@@ -86,7 +86,7 @@ class WorkerJobs(Session):
             refused=partial(self._refused, pool),
             found=partial(self._found, pool),
         )
-        return JobQueue(pool, strategy, errands=self._errands, clock=self._clock, listener=listener)
+        return JobQueue(strategy, errands=self._errands, clock=self._clock, listener=listener)
 
     # tasks
 

@@ -1,0 +1,39 @@
+"""Errands: what keeps its own state is asked one thing at a time, and nobody waits for the answer of another."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+from cenote.runtime.errands import Errands
+
+
+class Clerk:
+    """Somebody who is asked, and finds out whether two questions come at once."""
+
+    def __init__(self) -> None:
+        self.busy = threading.Lock()
+        self.answers: list[int] = []
+
+    def ask(self, number: int) -> None:
+        assert self.busy.acquire(blocking=False), "two questions at once"
+        self.answers.append(number)
+        self.busy.release()
+
+
+def test_calls_to_the_same_one_are_made_one_after_the_other_in_their_order() -> None:
+    errands, clerk = Errands(), Clerk()
+    for number in range(200):
+        errands.send(clerk, lambda number=number: clerk.ask(number), Future.result)
+    errands.finish()
+    assert clerk.answers == list(range(200))
+
+
+def test_a_call_does_not_wait_for_one_to_somebody_else() -> None:
+    errands, called = Errands(), threading.Event()
+    heard: list[Any] = []
+    errands.send(Clerk(), lambda: called.wait(timeout=60), lambda answer: heard.append(answer.result()))
+    errands.send(Clerk(), called.set, Future.result)
+    errands.finish()
+    assert heard == [True]
