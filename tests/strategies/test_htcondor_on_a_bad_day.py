@@ -200,7 +200,7 @@ def test_without_file_transfer_the_worker_logs_where_it_is_told_to() -> None:
 def test_a_request_that_no_machine_could_ever_meet_is_refused_with_the_condition_and_taken_back() -> None:
     made, _ = htcondor()
     with (
-        scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE, condor_rm="") as shell,
+        scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE, condor_status="", condor_rm="") as shell,
         pytest.raises(CenoteError) as caught,
     ):
         made.submit([request()])
@@ -222,6 +222,18 @@ def test_a_request_that_only_has_to_wait_is_taken_and_asked_about_once(reply: Re
         made.submit([request()])
         made.submit([request("gpu-2")])
     assert shell.times("condor_q") == 1
+
+
+@pytest.mark.parametrize("reply", [Reply("slot1@big\n"), DOWN, HANGS], ids=["large enough", "down", "silent"])
+def test_a_request_that_an_empty_machine_could_hold_only_has_to_wait(reply: Reply) -> None:
+    made, _ = htcondor()
+    wanted = request(resources=Amounts(cpus=4, memory=8 * 2**30, disk=10 * 2**20, gpus=1))
+    with scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE, condor_status=reply) as shell:
+        assert made.submit([wanted]) == ["1.0"]
+    (question,) = [words for words in shell.typed if words[0] == "condor_status"]
+    assert (
+        question[2] == "TotalSlotCpus >= 4 && TotalSlotMemory >= 8192 && TotalSlotDisk >= 10240 && TotalSlotGPUs >= 1"
+    )
 
 
 def test_where_machines_come_later_nobody_asks_whether_there_are_any() -> None:

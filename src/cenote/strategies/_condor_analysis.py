@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cenote.strategies._batch import NoAnswerError, ask
+from cenote.language.workflow import Amounts
+from cenote.strategies._batch import NoAnswerError, ask, mebibytes
 from cenote.strategies.interface import JobId
 
 _SECONDS = 10.0
@@ -33,6 +34,11 @@ class Analysis:
         return 0 < self.machines == self.rejected
 
     @property
+    def about_amounts(self) -> bool:
+        """Whether what is missing may only be taken by others at the moment."""
+        return any("Request" in condition for condition in self.unmet)
+
+    @property
     def in_words(self) -> str:
         """As HTCondor words it."""
         conditions = " and ".join(self.unmet)
@@ -40,6 +46,25 @@ class Analysis:
         of_which = f", with {', '.join(amounts)}" if amounts else ""
         lacks = f": no machine has {conditions}{of_which}" if conditions else ""
         return f"of {self.machines} machines, {self.rejected} are rejected by the job's requirements{lacks}"
+
+
+def some_slot_holds(wanted: Amounts) -> bool:
+    """Whether a slot, emptied, has such amounts; yes where nobody can tell.
+
+    Versions differ in how they analyse a slot that is divided: as it is now, or as if nothing ran there.
+    """
+    amounts = {
+        "Cpus": wanted.cpus,
+        "Memory": wanted.memory and mebibytes(wanted.memory),
+        "Disk": wanted.disk and -(-wanted.disk // 1024),
+        "GPUs": wanted.gpus,
+    }
+    conditions = [f"TotalSlot{name} >= {amount}" for name, amount in amounts.items() if amount]
+    try:
+        found = ask(["condor_status", "-constraint", " && ".join(conditions) or "true", "-af", "Name"])
+    except (NoAnswerError, TimeoutError):
+        return True
+    return bool(found.strip())
 
 
 def analysis_of(job: JobId) -> Analysis:

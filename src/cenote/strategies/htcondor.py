@@ -26,7 +26,7 @@ from cenote.strategies._batch import (
     mebibytes,
     try_to,
 )
-from cenote.strategies._condor_analysis import analysis_of
+from cenote.strategies._condor_analysis import analysis_of, some_slot_holds
 from cenote.strategies._condor_queue import (
     ClassAd,
     jobs_in_history,
@@ -152,7 +152,7 @@ class HTCondor(BatchStrategy):
         if self.machines_come_later or wanted in self._possible:
             return
         analysis = analysis_of(job)
-        if analysis.hopeless:
+        if analysis.hopeless and not (analysis.about_amounts and some_slot_holds(wanted)):
             hint = "where machines come only when asked for, say `config: {machines_come_later: true}`"
             raise error(JOB_REFUSED, f"condor_q -better-analyze: {analysis.in_words}", hint=hint)
         self._possible.add(wanted)
