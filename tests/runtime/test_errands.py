@@ -6,6 +6,8 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
+
 from cenote.runtime.errands import Errands
 
 
@@ -37,3 +39,13 @@ def test_a_call_does_not_wait_for_one_to_somebody_else() -> None:
     errands.send(Clerk(), called.set, Future.result)
     errands.finish()
     assert heard == [True]
+
+
+def test_one_that_goes_wrong_keeps_no_other_from_being_heard() -> None:
+    errands, clerk = Errands(), Clerk()
+    heard: list[Any] = []
+    errands.send(clerk, lambda: 1 / 0, Future.result)
+    errands.send(clerk, lambda: "taken", lambda answer: heard.append(answer.result()))
+    with pytest.raises(ZeroDivisionError):
+        errands.finish()
+    assert heard == ["taken"]

@@ -40,6 +40,8 @@ class Site:
     def __init__(self, folder: Path, strategy: Strategy, errands: Errands | None = None) -> None:
         self.now = 1000.0
         self.heard: list[AnyEvent] = []
+        self.at_close: BaseException | None = None
+        """What comes between when the session inside is closed."""
         self.jobs = WorkerJobs(
             _Told(self),
             [a_pool("gpu", workers=1)],
@@ -96,7 +98,8 @@ class _Told(JoinedSession):
         raise NotImplementedError
 
     def close(self) -> None:
-        return
+        if self._site.at_close is not None:
+            raise self._site.at_close
 
 
 @pytest.fixture
@@ -247,3 +250,26 @@ def test_closing_cancels_every_job_that_is_not_known_to_be_over(shell: ScriptedS
     site.jobs.start_workers("gpu", 1)
     site.jobs.close()
     assert ("scancel", "7") in shell.typed
+
+
+def test_closing_cancels_them_also_when_somebody_presses_ctrl_c_once_more(shell: ScriptedShell, tmp_path: Path) -> None:
+    site = Site(tmp_path, Slurm())
+    site.jobs.start_workers("gpu", 1)
+    site.at_close = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        site.jobs.close()
+    assert ("scancel", "7") in shell.typed
+
+
+def test_at_the_end_nobody_is_asked_for_any_more(shell: ScriptedShell, tmp_path: Path) -> None:
+    ad = {"ClusterId": 7, "ProcId": 0, "JobStatus": 4, "ExitCode": 0}
+    down = complains("Failed to connect")
+    shell.says("condor_q", down, down, json.dumps([ad]))
+    shell.says("condor_submit", "7.0 - 7.0\n", complains("ERROR: Failed to connect to queue manager"))
+    site = Site(tmp_path, HTCondor(transfer_files=True))
+    site.jobs.start_workers("gpu", 1)
+    site.jobs.start_workers("gpu", 1)
+    site.events()
+    site.now += 60
+    site.jobs.close()
+    assert shell.times("condor_submit") == 2

@@ -39,11 +39,20 @@ class Errands:
             self._hear_one()
 
     def finish(self) -> None:
-        """Wait for all that was sent, and do what follows from it. Nothing can be sent afterwards."""
+        """Wait for all that was sent, and do what follows from it. Nothing can be sent afterwards.
+
+        All of it is done, though something may raise; what was raised first is raised in the end.
+        """
+        problems: list[Exception] = []
         while self._under_way:
-            self._hear_one()
+            try:
+                self._hear_one()
+            except Exception as problem:  # whatever it is, the others must be heard too
+                problems.append(problem)
         for _, executor in self._executors.values():
             executor.shutdown()
+        if problems:
+            raise problems[0]
 
     def _hear_one(self) -> None:
         future, then = self._back.get()

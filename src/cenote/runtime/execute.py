@@ -118,8 +118,10 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
         status = "cancelled"
         raise
     finally:
-        session.close()
-        _finish(folder, journal, watched, publication, status=status, started=started)
+        try:
+            session.close()
+        finally:
+            _finish(folder, journal, watched, publication, status=status, started=started)
 
 
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:

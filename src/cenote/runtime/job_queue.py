@@ -63,12 +63,16 @@ class JobQueue:
         if wanted := list(jobs):
             self._send(partial(self.strategy.cancel, wanted), Future.result)
 
-    def look(self, *, at_once: bool = False) -> None:
-        """Ask how the jobs are, unless that was done a moment ago; and ask for the workers that are still unasked."""
+    def submit_again(self) -> None:
+        """Ask for the workers that could not be asked for, if it is time for that."""
         now = self._clock()
         for unasked in [one for one in self._unasked if now >= one.again]:
             self._unasked.remove(unasked)
             self.submit(unasked.requests, since=unasked.since)
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Ask how the jobs are, unless that was done a moment ago."""
+        now = self._clock()
         due = at_once or now - self._looked >= self.strategy.seconds_between_polls
         if due and self._open and not self._looking:
             self._looking, self._looked = True, now

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -105,6 +106,7 @@ class WorkerJobs(Session):
         heard = [*self._departures.again(), *(self._noted(event) for event in news)]
         missed = {event.pool for event in heard if isinstance(event, WorkerLost) and self._is_missed(event)}
         for pool, queue in self._queues.items():
+            queue.submit_again()
             queue.look(at_once=pool in missed)
         self._errands.hear()
         self._give_up_those_that_never_join()
@@ -128,8 +130,17 @@ class WorkerJobs(Session):
             self._drop(job, reason="it was not needed any more", cause="retired")
 
     def close(self) -> None:
-        """End the workers, give those a moment that bring their output home, and stop every job that is left."""
-        self._inner.close()
+        """End the workers, give those a moment that bring their output home, and stop every job that is left: also when
+        something breaks on the way, or somebody presses Ctrl-C once more."""
+        with ExitStack() as at_last:
+            for queue in self._queues.values():
+                at_last.callback(queue.end)
+            at_last.callback(self._errands.finish)  # whoever was asked for meanwhile is known before all are stopped
+            self._inner.close()
+            self._bring_output_home()
+        self._jobs.clear()
+
+    def _bring_output_home(self) -> None:
         self._errands.hear()
         patience = max((queue.strategy.seconds_to_end for queue in self._queues.values()), default=0.0)
         until = time.monotonic() + patience
@@ -138,10 +149,6 @@ class WorkerJobs(Session):
                 queue.look()
             time.sleep(_LOOK_EVERY)
             self._errands.hear()
-        self._errands.finish()
-        for queue in self._queues.values():
-            queue.end()
-        self._jobs.clear()
 
     def _patient_queues(self) -> list[JobQueue]:
         return [queue for queue in self._queues.values() if queue.strategy.seconds_to_end]
