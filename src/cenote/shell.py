@@ -25,10 +25,11 @@ def start_process(
 
 
 def run_command(
-    command: Sequence[str], *, seconds: float, folder: Path | None = None, given: str = ""
+    command: Sequence[str], *, seconds: float, folder: Path | None = None, given: str = "", hears_ctrl_c: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; `given` is its input, its output comes back as text.
 
+    Ctrl-C in a terminal goes to every program there: without `hears_ctrl_c` only to this one, which may need the other.
     Raises TimeoutError past the limit, and FileNotFoundError where there is no such program.
     """
     try:
@@ -41,6 +42,7 @@ def run_command(
             timeout=seconds,
             cwd=folder,
             check=False,
+            process_group=None if hears_ctrl_c else 0,
         )
     except subprocess.TimeoutExpired as problem:
         raise TimeoutError(f"{command[0]} did not answer within {seconds:g} s") from problem

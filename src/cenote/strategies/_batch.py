@@ -124,7 +124,7 @@ class BatchStrategy(Strategy):
 def ask(command: Sequence[str], *, seconds: float = POLL_SECONDS) -> str:
     """What a command prints. Raises NoAnswerError with its complaint, TimeoutError past the limit."""
     try:
-        done = shell.run_command(command, seconds=seconds)
+        done = shell.run_command(command, seconds=seconds, hears_ctrl_c=False)
     except OSError as problem:
         if isinstance(problem, TimeoutError):
             raise
@@ -142,7 +142,7 @@ def hand_in(command: Sequence[str], text: str, *, passing: Iterable[str]) -> str
     """
     program = command[0]
     try:
-        done = shell.run_command(command, seconds=SUBMIT_SECONDS, given=text)
+        done = shell.run_command(command, seconds=SUBMIT_SECONDS, given=text, hears_ctrl_c=False)
     except TimeoutError as problem:
         raise error(BATCH_SYSTEM, str(problem)) from problem
     except FileNotFoundError as problem:
@@ -164,7 +164,7 @@ def cancel_with(command: Sequence[str], jobs: Sequence[JobId]) -> None:
 def try_to(command: Sequence[str]) -> None:
     """Stop jobs. Complaints are of no use: a job that is gone is fine, and one that stays ends with its scheduler."""
     with suppress(OSError):
-        shell.run_command(command, seconds=CANCEL_SECONDS)
+        shell.run_command(command, seconds=CANCEL_SECONDS, hears_ctrl_c=False)
 
 
 def said(text: str) -> str:

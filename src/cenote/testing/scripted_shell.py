@@ -56,10 +56,16 @@ class ScriptedShell:
         return sum(words[0] == program for words in self.typed)
 
     def run_command(
-        self, command: Sequence[str], *, seconds: float, folder: Path | None = None, given: str = ""
+        self,
+        command: Sequence[str],
+        *,
+        seconds: float,
+        folder: Path | None = None,
+        given: str = "",
+        hears_ctrl_c: bool = True,
     ) -> subprocess.CompletedProcess[str]:
         """Takes the place of the real one."""
-        del folder
+        del folder, hears_ctrl_c
         self.typed.append(tuple(command))
         self.inputs.append(given)
         script = self.answers.get(command[0], [MISSING])
