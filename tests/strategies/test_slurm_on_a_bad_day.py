@@ -122,10 +122,37 @@ def test_many_workers_are_one_array_whose_numbers_are_those_of_the_workers() -> 
     assert script.endswith('exec python --name cpu-"$SLURM_ARRAY_TASK_ID"\n')
 
 
-def test_workers_beyond_slurms_largest_index_are_jobs_of_their_own() -> None:
+def test_thousands_of_workers_are_an_array_for_each_thousand_because_slurm_has_no_larger_index() -> None:
+    made, _ = slurm()
+    with scripted_shell(sbatch=["41\n", "42\n", "43\n"]) as shell:
+        jobs = made.submit([request(f"cpu-{number}") for number in range(990, 2001)])
+    assert (jobs[0], jobs[9], jobs[10], jobs[1009], jobs[1010]) == ("41_990", "41_999", "42_0", "42_999", "43")
+    first, second, third = shell.inputs
+    assert "--array=990-999" in directives(first)
+    assert {"--array=0-999", "--output=/run/out/cpu-1%3a"} <= set(directives(second))
+    assert second.endswith('exec python --name cpu-1"$(printf %03d $SLURM_ARRAY_TASK_ID)"\n')
+    assert third.endswith("exec python --name cpu-2000\n")
+    with scripted_shell(squeue="42_7|PENDING|N/A|cenote-r1-cpu-1000|(null)\n"):
+        (found,) = made.trace("r1")
+    assert (found.pool, found.worker) == ("cpu", "cpu-1007")
+
+
+def test_names_that_end_in_no_number_are_jobs_of_their_own() -> None:
     made, _ = slurm()
     with scripted_shell(sbatch=["41\n", "42\n"]):
-        assert made.submit([request("cpu-1000"), request("cpu-1001")]) == ["41", "42"]
+        assert made.submit([request("first"), request("second")]) == ["41", "42"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "shown"),
+    [
+        ("/home/o'brien", '"/home/o\'brien/out/cpu-1"'),
+        ("/data/run#7", '"/data/run#7/out/cpu-1"'),
+        ('/data/a "b"', r'"/data/a \"b\"/out/cpu-1"'),
+    ],
+)
+def test_folders_may_be_called_anything(folder: str, shown: str) -> None:
+    assert f"--output={shown}" in directives(slurm()[0].render(request(folder=Path(folder))))
 
 
 def test_a_refused_submission_is_told_in_slurms_words_and_leaves_nothing_behind() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from cenote.strategies.interface import JobRequest
 
 WORKER = "\x01"
 """Stands for the worker's name in a command and at the end of a path."""
+_THOUSAND = 1000
+"""Numbers in a series."""
 
 
 def alike(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, ...]]]:
@@ -37,14 +39,40 @@ def _with_the_name_open(request: JobRequest) -> JobRequest:
     )
 
 
-def numbered(workers: Sequence[str], *, most: int) -> tuple[str, tuple[int, ...]] | None:
-    """`gpu-1`, `gpu-2` → `gpu-` and (1, 2); None when the names are not of that form or a number is too large."""
-    matches = [re.fullmatch(r"(.*-)(0|[1-9]\d*)", worker) for worker in workers]
-    found = [(match[1], int(match[2])) for match in matches if match]
-    numbers = tuple(number for _, number in found)
-    if len(found) != len(workers) or len({prefix for prefix, _ in found}) != 1 or max(numbers) > most:
-        return None
-    return found[0][0], numbers
+@dataclass(frozen=True)
+class Series:
+    """Workers whose names differ in the last digits only: `gpu-1` and `gpu-2`, or `gpu-1001` and `gpu-1002`."""
+
+    prefix: str
+    """`gpu-`, or `gpu-1`."""
+    numbers: tuple[int, ...]
+    """What follows it, from 0 to 999."""
+    digits: int
+    """How many each number is written with, zeros first; 0 for as many as it needs."""
+
+    def name(self, number: int) -> str:
+        """Of the worker with this number."""
+        return f"{self.prefix}{number:0{self.digits}}"
+
+
+def in_thousands(workers: Sequence[str]) -> list[tuple[str, ...]]:
+    """Neighbours that are one series; a worker whose name ends in no number is alone."""
+    return [tuple(group) for _, group in groupby(workers, key=lambda worker: series_of([worker]).prefix)]
+
+
+def series_of(workers: Sequence[str]) -> Series:
+    """What workers that are one series have in common."""
+    split = [_split(worker) for worker in workers]
+    prefix, first = split[0]
+    numbers = tuple(number % _THOUSAND for _, number in split)
+    thousand = first // _THOUSAND
+    return Series(f"{prefix}{thousand}", numbers, 3) if thousand else Series(prefix, numbers, 0)
+
+
+def _split(worker: str) -> tuple[str, int]:
+    """`gpu-1002` → `gpu-` and 1002."""
+    match = re.fullmatch(r"(.*-)(0|[1-9]\d*)", worker)
+    return (match[1], int(match[2])) if match else (worker, 0)
 
 
 def ranges(numbers: Sequence[int]) -> str:

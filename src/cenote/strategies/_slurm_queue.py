@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from cenote.strategies._alike import series_of
 from cenote.strategies._batch import NativeStates, NoAnswerError, ask
 from cenote.strategies.interface import Home, JobId, JobState, JobStatus, TracedJob
 
@@ -95,7 +97,8 @@ def job_details(number: str) -> dict[JobId, dict[str, str]]:
 
 def own_jobs() -> list[TracedJob]:
     """Jobs of this user that carry our names and are not over."""
-    text = ask(["squeue", "--me", "--noheader", "--array", "--format=%i|%T|%V|%j|%k"])
+    me = f"--user={os.geteuid()}"  # older than --me, which is of Slurm 20.02
+    text = ask(["squeue", me, "--noheader", "--array", "--format=%i|%T|%V|%j|%k"])
     matches = [_OURS.fullmatch(line.strip()) for line in text.splitlines()]
     return [_traced(match) for match in matches if match]
 
@@ -105,7 +108,7 @@ def _traced(line: re.Match[str]) -> TracedJob:
     worker = line["worker"]  # of an array: its first one
     pool = worker.rpartition("-")[0]
     if line["index"]:
-        worker = f"{pool}-{line['index']}"
+        worker = series_of([worker]).name(int(line["index"]))
     return TracedJob(
         job=JobId(line["job"]),
         run=facts["run"] if "run" in facts else line["run"],

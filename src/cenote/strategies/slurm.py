@@ -15,7 +15,7 @@ from typing import ClassVar
 from pydantic import PrivateAttr
 
 from cenote.errors import BATCH_SYSTEM, CenoteError, error
-from cenote.strategies._alike import WORKER, alike, numbered, ranges
+from cenote.strategies._alike import WORKER, alike, in_thousands, ranges, series_of
 from cenote.strategies._batch import (
     Answer,
     BatchStrategy,
@@ -29,9 +29,6 @@ from cenote.strategies._batch import (
 from cenote.strategies._slurm_queue import job_details, job_status, number_of, own_jobs, queued
 from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus, TracedJob
 from cenote.worker.lifetime import ENDS, STARTED
-
-MOST_ARRAY_INDEX = 1000
-"""Slurm's MaxArraySize is 1001 unless a site changed it; workers with higher numbers are jobs of their own."""
 
 _PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
 _MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job memory limit", "out-of-memory")
@@ -103,9 +100,7 @@ class Slurm(BatchStrategy):
             raise error(BATCH_SYSTEM, f"sbatch did not answer with the number of a job but with {answer.strip()!r}")
         if len(workers) == 1:
             return [JobId(number)]
-        named = numbered(workers, most=MOST_ARRAY_INDEX)
-        assert named is not None  # that is what made them one submission
-        return [JobId(f"{number}_{index}") for index in named[1]]
+        return [JobId(f"{number}_{index}") for index in series_of(workers).numbers]
 
     def _script(self, request: JobRequest, workers: tuple[str, ...]) -> str:
         lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in self._options(request, workers))]
@@ -139,8 +134,8 @@ class Slurm(BatchStrategy):
             "exclude": self.exclude,
         }
         options = [f"--{name}={_quoted(value)}" for name, value in stated.items() if value is not None]
-        if len(workers) > 1 and (named := numbered(workers, most=MOST_ARRAY_INDEX)):
-            options.append(f"--array={ranges(named[1])}")
+        if len(workers) > 1:
+            options.append(f"--array={ranges(series_of(workers).numbers)}")
         # A worker that is sent back into the queue returns under a name that was given up.
         return [*options, "--no-requeue", *self.directives]
 
@@ -173,12 +168,11 @@ class Slurm(BatchStrategy):
 
 
 def _submissions(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, ...]]]:
-    """Requests with the name left open, and the workers that one script starts."""
-    found: list[tuple[JobRequest, tuple[str, ...]]] = []
-    for request, workers in alike(requests):
-        together = len(workers) > 1 and numbered(workers, most=MOST_ARRAY_INDEX) is not None
-        found += [(request, workers)] if together else [(request, (worker,)) for worker in workers]
-    return found
+    """Requests with the name left open, and the workers that one script starts.
+
+    Slurm's MaxArraySize is 1001 unless a site changed it: a larger number is no index of an array.
+    """
+    return [(request, some) for request, workers in alike(requests) for some in in_thousands(workers)]
 
 
 def _job_name(request: JobRequest, workers: tuple[str, ...]) -> str:
@@ -189,22 +183,25 @@ def _word(word: str, workers: tuple[str, ...]) -> str:
     """A word of the command, for the shell; the number within the array comes from Slurm."""
     if len(workers) == 1 or WORKER not in word:
         return shlex.quote(word.replace(WORKER, workers[0]))
-    return shlex.quote(word.replace(WORKER, _prefix(workers))) + '"$SLURM_ARRAY_TASK_ID"'
+    series = series_of(workers)
+    number = f'"$(printf %0{series.digits}d $SLURM_ARRAY_TASK_ID)"' if series.digits else '"$SLURM_ARRAY_TASK_ID"'
+    return shlex.quote(word.replace(WORKER, series.prefix)) + number
 
 
 def _file(path: Path, workers: tuple[str, ...]) -> str:
-    """A file as Slurm writes it: `%a` is the number within the array."""
+    """A file as Slurm writes it: `%a` is the number within the array, `%3a` the same with zeros before it."""
     shown = str(path).replace("%", "%%")
-    return shown.replace(WORKER, workers[0] if len(workers) == 1 else f"{_prefix(workers)}%a")
-
-
-def _prefix(workers: tuple[str, ...]) -> str:
-    """`gpu-` of `gpu-1` and `gpu-2`."""
-    return workers[0].rpartition("-")[0] + "-"
+    if len(workers) == 1:
+        return shown.replace(WORKER, workers[0])
+    series = series_of(workers)
+    return shown.replace(WORKER, f"{series.prefix}%{series.digits or ''}a")
 
 
 def _quoted(value: str) -> str:
-    return f'"{value}"' if re.search(r"\s", value) else value
+    """As sbatch reads its lines: quotes are matched, also within a word, and `#` begins a comment."""
+    if not re.search(r"[\s\"'#\\]", value):
+        return value
+    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
 def _clock_time(seconds: int) -> str:
