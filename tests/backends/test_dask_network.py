@@ -71,6 +71,17 @@ def test_when_no_port_is_free_the_range_is_named_and_no_run_begins() -> None:
     assert problem.message.startswith(f"no port of {ports[0]} is free")
 
 
+@pytest.mark.parametrize("host", ["192.0.2.77", "no-such-host.invalid"])
+def test_an_address_that_is_not_of_this_machine_is_a_mistake_and_not_a_fault_of_ours(host: str) -> None:
+    network = Network(WorkerPlace(), host)
+    for attempt in (lambda: network.listen(lambda host, port: (host, port)), network.meeting_point):
+        with pytest.raises(CenoteError, match=f"the driver cannot listen on {host}: ") as refused:
+            attempt()
+        (problem,) = refused.value.problems
+        assert problem.kind.name == "network"
+        assert "must be an address of this machine" in (problem.hint or "")
+
+
 def test_what_goes_wrong_otherwise_is_not_taken_for_a_port_in_use() -> None:
     def broken(host: str | None, port: int) -> None:
         raise RuntimeError(f"{host} {port}: something else")
@@ -94,7 +105,7 @@ def test_the_driver_listens_on_the_address_of_the_interface() -> None:
 
 
 def test_a_host_wins_over_an_interface() -> None:
-    assert Dask(interface="ib0", host="10.0.0.5").meeting_point(ELSEWHERE).host == "10.0.0.5"
+    assert Dask(interface="ib0", host="127.0.0.1").meeting_point(ELSEWHERE).host == "127.0.0.1"
 
 
 def test_workers_on_other_machines_get_the_network_of_the_site() -> None:

@@ -266,6 +266,12 @@ MISTAKES = [
         "'soon' is not a time",
     ),
     Mistake(
+        "minutes without their unit",
+        "execution: {pools: {p: {strategy: slurm, config: {walltime: »10}}}}" + AFTER,
+        errors.BAD_VALUE,
+        "10 seconds are too short for a worker: write minutes as 10m",
+    ),
+    Mistake(
         "value of a setting of another strategy",
         "execution: {pools: {p: {config: {walltime: »soon}}}}" + AFTER,
         errors.BAD_VALUE,

@@ -87,6 +87,12 @@ def test_gpus_are_compared_with_the_promise_and_with_the_driver_of_the_node(
     assert [verdict for verdict, _ in said("gpus", findings)] == [verdict]
 
 
+def test_the_number_of_a_gpu_is_not_mistaken_for_how_many_there_are() -> None:
+    findings = judge(expected(gpus=1), replace(GOOD, gpus=("0",), gpu_models=()))
+
+    assert said("gpus", findings) == [("warning", "handed out: 0, but the node has no NVIDIA driver")]
+
+
 def test_gpus_that_nobody_promised_are_of_no_interest() -> None:
     assert said("gpus", judge(expected(), GOOD)) == []
 

@@ -66,10 +66,12 @@ class Network:
         return self.told(f"tcp://{self.host or 'ADDRESS'}:{port}")
 
     def meeting_point(self) -> MeetingPoint:
-        """The same as values. Raises `network` where the interface is not there."""
+        """The same as values. Raises `network` where the address or the interface is not there."""
         return MeetingPoint(host=self._own_address() or str(get_ip()), ports=self.ports, contact=self.contact)
 
     def _own_address(self) -> str | None:
+        if self.host is not None:
+            _check_own(self.host)
         if self.host is not None or self.interface is None:
             return self.host
         try:
@@ -89,8 +91,30 @@ def _port_of(address: str) -> str:
     return address.rpartition(":")[2]
 
 
+def _check_own(host: str) -> None:
+    """Raise `network` for an address that is not one of this machine, or a name that nobody knows."""
+    problem = _obstacle(host, 0)
+    if problem is None or _is_taken(problem):
+        return
+    raise error(
+        NETWORK,
+        f"the driver cannot listen on {host}: {problem.strerror or problem}",
+        hint="`host` in `execution.config` must be an address of this machine; `contact` is for what workers are told",
+    )
+
+
 def _is_free(host: str | None, port: int) -> bool:
-    """Whether one could listen there. An address that is not one of ours is for the scheduler to complain about."""
+    """Whether nothing else listens there, and we may."""
+    problem = _obstacle(host, port)
+    return problem is None or not _is_taken(problem)
+
+
+def _is_taken(problem: OSError) -> bool:
+    return problem.errno in (errno.EADDRINUSE, errno.EACCES)
+
+
+def _obstacle(host: str | None, port: int) -> OSError | None:
+    """Why one could not listen there; None when one could."""
     family = socket.AF_INET6 if ":" in (host or "") else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -98,5 +122,5 @@ def _is_free(host: str | None, port: int) -> bool:
             probe.bind((host or "", port))
             probe.listen()
         except OSError as problem:
-            return problem.errno not in (errno.EADDRINUSE, errno.EACCES)
-    return True
+            return problem
+    return None

@@ -169,7 +169,7 @@ def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
             hint="`cenote plan --show-jobs` shows what is asked for; the batch system must hand GPUs out and name them",
         )
     elif not report.gpu_models:
-        words = f"{listed(report.gpus)} handed out, but the node has no NVIDIA driver"
+        words = f"handed out: {listed(report.gpus)}, but the node has no NVIDIA driver"
         yield Finding("gpus", "warning", words, hint="CUDA will not work there; choose other nodes")
     else:
         models = listed(dict.fromkeys(report.gpu_models))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr
 
 from cenote import shell
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
@@ -45,13 +45,21 @@ class Answer:
     """Whether all of it was understood, so that a job that is not in it is not there."""
 
 
+def _long_enough(walltime: int) -> int:
+    if walltime < SHORTEST_WALLTIME:
+        raise ValueError(
+            f"{walltime} seconds are too short for a worker: write minutes as 10m or 00:10:00, hours as 4h, at least 1m"
+        )
+    return walltime
+
+
 class BatchStrategy(Strategy):
     """Workers as jobs of a batch system. They and the driver see the same files under the same names."""
 
     system: ClassVar[str]
     """What people call it."""
 
-    walltime: Annotated[Seconds, Field(ge=SHORTEST_WALLTIME)] | None = None
+    walltime: Annotated[Seconds, AfterValidator(_long_enough)] | None = None
     """How long a worker may live: `04:00:00`, `4h`, at least a minute. It begins no task that would not be through by
     then, hands its data over and leaves shortly before; another one is asked for in time."""
     join_timeout: Seconds = Field(default=300, ge=1)
