@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cenote
+from cenote.machine import this_machine
 
 from .conftest import Desk
 
@@ -111,3 +112,39 @@ def test_a_hand_written_loop_gives_the_same_histogram(flow: Path, desk: Desk, tm
         expected += np.histogram(ak.to_numpy(ak.flatten(arrays.Muon_pt)), bins=30, range=(0, 150))[0]
     run = cenote.load(flow).run(tmp_path / "out")
     assert run.product("AllPt").values().tolist() == expected.tolist()
+
+
+@pytest.mark.skipif(this_machine().cpus < 2, reason="needs a second core")
+def test_work_that_turns_out_to_be_long_is_handed_over_and_stays_the_same(desk: Desk) -> None:
+    desk.muons("data.root", events=2000)
+    desk.write(
+        "ops.py",
+        """
+        import time
+        from cenote import operation
+
+        @operation("custom.slow", reads=["MET_pt"], adds=["met"])
+        def slow(events):
+            time.sleep(0.2)
+            return {"met": events["MET_pt"]}
+        """,
+    )
+    flow = desk.write(
+        "slow.yaml",
+        """
+        plugins: [ops.py]
+        data: {datasets: [{name: data, files: [data.root]}]}
+        sources: {events: {kind: root_tree, chunk_size: 100}}
+        analysis:
+          stages:
+            - {id: Slow, op: custom.slow}
+            - {id: Met, op: hep.hist, params: {axes: [{name: met, source: met, type: regular,
+                bins: {nbins: 30, low: 0, high: 150}}]}}
+        execution: {pools: {default: {workers: 2}}}
+        """,
+    )
+    alone = cenote.load(flow).run(desk.folder / "alone", workers=1)
+    shared = cenote.load(flow).run(desk.folder / "shared")
+    logs = desk.folder / "shared" / "debug" / "distributed" / "err"
+    assert {"local-1", "local-2"} <= {path.name for path in logs.iterdir()}
+    assert shared.product("Met").view(flow=True).tobytes() == alone.product("Met").view(flow=True).tobytes()

@@ -27,7 +27,10 @@ class Here(Session):
         self._places = Places(request.pools)
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
         self._worked = 0.0
+        self._coming: Processes | None = None
+        """Processes that are being started: until the first of them is ready, the work goes on here."""
         self._others: Processes | None = None
+        """Who has the work now."""
 
     def run(self, envelope: TaskEnvelope, pool: str) -> None:
         if self._others is not None:
@@ -47,7 +50,7 @@ class Here(Session):
             return told
         if self._others is not None:
             return self._others.events(seconds)
-        if self._worked > SMALL_SECONDS and self._request.cpus > 1 and self._places.waiting > 1:
+        if self._is_worth_processes():
             self._hand_over()
             return []
         if not self._places.waiting:
@@ -56,8 +59,16 @@ class Here(Session):
         return self._run_next()
 
     def close(self) -> None:
-        if self._others is not None:
-            self._others.close()
+        if self._coming is not None:
+            self._coming.close()
+
+    def _is_worth_processes(self) -> bool:
+        """Whether to hand over now: the work is not small, and a process is there to take it."""
+        many = self._request.cpus > 1 and self._places.waiting > 1
+        if many and self._coming is None and self._worked > SMALL_SECONDS:
+            self._coming = Processes(self._request, joined=False)
+            self._coming.prepare(self._places.waiting)
+        return many and self._coming is not None and self._coming.has_somebody_ready()
 
     def _run_next(self) -> list[AnyEvent]:
         taken = self._places.take()
@@ -72,7 +83,8 @@ class Here(Session):
         return [started, event_of(outcome, envelope, at=clock(), pool=pool, worker=worker)]
 
     def _hand_over(self) -> None:
-        self._others = Processes(self._request, joined=False)
+        assert self._coming is not None
+        self._others = self._coming
         while (taken := self._places.take()) is not None:
             envelope, pool, place = taken
             self._places.free(pool, place)

@@ -54,6 +54,16 @@ class Processes(Session):
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock())) if joined else []
         request.logs.mkdir(parents=True, exist_ok=True)
 
+    def prepare(self, tasks: int) -> None:
+        """Start processes for so many tasks, which will come later."""
+        for _ in range(min(tasks, self._request.cpus)):
+            self._start()
+
+    def has_somebody_ready(self) -> bool:
+        """Whether a process could begin now; returns at once."""
+        self._listen(0)
+        return any(worker.ready for worker in self._crew.workers)
+
     def run(self, envelope: TaskEnvelope, pool: str) -> None:
         self._places.wait(envelope, pool)
 
@@ -68,12 +78,7 @@ class Processes(Session):
 
     def events(self, seconds: float) -> list[AnyEvent]:
         self._dispatch()
-        if self._pending:
-            seconds = 0
-        pipes = {worker.pipe: worker for worker in self._crew.workers}
-        for pipe in wait(list(pipes), timeout=seconds):
-            assert isinstance(pipe, Connection), "only pipes were waited for"
-            self._hear(pipes[pipe])
+        self._listen(0 if self._pending else seconds)
         self._dispatch()
         told, self._pending = self._pending, []
         return told
@@ -125,6 +130,12 @@ class Processes(Session):
         pipe = Connection(ours.detach())
         pipe.send(self._request.program)
         self._crew.workers.append(_Worker(process, pipe, number))
+
+    def _listen(self, seconds: float) -> None:
+        pipes = {worker.pipe: worker for worker in self._crew.workers}
+        for pipe in wait(list(pipes), timeout=seconds):
+            assert isinstance(pipe, Connection), "only pipes were waited for"
+            self._hear(pipes[pipe])
 
     def _hear(self, worker: _Worker) -> None:
         try:
