@@ -47,6 +47,13 @@ MISTAKES = [
     Mistake("data", "data: {»dataset: []}" + AFTER, errors.UNKNOWN_KEY, "no key 'dataset'", "'datasets'"),
     Mistake("use", "use: {»profile: hep}" + AFTER, errors.UNKNOWN_KEY, "no key 'profile'", "'profiles'"),
     Mistake(
+        "pool name",
+        "execution: {pools: {»a/b: {workers: 1}}}" + AFTER,
+        errors.BAD_VALUE,
+        "'a/b' cannot be the name",
+        "'/'",
+    ),
+    Mistake(
         "stage",
         STAGES + "    - {id: a, op: custom.scale, »parmas: {}}",
         errors.UNKNOWN_KEY,

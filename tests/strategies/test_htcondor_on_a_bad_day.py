@@ -177,7 +177,7 @@ def test_with_file_transfer_the_worker_logs_to_its_own_folder_and_the_log_comes_
     with scripted_shell(condor_submit="12.0 - 12.1\n", condor_q="") as shell:
         made.submit([logging_to("gpu-1"), logging_to("gpu-2")])
     assert {
-        'arguments = "--name $(worker) --log $(worker)"',
+        "arguments = \"--name '$(worker)' --log '$(worker)'\"",
         "output = /run/out/$(worker)",
         "should_transfer_files = YES",
         "when_to_transfer_output = ON_EXIT",
@@ -193,7 +193,7 @@ def test_with_file_transfer_the_worker_logs_to_its_own_folder_and_the_log_comes_
 def test_without_file_transfer_the_worker_logs_where_it_is_told_to() -> None:
     made, _ = htcondor()
     text = made.render(request(command=("/bin/python", "--log", "/run/logs/gpu-1"), log=Path("/run/logs/gpu-1")))
-    assert {'arguments = "--log /run/logs/gpu-1"', "should_transfer_files = NO"} <= lines(text)
+    assert {"arguments = \"--log '/run/logs/gpu-1'\"", "should_transfer_files = NO"} <= lines(text)
     assert "transfer_output" not in text
 
 
@@ -260,10 +260,10 @@ def test_many_workers_are_one_cluster() -> None:
     text = shell.inputs[0]
     assert {
         '+CenoteWorker = "$(worker)"',
-        'arguments = "--name $(worker)"',
+        "arguments = \"--name '$(worker)'\"",
         "output = /run/out/$(worker)",
-        "queue worker in (gpu-1, gpu-2, gpu-3)",
     } <= lines(text)
+    assert text.endswith("\nqueue worker from (\ngpu-1\ngpu-2\ngpu-3\n)\n")
 
 
 def test_a_refused_submission_is_told_in_htcondors_words() -> None:

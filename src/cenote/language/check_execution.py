@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from cenote.plugins.kinds import PluginKind
 
 DEFAULT_POOL = Pool("default")
 """What a workflow without pools gets; placement gives it one worker per core."""
+_FILE_NAME = re.compile(r"[^/\x00-\x1f]+")
 
 
 def check_execution(root: Located, findings: Findings) -> Execution:
@@ -91,6 +93,9 @@ def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findi
     found = {}
     for name, item in written.items():
         nothing = item.value is None
+        if not _FILE_NAME.fullmatch(name):
+            message = f"{name!r} cannot be the name of a pool: its workers' files are called after it"
+            findings.report(errors.BAD_VALUE, message, item, hint="leave '/' and line breaks out of it", on_key=True)
         model = validated(PoolModel, item.holding({}) if nothing else item, f"pool '{name}'", findings)
         if model is None:
             continue

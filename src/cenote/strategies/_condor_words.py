@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 
+from cenote.strategies._alike import WORKER
+
 
 def plain(text: str) -> str:
     """Text that stays as it is in a submit description."""
@@ -13,12 +15,16 @@ def plain(text: str) -> str:
 
 
 def quoted_words(words: Sequence[str]) -> str | None:
-    """Words in HTCondor's newer quoting, which keeps spaces and quotes; None for none."""
+    """Words in HTCondor's newer quoting, which keeps spaces and quotes; None for none.
+
+    The name of a worker that is still to be filled in may have spaces too.
+    """
     if not words:
         return None
     doubled = [plain(word).replace('"', '""') for word in words]
     quoted = [
-        "'" + word.replace("'", "''") + "'" if not word or re.search(r"[\s']", word) else word for word in doubled
+        "'" + word.replace("'", "''") + "'" if not word or re.search(rf"[\s'{WORKER}]", word) else word
+        for word in doubled
     ]
     return '"' + " ".join(quoted) + '"'
 

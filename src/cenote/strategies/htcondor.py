@@ -185,8 +185,10 @@ class HTCondor(BatchStrategy):
             "+CenoteWorker": f'"{WORKER}"',
         }
         written = [f"{name} = {value}" for name, value in lines.items() if value is not None]
-        queue = "queue" if len(workers) == 1 else f"queue worker in ({', '.join(workers)})"
-        return "\n".join([*written, *self.directives, queue, ""]).replace(WORKER, name)
+        queue = (
+            ["queue"] if len(workers) == 1 else ["queue worker from (", *workers, ")"]
+        )  # a line each: names have spaces
+        return "\n".join([*written, *self.directives, *queue, ""]).replace(WORKER, name)
 
     def _command(self, request: JobRequest) -> tuple[str, ...]:
         """With file transfer a worker logs to a file in its scratch folder."""
