@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from distributed import Client, Scheduler, Status, Worker
 
 from cenote.backends._dask_bundles import Bundling
 from cenote.backends._dask_farewell import Farewell
@@ -75,3 +78,26 @@ def test_what_came_before_the_worker_counts_and_so_does_a_site_that_gives_less(
 
 def test_without_a_walltime_nothing_is_limited() -> None:
     assert lifetime_of_job(None, {}, 1000.0)[0] is None
+
+
+def test_a_worker_that_finds_nobody_for_its_data_is_sent_nothing_meanwhile() -> None:
+    assert "running" not in asyncio.run(_states_of_a_worker_that_leaves_alone())
+
+
+async def _states_of_a_worker_that_leaves_alone() -> list[str]:
+    """The scheduler's, once the worker said that it leaves, for as long as it looks for somebody."""
+    loopback = {"host": "127.0.0.1", "dashboard": False}
+    async with (
+        Scheduler(**loopback, port=0, dashboard_address="127.0.0.1:0") as scheduler,
+        Worker(scheduler.address, memory_limit=2**31, **loopback) as worker,
+        Client(scheduler.address, asynchronous=True, set_as_default=False) as client,
+    ):
+        data = client.submit(abs, -1)
+        await data
+        seen = scheduler.workers[worker.address]
+        farewell = Farewell(Lifetime(4), age=2)
+        farewell.tell(lambda _: scheduler.handle_worker_status_change(Status.paused, seen, stimulus_id="leaves"))
+        await farewell.attend(worker)
+        told = [event for _, event in scheduler.get_events(worker.address)]
+        states = [event["status"] for event in told if event["action"] == "worker-status-change"]
+        return states[states.index("paused") :]

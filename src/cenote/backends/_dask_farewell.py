@@ -67,6 +67,7 @@ class Farewell:
                 with self._lock:
                     self._leave("its walltime is nearly over")
             await asyncio.sleep(_LOOK_EVERY)
+        worker.memory_manager.memory_pause_fraction = False  # it is paused for good: Dask must not wake it up
         while self._running and self._age() < self._lifetime.gives_up:
             await asyncio.sleep(_LOOK_EVERY)
         if worker.status is not Status.closed:
