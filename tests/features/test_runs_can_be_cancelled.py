@@ -117,6 +117,16 @@ def test_a_run_in_the_middle_of_a_long_task_ends_within_seconds(desk: Desk, flow
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
 
 
+def test_a_terminal_that_is_closed_ends_the_run_as_ctrl_c_does(desk: Desk, flow: Path) -> None:
+    out = desk.folder / "out"
+    with desk.started("run", str(flow), "--out", str(out), "--backend", "dask", "--quiet") as driver:
+        wait_for(happened(out, TaskStarted, 1))
+        driver.send_signal(signal.SIGHUP)
+        driver.communicate(timeout=30)
+    assert driver.returncode == 130
+    assert cenote.open_run(out).status == "cancelled"
+
+
 def test_workers_on_dask_end_when_their_driver_is_killed_even_if_they_are_busy_for_hours(
     desk: Desk, flow: Path
 ) -> None:

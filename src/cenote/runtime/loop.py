@@ -104,7 +104,10 @@ class Loop:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Ctrl-C asks for a clean end; pressed again and again, it ends at once."""
+        """Ctrl-C asks for a clean end; pressed again and again, it ends at once.
+
+        So does a terminal that is closed, unless the run was started so that it survives that (`nohup`).
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -114,7 +117,10 @@ class Loop:
             if self._interrupts > 2:
                 signal.default_int_handler(number, frame)
 
-        before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            heard.append(signal.SIGHUP)
+        before = {number: signal.signal(number, interrupted) for number in heard}
         try:
             yield
         finally:
