@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from cenote.language.workflow import Amounts
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.strategies.interface import Home, JobId, JobRequest, JobState, Strategy
-from cenote.testing.scripted_shell import HANGS, complains, scripted_shell
+from cenote.testing.scripted_shell import HANGS, INTERRUPTED, complains, scripted_shell
 
 EVERY = registry.built_in_names(PluginKind.STRATEGY)
 IDLE = [{"ClusterId": 7, "ProcId": number, "JobStatus": 1, "NumJobStarts": 0} for number in range(2)]
@@ -191,3 +192,19 @@ def test_a_program_that_is_not_there_is_said_so_and_not_a_crash(strategy: Strate
     with scripted_shell():
         assert strategy.poll([JobId("1")]) == {}
         strategy.cancel([JobId("1")])
+
+
+def test_what_was_submitted_when_something_came_between_is_taken_back(strategy: Strategy, tmp_path: Path) -> None:
+    run = uuid.uuid4().hex
+    first, second = requests(tmp_path, run=run, command=("sleep", "30"))
+    nowhere = replace(second, out=tmp_path / "nowhere" / "gpu-2")
+    with (
+        scripted_shell(sbatch=INTERRUPTED, scancel="", condor_submit=INTERRUPTED, condor_rm="") as shell,
+        pytest.raises((KeyboardInterrupt, FileNotFoundError)),
+    ):
+        strategy.submit([first, nowhere])
+    if shell.typed:
+        assert shell.typed[-1][0] in ("scancel", "condor_rm")
+        assert run in shell.typed[-1][-1]
+    else:
+        assert strategy.trace(run) == []

@@ -16,7 +16,7 @@ from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding
 from cenote.runtime.probe import Pace, PoolProbe, ProbeResult, probe
 from cenote.testing.muons import write_muons
-from cenote.testing.scripted_shell import HANGS, ScriptedShell, complains, scripted_shell
+from cenote.testing.scripted_shell import HANGS, INTERRUPTED, ScriptedShell, complains, scripted_shell
 
 FLOW = """
     data: {datasets: [{name: d, files: ["*.root"]}]}
@@ -173,3 +173,15 @@ class _RunsHere:
         (logs / "out" / "default-1").write_text(f"the prologue says hello\n{done.stdout}")
         self._played.says("squeue", "17|COMPLETED|None\n")
         self._played.says("scontrol", "JobId=17 JobState=COMPLETED Reason=None ExitCode=0:0\n")
+
+
+def test_jobs_of_all_pools_are_cancelled_however_often_somebody_presses_ctrl_c(flow: Path) -> None:
+    two = cenote.load(flow, sets=["execution.pools={default: {workers: 1}, more: {workers: 1}}"]).plan()
+
+    def impatient(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with scripted_shell(sbatch=["17\n", "18\n"], squeue=WAITS, scancel=[INTERRUPTED, ""]) as shell:
+        with pytest.raises(KeyboardInterrupt):
+            probed(two, Time(impatient))
+        assert {words[-1] for words in shell.typed if words[0] == "scancel"} == {"17", "18"}

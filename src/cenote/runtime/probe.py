@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -169,9 +169,10 @@ def _carry_out(probes: Sequence[_PoolUnderProbe], desk: Desk | None, listen: Lis
                 return
             pace.pause(_LOOK_EVERY)
     finally:
-        for one in probes:
-            one.attempt.cancel()
-        _see_off([one.attempt for one in probes], pace)
+        with ExitStack() as at_last:  # all of them, though somebody may press Ctrl-C once more
+            at_last.callback(_see_off, [one.attempt for one in probes], pace)
+            for one in probes:
+                at_last.callback(one.attempt.cancel)
 
 
 def _see_off(attempts: Sequence[Attempt], pace: Pace) -> None:

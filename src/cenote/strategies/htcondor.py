@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pydantic import PrivateAttr
 
-from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, CenoteError, error
+from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.language.workflow import Amounts
 from cenote.plugins.settings import Seconds
 from cenote.strategies._alike import WORKER, alike
@@ -116,7 +116,7 @@ class HTCondor(BatchStrategy):
             try:
                 jobs += self._submitted(request, workers)
                 self._refuse_the_impossible(request.resources, jobs[-1])
-            except CenoteError:
+            except BaseException:  # Ctrl-C too: nobody would know of them
                 self.cancel(jobs)
                 taken_after_all = f'CenoteRun == "{request.run}" && CenoteFirst == "{workers[0]}"'
                 try_to(["condor_rm", "-constraint", taken_after_all])

@@ -35,8 +35,15 @@ class Local(Strategy):
         return " ".join([*variables, shlex.join(request.command)])
 
     def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
-        """Start the processes."""
-        return [self._start(request) for request in requests]
+        """Start the processes; when one cannot be started, none stays."""
+        jobs: list[JobId] = []
+        try:
+            for request in requests:
+                jobs.append(self._start(request))  # noqa: PERF401  # those before one that fails are known
+        except BaseException:
+            self.cancel(jobs)
+            raise
+        return jobs
 
     def _start(self, request: JobRequest) -> JobId:
         here = visible_gpus()

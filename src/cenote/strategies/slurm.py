@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pydantic import PrivateAttr
 
-from cenote.errors import BATCH_SYSTEM, CenoteError, error
+from cenote.errors import BATCH_SYSTEM, error
 from cenote.strategies._alike import WORKER, alike, in_thousands, ranges, series_of
 from cenote.strategies._batch import (
     Answer,
@@ -80,7 +80,7 @@ class Slurm(BatchStrategy):
         for request, workers in _submissions(requests):
             try:
                 jobs += self._submitted(request, workers)
-            except CenoteError:
+            except BaseException:  # Ctrl-C too: nobody would know of them
                 self.cancel(jobs)
                 try_to(["scancel", f"--name={_job_name(request, workers)}"])  # taken after all, perhaps
                 raise

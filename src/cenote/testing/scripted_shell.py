@@ -22,12 +22,15 @@ class Reply:
     code: int = 0
     hangs: bool = False
     missing: bool = False
+    interrupted: bool = False
 
 
 HANGS = Reply(hangs=True)
 """No answer within the time limit."""
 MISSING = Reply(missing=True)
 """There is no such program."""
+INTERRUPTED = Reply(interrupted=True)
+"""Somebody presses Ctrl-C while it is at work."""
 
 
 def complains(words: str, code: int = 1) -> Reply:
@@ -72,6 +75,8 @@ class ScriptedShell:
         reply = script.pop(0) if len(script) > 1 else script[0]
         if reply.hangs:
             raise TimeoutError(f"{command[0]} did not answer within {seconds:g} s")
+        if reply.interrupted:
+            raise KeyboardInterrupt
         if reply.missing:
             raise FileNotFoundError(f"no such program: {command[0]}")
         return subprocess.CompletedProcess(list(command), reply.code, reply.out, reply.err)
