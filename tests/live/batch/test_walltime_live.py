@@ -36,7 +36,7 @@ def assert_that_they_left_in_good_order(workshop: Workshop) -> None:
     leaving = [event.worker for event in workshop.events if isinstance(event, WorkerLeaving)]
     assert leaving
     gone = {event.worker: event.cause for event in workshop.events if isinstance(event, WorkerLost)}
-    assert {gone[worker] for worker in leaving} <= {"walltime"}
+    assert {gone[worker] for worker in leaving if worker in gone} == {"walltime"}  # the run may end before the last one
     assert [event for event in workshop.events if isinstance(event, TaskFailed)] == []
 
 
