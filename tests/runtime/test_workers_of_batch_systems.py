@@ -26,7 +26,7 @@ from cenote.strategies.htcondor import HTCondor
 from cenote.strategies.interface import JobId, JobRequest, Strategy
 from cenote.strategies.slurm import Slurm
 from cenote.testing.plans import a_pool
-from cenote.testing.scripted_shell import AtOnce, Reply, ScriptedShell, complains, scripted_shell
+from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
 from cenote.worker.envelope import TaskEnvelope
 from cenote.worker.lifetime import Lifetime
 
@@ -273,3 +273,15 @@ def test_at_the_end_nobody_is_asked_for_any_more(shell: ScriptedShell, tmp_path:
     site.now += 60
     site.jobs.close()
     assert shell.times("condor_submit") == 2
+
+
+def test_a_job_that_was_taken_after_nobody_waited_for_the_answer_any_more_is_found_at_the_end(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    shell.says("sbatch", HANGS)
+    shell.says("squeue", "9|PENDING|N/A|cenote-r1-gpu-1|(null)\n8|PENDING|N/A|cenote-r2-gpu-1|(null)\n")
+    site = Site(tmp_path, Slurm())
+    site.jobs.start_workers("gpu", 1)
+    site.events()
+    site.jobs.close()
+    assert shell.typed[-1] == ("scancel", "9")

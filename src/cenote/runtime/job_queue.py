@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -51,6 +52,8 @@ class JobQueue:
         self._open: set[JobId] = set()
         """Jobs that are not known to be over."""
         self._unasked: list[Unasked] = []
+        self._in_doubt: set[str] = set()
+        """Runs with requests that were not answered, and may have been taken later all the same."""
         self._looking = False
         self._looked = 0.0
 
@@ -80,8 +83,13 @@ class JobQueue:
 
     def end(self) -> None:
         """Stop everything that is not known to be over. What was asked before must have been answered."""
-        self.strategy.cancel(sorted(self._open))
+        self.strategy.cancel(sorted(self._open | self._taken_unheard()))
         self._open.clear()
+
+    def _taken_unheard(self) -> set[JobId]:
+        with suppress(CenoteError):
+            return {traced.job for run in self._in_doubt for traced in self.strategy.trace(run)}
+        return set()
 
     @property
     def is_empty(self) -> bool:
@@ -95,6 +103,8 @@ class JobQueue:
         try:
             jobs = answer.result()
         except CenoteError as problem:
+            if problem.problems[0].kind.transient:
+                self._in_doubt.add(requests[0].run)
             self._not_taken(requests, problem.problems[0], since)
             return
         self._open.update(jobs)
