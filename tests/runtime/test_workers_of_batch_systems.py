@@ -212,6 +212,18 @@ def test_a_job_that_runs_and_brings_no_worker_is_given_up_with_what_it_wrote(
     assert ("scancel", "7") in shell.typed
 
 
+def test_a_job_whose_walltime_is_over_before_its_worker_joined_is_a_failure_though(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, Slurm.model_validate({"walltime": "60s"}))
+    site.jobs.start_workers("gpu", 1)
+    shell.says("squeue", "7|TIMEOUT|TimeLimit\n")
+    shell.says("scontrol", "JobId=7 JobState=TIMEOUT Reason=TimeLimit ExitCode=0:15\n")
+    lost = site.events()[-1]
+    assert isinstance(lost, WorkerLost)
+    assert (lost.cause, lost.reason) == ("died", "it never joined: Slurm says TIMEOUT (TimeLimit)")
+
+
 def test_a_job_that_waits_in_the_queue_is_not_given_up_for_not_joining(shell: ScriptedShell, tmp_path: Path) -> None:
     site = Site(tmp_path, Slurm.model_validate({"join_timeout": "2m"}))
     shell.says("squeue", "7|PENDING|Priority\n")

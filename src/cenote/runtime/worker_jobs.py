@@ -204,7 +204,7 @@ class WorkerJobs(Session):
             )
         )
         if status.state in OVER and not job.joined:
-            self._drop(job, reason=f"it never joined: {status.reason}", cause=_by_itself(status.cause))
+            self._drop(job, reason=f"it never joined: {status.reason}", cause=_by_itself(status.cause, joined=False))
 
     def _give_up_those_that_never_join(self) -> None:
         """A job that runs and brings no worker: something on its node, or the way to us, is broken."""
@@ -272,7 +272,7 @@ class WorkerJobs(Session):
             return msgspec.structs.replace(event, log=job.last_lines)
         if event.cause != "unknown":
             return msgspec.structs.replace(event, log=job.last_lines)
-        cause = _by_itself(status.cause)
+        cause = _by_itself(status.cause, joined=True)
         return msgspec.structs.replace(event, cause=cause, reason=status.reason, log=job.last_lines)
 
 
@@ -291,9 +291,10 @@ def worker_request(run: str, pool: PlacedPool, worker: str, *, command: tuple[st
     )
 
 
-def _by_itself(cause: EndCause) -> EndCause:
-    """Why a worker ended that nobody told to: it may well have done so in good order, and is missed all the same."""
-    return "died" if cause == "retired" else cause
+def _by_itself(cause: EndCause, *, joined: bool) -> EndCause:
+    """Why a worker ended that nobody told to: it may well have done so in good order, and is missed all the same. One
+    that never joined had its walltime for nothing."""
+    return "died" if cause == "retired" or (cause == "walltime" and not joined) else cause
 
 
 def _in_full(event: TaskFailed, lost: WorkerLost) -> TaskFailed:
