@@ -151,11 +151,11 @@ def hand_in(command: Sequence[str], text: str, *, passing: Iterable[str]) -> str
     program = command[0]
     try:
         done = shell.run_command(command, seconds=SUBMIT_SECONDS, given=text, hears_ctrl_c=False)
-    except TimeoutError as problem:
-        raise error(BATCH_SYSTEM, str(problem)) from problem
     except FileNotFoundError as problem:
         hint = "run it where jobs can be submitted, or choose `--strategy local`"
         raise error(JOB_REFUSED, f"there is no {program} on this machine", hint=hint) from problem
+    except OSError as problem:  # it took too long, or this machine takes no more processes
+        raise error(BATCH_SYSTEM, str(problem)) from problem
     if done.returncode == 0:
         return done.stdout
     words = said(done.stderr) or said(done.stdout) or f"it ended with exit code {done.returncode}"
