@@ -5,7 +5,6 @@ A job says which run it belongs to and where that run lives. Whether the run sti
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,11 +21,9 @@ from cenote.errors import CenoteError, Problem
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.runtime import journal
-from cenote.runtime.run_folder import PULSE_SECONDS, RunFolder, is_locked, last_beat, lock_owner
+from cenote.runtime.run_folder import STILL_SECONDS, RunFolder, is_alive, is_locked, last_beat, lock_owner
 from cenote.strategies.interface import Home, Strategy, TracedJob
 
-_STILL = 20 * PULSE_SECONDS
-"""Seconds without a beat after which a driver on another machine counts as dead."""
 _PATIENCE = 10.0
 """Seconds that jobs get to be gone once they were cancelled."""
 _LOOK_EVERY = 0.5
@@ -137,7 +134,7 @@ def standing_of(run: str, home: Home | None, *, now: float) -> Standing:
     if run not in runs:  # another file system of the same name, a folder that was removed or used again, or a probe
         if home.host != socket.gethostname():
             return Standing.UNKNOWN
-        return Standing.DRIVEN if _lives(home.process) else Standing.OVER
+        return Standing.DRIVEN if home.process.isdecimal() and is_alive(int(home.process)) else Standing.OVER
     if runs[-1] != run:
         return Standing.OVER  # it was resumed: the folder belongs to another one now
     return Standing.DRIVEN if _driven(home.folder, now=now) else Standing.OVER
@@ -149,18 +146,7 @@ def _driven(folder: Path, *, now: float) -> bool:
         return True
     _, host = lock_owner(folder)
     beat = last_beat(folder)
-    return host not in ("", socket.gethostname()) and beat is not None and now - beat < _STILL
-
-
-def _lives(process: str) -> bool:
-    """Whether there is such a process here, which may by now be another one of that number."""
-    try:
-        os.kill(int(process), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
+    return host not in ("", socket.gethostname()) and beat is not None and now - beat < STILL_SECONDS
 
 
 def all_strategies() -> dict[str, Strategy]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import shutil
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +22,10 @@ LOCK = ".lock"
 """Held by the driver of a run; it says which process that is: `4711 on hostname`. Its time is the driver's pulse."""
 PULSE_SECONDS = 30.0
 """Between two beats."""
+STILL_SECONDS = 20 * PULSE_SECONDS
+"""Without a beat, after which a driver on another machine counts as dead."""
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What file systems answer that have no locks."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,10 @@ class RunFolder:
             ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            taken = False
+        except OSError as problem:
+            taken = _is_taken(self.path, problem)
+        if taken:
             file.seek(0)
             owner = file.read().strip()
             file.close()
@@ -130,7 +139,7 @@ class RunFolder:
                 errors.RUN_EXISTS,
                 f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
                 hint="wait for it, or choose another folder with --out",
-            ) from None
+            )
         file.truncate(0)
         file.write(f"{os.getpid()} on {socket.gethostname()}")
         file.flush()
@@ -158,9 +167,32 @@ def is_locked(folder: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
-    except OSError:
-        return True
+    except OSError as problem:
+        return _is_taken(folder, problem)
     return False
+
+
+def _is_taken(folder: Path, problem: OSError) -> bool:
+    """Whether a lock that could not be had is another's. Where there are no locks (Lustre is often mounted without),
+    the process that the file names tells, or its pulse if that is on another machine."""
+    if problem.errno not in _NO_LOCKS:
+        return True
+    process, host = lock_owner(folder)
+    if process is None or host == socket.gethostname():
+        return process is not None and is_alive(process)
+    beat = last_beat(folder)
+    return beat is not None and time.time() - beat < STILL_SECONDS
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is such a process here, which may by now be another one of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def last_beat(folder: Path) -> float | None:
