@@ -266,6 +266,27 @@ def test_what_workers_say_is_kept_and_the_last_lines_of_one_that_died_are_in_the
     assert "default-2 begins" in (debug / "logs" / "default-2").read_text()
 
 
+def test_a_worker_whose_node_cannot_import_a_plugin_is_replaced_and_says_what_is_missing(
+    desk: Desk, flow: Path
+) -> None:
+    desk.write(
+        "picky.py",
+        f"""
+        import os, sys
+        if "_dask_worker" in sys.argv[0] and not os.path.exists({str(desk.folder / "seen")!r}):
+            open({str(desk.folder / "seen")!r}, "w").close()
+            import installed_on_some_nodes_only
+        """,
+    )
+    sets = ["execution.pools={high_memory: {workers: 1}, gpu: {workers: 1}, default: {workers: 1}}"]
+    run = cenote.load(flow, sets=[*sets, "plugins=[ops.py, picky.py]"]).run(desk.folder / "out")
+    assert run.status == "succeeded", run.failures
+    lost = [event.log for event in read_events(desk.folder / "out") if isinstance(event, WorkerLost) and event.log]
+    assert lost[0].startswith("this worker cannot run the tasks: ")
+    assert "picky.py:5:1: plugin file picky.py fails: ModuleNotFoundError" in lost[0]
+    assert "No module named 'installed_on_some_nodes_only'" in lost[0]
+
+
 def test_merges_run_on_the_pool_called_merge_and_a_stage_of_the_whole_run_on_a_worker_of_its_pool(
     desk: Desk, flow: Path
 ) -> None:

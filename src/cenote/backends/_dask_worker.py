@@ -13,6 +13,7 @@ import logging
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from cenote.engine.messages import FailureInfo
 from cenote.operations.events import Events
 from cenote.units import format_bytes
 from cenote.worker.envelope import Outcome, Program, TaskEnvelope
+from cenote.worker.failure import failure_of
 from cenote.worker.lifetime import lifetime_of_job
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.run_task import TaskRunner
@@ -83,7 +85,11 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         self.worker = worker
         self.farewell: Farewell = worker.farewell
         self.farewell.tell(partial(self.say, "leaving"))
-        self.runner = TaskRunner(self.program)
+        try:
+            self.runner = TaskRunner(self.program)
+        except Exception as problem:  # Dask would log it, and go on with a worker that cannot run anything
+            sys.stderr.write(f"this worker cannot run the tasks: {failure_of(problem).message}\n")
+            self._end(1)
         self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}
         """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
         threading.Thread(target=self._watch, daemon=True).start()
@@ -190,11 +196,26 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         dashboard=False,
     )
     worker.farewell = Farewell(*lifetime_of_job(options.walltime, os.environ, time.time()))
+    await _start(worker, options)
     async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
         leaving = asyncio.create_task(worker.farewell.attend(worker))
         await worker.finished()
         leaving.cancel()
+
+
+async def _start(worker: Worker, options: argparse.Namespace) -> None:
+    """Start it, or end with one line for the reason: what Dask raises last says only that it failed."""
+    try:
+        await worker
+    except TimeoutError:
+        sys.exit(f"nothing answered at {options.scheduler} for {options.patience}: this node does not reach the driver")
+    except Exception as problem:
+        _LOG.exception("%s could not start", options.name)
+        first: BaseException = problem
+        while (cause := first.__cause__ or first.__context__) is not None:
+            first = cause
+        sys.exit(f"this worker could not start: {first}")
 
 
 def _end_with(worker: Worker) -> None:
