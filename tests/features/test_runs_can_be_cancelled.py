@@ -21,11 +21,13 @@ from .conftest import Desk
 
 OPS = """
     import time
+    from pathlib import Path
     from cenote import operation
 
     @operation("custom.slow", reads=["MET_pt"], adds=["slow"])
     def slow(events, *, seconds: float):
-        time.sleep(seconds)
+        if not Path(__file__).with_name("hurry").exists():
+            time.sleep(seconds)
         return {"slow": events["MET_pt"] * 2}
 """
 
@@ -83,8 +85,9 @@ def alive(process: int) -> bool:
 @pytest.mark.parametrize("backend", ["local", "dask"])
 def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk, flow: Path, backend: str) -> None:
     out = desk.folder / "out"
-    extra = ["--workers", "2"] if backend == "local" else []
-    with desk.started("run", str(flow), "--out", str(out), "--backend", backend, "--quiet", *extra) as driver:
+    slowly = "analysis.stages.Slow.params={seconds: 2}"  # so that it is not over before somebody has cancelled it
+    words = ["run", str(flow), "--out", str(out), "--backend", backend, "--quiet", "--set", slowly]
+    with desk.started(*words, *(["--workers", "2"] if backend == "local" else [])) as driver:
         wait_for(happened(out, TaskDone, 3))
         workers = children(driver.pid)
         cancelled = desk.cenote("cancel", str(out))
@@ -97,9 +100,8 @@ def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk,
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
     assert json.loads((out / "summary.json").read_text())["status"] == "cancelled"
 
-    resumed = cenote.load(flow, backend=backend, sets=["analysis.stages.Slow.params={seconds: 0.3}"]).run(
-        out, resume=True
-    )
+    desk.write("hurry", "")
+    resumed = cenote.load(flow, backend=backend, sets=[slowly]).run(out, resume=True)
     assert resumed.status == "succeeded"
     assert resumed.summary["tasks"]["reused"] >= 3
 
