@@ -80,7 +80,7 @@ def test_fallbacks_are_added_up() -> None:
 
 def test_a_failure_names_stage_file_events_and_what_to_do_next() -> None:
     summary = a_summary(status="failed", failures=[a_failure(attempts=3)])
-    summary["tasks"] = {**summary["tasks"], "done": 119, "failed": 1}
+    summary["tasks"] = {**summary["tasks"], "done": 119, "kept": 119, "failed": 1}
     assert failures(summary).splitlines() == [
         (
             "RunInference raised on data/muons_1.root, events 5,000 to 10,000 (dataset muons): ValueError: no model"
@@ -119,8 +119,14 @@ def test_many_kinds_of_failure_are_cut_short() -> None:
 
 def test_a_cancelled_run_says_how_to_continue() -> None:
     summary = a_summary(status="cancelled")
-    summary["tasks"] = {**summary["tasks"], "done": 1}
+    summary["tasks"] = {**summary["tasks"], "done": 2, "kept": 1}
     assert failures(summary) == f"next: continue with `{AGAIN} --resume`, which keeps 1 finished task"
+
+
+def test_no_run_promises_to_keep_what_only_its_workers_had() -> None:
+    summary = a_summary(status="cancelled")
+    summary["tasks"] = {**summary["tasks"], "done": 16, "kept": 0}
+    assert failures(summary) == f"next: continue with `{AGAIN} --resume`"
 
 
 def test_tables_stand_for_themselves_among_pictures() -> None:

@@ -98,12 +98,14 @@ def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk,
     assert driver.returncode == 130
     assert workers
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
-    assert json.loads((out / "summary.json").read_text())["status"] == "cancelled"
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "cancelled"
+    assert summary["tasks"]["kept"] >= 3
 
     desk.write("hurry", "")
     resumed = cenote.load(flow, backend=backend, sets=[slowly]).run(out, resume=True)
     assert resumed.status == "succeeded"
-    assert resumed.summary["tasks"]["reused"] >= 3
+    assert resumed.summary["tasks"]["reused"] >= 1, "three finished tasks, or what was merged from them"
 
 
 @pytest.mark.parametrize("backend", ["local", "dask"])

@@ -17,12 +17,13 @@ from cenote.engine.messages import (
     TaskStarted,
     Tick,
     WorkerJoined,
+    WorkerLost,
     WorkerRequested,
 )
 from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
 from cenote.plan.probe_result import Finding, Probed
-from cenote.runtime.explain import explain_stage, waiting_in_words, why
+from cenote.runtime.explain import explain_run, explain_stage, waiting_in_words, why
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
 from cenote.runtime.run_view import RunView
 
@@ -121,9 +122,33 @@ def test_a_run_that_failed_says_what_with() -> None:
 
     told = why(some_facts(), [BEGUN, WAITS, *ended])
 
-    assert "The run is failed: 0 of 4 tasks done, 1 failed." in told
+    assert "The run has failed: 0 of 4 tasks done, 1 failed." in told
     assert "Task 2 failed in 'gpu': no worker to run it." in told
     assert "given up in" not in told, "no timer runs any more"
+
+
+def test_a_run_that_was_cut_off_is_not_said_to_go_on() -> None:
+    events: list[AnyEvent] = [BEGUN, WAITS, *requested(), done(0, 5.0)]
+    started = TaskStarted(at=5.0, task=1, pool="default", worker="default-1")
+    told = explain_run(RunView.of(some_facts(), [*events, started]), cut_off=True)
+
+    assert told == (
+        "The run was cut off and nothing drives it any more, `cenote run --resume` goes on with it: 1 of 4 tasks done."
+        "\n\nStage 'Index': 1 of 2 tasks done, 1 waiting."
+        "\n\nStage 'Infer': 0 of 2 tasks done, 2 waiting. "
+        "Its events come from 'Index', which has 1 of 2 tasks done."
+    )
+
+
+def test_a_run_tells_which_pools_lost_workers_and_why_also_when_others_came() -> None:
+    joined = [WorkerJoined(at=2.0, pool="gpu", worker=f"gpu-{n}", slots=1) for n in (1, 2, 3)]
+    lost = WorkerLost(at=3.0, pool="gpu", worker="gpu-1", reason="Slurm says CANCELLED", cause="died")
+    ended = RunFinished(at=9.0, status="succeeded", seconds=9.0)
+    told = why(some_facts(), [BEGUN, *joined[:2], lost, joined[2], ended])
+
+    assert told.startswith(
+        "The run has succeeded: 0 of 4 tasks done.\n\nPool 'gpu' lost 1 worker; the last: Slurm says CANCELLED."
+    )
 
 
 def test_a_stage_that_is_not_there_is_named_with_the_nearest() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.worker.scratch import leave_scratch, take_scratch
+from cenote.worker.scratch import filled_in, leave_scratch, take_scratch
 
 A_MINUTE_AGO = 100
 TAKEN_ELSEWHERE = """
@@ -38,6 +38,14 @@ def test_variables_are_those_of_the_node_and_the_folder_is_made(
     assert folder is not None
     assert folder.parent == tmp_path / "made" / "cenote"
     assert "gpu-1" in folder.name
+
+
+def test_the_name_of_the_user_is_known_where_the_batch_system_does_not_set_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("USER", raising=False)
+    monkeypatch.setenv("LOGNAME", "curie")
+    assert filled_in(f"{tmp_path}/$USER/${{USER}}/$USERS") == f"{tmp_path}/curie/curie/$USERS"
 
 
 def test_temporary_files_go_there_and_go_with_it(tmp_path: Path) -> None:

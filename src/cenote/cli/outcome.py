@@ -140,7 +140,7 @@ def _some(names: Sequence[str], *, most: int = 3) -> str:
 
 
 def _next_step(summary: Summary, *, again: str) -> str:
-    kept = summary["tasks"]["done"]
+    kept = summary["tasks"].get("kept")  # not known of a run that was cut off
     keeps = f", which keeps {plural(kept, 'finished task')}" if kept else ""
     if summary["status"] == "cancelled":
         return f"continue with `{again} --resume`{keeps}"

@@ -25,6 +25,6 @@ def command(folder: Path, stage: str | None) -> None:
     view = run.catch_up()
     if run.driven:
         view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
-    if status_word(run) == "interrupted":
-        click.echo("The run was cut off: nothing drives it any more. `cenote run --resume` goes on with it.\n")
-    click.echo(explain_run(view) if stage is None else explain_stage(view, stage))
+    cut_off = status_word(run) == "interrupted"
+    told = explain_run(view, cut_off=cut_off) if stage is None else explain_stage(view, stage, cut_off=cut_off)
+    click.echo(told)

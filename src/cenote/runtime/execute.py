@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,8 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
         try:
             session.close()
         finally:
-            _finish(folder, journal, watched, publication, status=status, started=started)
+            kept = len(plan.tasks) if status == "succeeded" else _kept(plan, _whole_tasks(plan, store, envelopes))
+            _finish(folder, journal, watched, publication, status=status, started=started, kept=kept)
 
 
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
@@ -176,13 +177,32 @@ def _first_events(
     ]
     events += [Warned(at=at, message=message) for message in plan.warnings]
     if options.resume:
-        there = store.names()
-        events += [
-            TaskReused(at=at, task=task)
-            for task in range(len(plan.tasks))
-            if plan.tasks.key(task) in there and all(name in there for name in envelopes.stored_names(task))
-        ]
+        events += [TaskReused(at=at, task=task) for task in _whole_tasks(plan, store, envelopes)]
     return events
+
+
+def _whole_tasks(plan: Plan, store: Store, envelopes: Envelopes) -> list[int]:
+    """Tasks that need not be repeated: everything that they made is in the store, events for other pools included."""
+    there = store.names()
+    return [
+        task
+        for task in range(len(plan.tasks))
+        if plan.tasks.key(task) in there and all(name in there for name in envelopes.stored_names(task))
+    ]
+
+
+def _kept(plan: Plan, whole: Collection[int]) -> int:
+    """How many tasks a resumed run would not repeat: those that are whole, and those that only such ones read."""
+    there, read, asked = set(whole), set[int](), set[int]()
+    kept = 0
+    for task in reversed(range(len(plan.tasks))):
+        needs = plan.tasks.needs_of(task)
+        if task in there or (task in read and task not in asked):
+            kept += 1
+        else:
+            asked.update(needs)
+        read.update(needs)
+    return kept
 
 
 def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder, watched: _Watched) -> Publication:
@@ -199,6 +219,7 @@ def _finish(
     *,
     status: Status,
     started: float,
+    kept: int,
 ) -> None:
     if publication.failures and status == "succeeded":
         status = "partial"
@@ -207,6 +228,7 @@ def _finish(
     journal.write([finished])
     watched([finished])
     summary: dict[str, Any] = watched.view.summary()
+    summary["tasks"]["kept"] = kept
     summary["products"] = [asdict(product) for product in publication.products]
     summary["failures"] += [
         {"stage": f.stage, "cause": f.cause, "message": f.message, "kind": f.error_kind} for f in publication.failures

@@ -22,6 +22,16 @@ A_MOMENT = 5.0
 _MOST_STAGES = 12
 _LINES_SHOWN = 3
 _PATIENCE = EngineOptions().patience
+_STATUS = {
+    "waiting": "has not started",
+    "running": "is going on",
+    "cancelling": "is being cancelled",
+    "cancelled": "was cancelled",
+    "succeeded": "has succeeded",
+    "partial": "has ended with a part of the data",
+    "failed": "has failed",
+}
+_CUT_OFF = "was cut off and nothing drives it any more, `cenote run --resume` goes on with it"
 
 
 def why(facts: RunFacts, events: Iterable[AnyEvent], stage: str | None = None) -> str:
@@ -30,20 +40,24 @@ def why(facts: RunFacts, events: Iterable[AnyEvent], stage: str | None = None) -
     return explain_run(view) if stage is None else explain_stage(view, stage)
 
 
-def explain_run(view: RunView) -> str:
-    """One line on the whole, then a paragraph for every stage that is not done."""
+def explain_run(view: RunView, *, cut_off: bool = False) -> str:
+    """One line on the whole, then a paragraph for every stage that is not done.
+
+    A run that nothing drives any more is `cut_off`, which its journal cannot say.
+    """
     tasks = view.tasks
-    whole = f"The run is {_status(view)}: {tasks.done + tasks.reused} of {tasks.tasks} tasks done"
-    whole += f", {tasks.running} running" if tasks.running else ""
+    whole = f"The run {_CUT_OFF if cut_off else _STATUS[view.status]}: "
+    whole += f"{tasks.done + tasks.reused} of {tasks.tasks} tasks done"
+    whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
     whole += f", {tasks.failed} failed" if tasks.failed else ""
     told = [stage for stage in _one_of_each_segment(view) if stage.done < stage.tasks]
-    paragraphs = [f"{whole}.", *(_paragraph(view, stage) for stage in told[:_MOST_STAGES])]
+    paragraphs = [f"{whole}.", *_losses(view), *(_paragraph(view, stage, cut_off) for stage in told[:_MOST_STAGES])]
     if len(told) > _MOST_STAGES:
         paragraphs.append(f"… and {len(told) - _MOST_STAGES} more stages; ask for one of them by its name.")
     return "\n\n".join(paragraphs)
 
 
-def explain_stage(view: RunView, stage: str) -> str:
+def explain_stage(view: RunView, stage: str, *, cut_off: bool = False) -> str:
     """One paragraph; raises CenoteError for a stage that the run does not have."""
     found = next((one for one in view.stages if one.id == stage), None)
     if found is None:
@@ -54,7 +68,7 @@ def explain_stage(view: RunView, stage: str) -> str:
             details=[f"its stages: {listed(names)}"],
             hint=did_you_mean(stage, names),
         )
-    return _paragraph(view, found)
+    return _paragraph(view, found, cut_off)
 
 
 def waiting_in_words(view: RunView) -> list[str]:
@@ -87,26 +101,39 @@ def _one_of_each_segment(view: RunView) -> list[StageView]:
     return found
 
 
-def _paragraph(view: RunView, stage: StageView) -> str:
+def _losses(view: RunView) -> Iterator[str]:
+    """Of workers that went by themselves: somebody else may want to know what became of them."""
+    lost = [pool for pool in view.pools if pool.workers_lost]
+    told = [f"Pool '{pool.name}' lost {_count(pool.workers_lost)}; the last: {pool.last_loss}." for pool in lost]
+    if told:
+        yield " ".join(told)
+
+
+def _count(workers: int) -> str:
+    return "1 worker" if workers == 1 else f"{workers} workers"
+
+
+def _paragraph(view: RunView, stage: StageView, cut_off: bool) -> str:
     if stage.segment is None:
         return f"Stage '{stage.id}' has nothing to do: no product needs it."
     segment = view.facts.segments[stage.segment]
-    sentences = [_progress(stage, segment)]
+    sentences = [_progress(stage, segment, cut_off)]
     if stage.done < stage.tasks:
         sentences += _data(view, segment)
-        if not view.finished:
+        if not view.finished and not cut_off:
             sentences += _pool_sentences(view, segment)
     sentences += _moves(view, segment)
     sentences += _failures(view, segment)
     return " ".join(sentences)
 
 
-def _progress(stage: StageView, segment: SegmentFacts) -> str:
+def _progress(stage: StageView, segment: SegmentFacts, cut_off: bool) -> str:
     others = [other for other in segment.stages if other != stage.id]
     together = f" (with {listed(others)}, in the same tasks)" if others else ""
-    waiting = stage.tasks - stage.done - stage.running - stage.failed
+    running = 0 if cut_off else stage.running
+    waiting = stage.tasks - stage.done - running - stage.failed
     parts = [f"{stage.done} of {stage.tasks} tasks done"]
-    parts += [f"{stage.running} running"] if stage.running else []
+    parts += [f"{running} running"] if running else []
     parts += [f"{waiting} waiting"] if waiting else []
     parts += [f"{stage.failed} failed"] if stage.failed else []
     return f"Stage '{stage.id}'{together}: {', '.join(parts)}."
@@ -207,9 +234,3 @@ def _failures(view: RunView, segment: SegmentFacts) -> Iterator[str]:
     if mine:
         first_line = mine[0].info.message.partition("\n")[0]
         yield f"Task {mine[0].task} failed in '{mine[0].pool}': {first_line}."
-
-
-def _status(view: RunView) -> str:
-    return {"running": "going on", "waiting": "not started", "cancelling": "being cancelled"}.get(
-        view.status, view.status
-    )

@@ -120,6 +120,7 @@ class PoolTally:
             awaited=len(self.requested),
             empty_since=self.empty_since,
             last_word=self.last_word,
+            last_loss=self.last_loss,
             last_lines=self.last_lines,
             workers_requested=self.workers_requested,
             workers_started=self.workers_started,

@@ -82,6 +82,8 @@ class PoolView:
     """Since when it has had no worker."""
     last_word: str
     """The latest reason why a worker is not there."""
+    last_loss: str
+    """Why a worker was lost, the last one that was."""
     last_lines: str
     """What the worker that was lost last wrote."""
     workers_requested: int

@@ -37,6 +37,7 @@ from cenote.worker.probe_report import (
     as_line,
     from_word,
 )
+from cenote.worker.scratch import filled_in
 
 _FOLDER_SECONDS, _IMPORT_SECONDS, _FILE_SECONDS, _CONNECT_SECONDS = 20.0, 90.0, 60.0, 15.0
 ALL_SECONDS = 150.0
@@ -128,7 +129,7 @@ def gpu_models(root: Path = Path("/")) -> tuple[str, ...]:
 
 
 def _folder(clock: _Clock, place: str, *, may_be_made: bool = False) -> FolderSeen:
-    path = Path(os.path.expandvars(place)).expanduser()
+    path = Path(filled_in(place))
     free, _, problem = clock.within(_FOLDER_SECONDS, lambda: _write_into(path, may_be_made=may_be_made))
     return FolderSeen(str(path), free or 0, problem)
 

@@ -7,6 +7,7 @@ holds a lock on its folder, which the system lets go of with the process.
 from __future__ import annotations
 
 import fcntl
+import getpass
 import logging
 import os
 import re
@@ -39,7 +40,7 @@ def take_scratch(place: str, worker: str) -> Path | None:
 
     None, with a warning in the log, where it cannot be made: the worker then does without.
     """
-    filled = os.path.expanduser(os.path.expandvars(place))  # noqa: PTH111  # pathlib fills no variables in
+    filled = filled_in(place)
     if missing := re.search(r"\$\{?(\w+)", filled):
         _LOG.warning("no scratch folder %s: %s is not set here; using %s", place, missing[1], tempfile.gettempdir())
         return None
@@ -55,6 +56,14 @@ def take_scratch(place: str, worker: str) -> Path | None:
     tempfile.tempdir = None  # decided anew, from the variable
     _sweep(Path(filled), prefix)
     return folder
+
+
+def filled_in(place: str) -> str:
+    """The folder with `~` and `$VARIABLES` of this node; `$USER` is known also where a batch system does not set it."""
+    if "USER" not in os.environ:
+        with suppress(KeyError, OSError):  # an account without a name
+            place = re.sub(r"\$(USER\b|\{USER\})", getpass.getuser(), place)
+    return os.path.expanduser(os.path.expandvars(place))  # noqa: PTH111  # pathlib fills no variables in
 
 
 def leave_scratch() -> None:
