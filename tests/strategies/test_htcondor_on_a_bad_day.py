@@ -89,6 +89,40 @@ No successful match recorded.
       0 match but are serving other users
       1 are able to run your job
 """
+BEGUN = """
+Job 1.000 defines the following attributes:
+
+    DiskUsage = 45
+    FileSystemDomain = "localdomain"
+    NumJobStarts = 1
+    RequestDisk = DiskUsage (kb)
+    RequestMemory = 4000 (mb)
+
+The Requirements expression for job 1.000 reduces to these conditions:
+
+         Slots
+Step    Matched  Condition
+-----  --------  ---------
+[0]       never  MY.NumJobStarts is undefined
+[1]       never  MY.NumJobStarts == 0
+[2]       never  [0]F || [1]F
+
+
+001.000:  Job is running.
+
+Last successful match: Mon Nov 16 04:10:49 2026
+
+
+001.000:  Run analysis summary ignoring user priority.  Of 1 machines,
+      1 are rejected by your job's requirements
+      0 reject your job because of their own requirements
+      0 match and are already running your jobs
+      0 match but are serving other users
+      0 are able to run your job
+
+WARNING:  Be advised:
+   No machines matched the jobs's constraints
+"""
 SWITCHED_OFF = """
 Step    Matched  Condition
 -----  --------  ---------
@@ -214,7 +248,9 @@ def test_a_request_that_no_machine_could_ever_meet_is_refused_with_the_condition
 
 
 @pytest.mark.parametrize(
-    "reply", [Reply(BUSY), Reply(SWITCHED_OFF), DOWN, HANGS], ids=["busy", "no machines", "down", "silent"]
+    "reply",
+    [Reply(BUSY), Reply(BEGUN), Reply(SWITCHED_OFF), DOWN, HANGS],
+    ids=["busy", "begun by then", "no machines", "down", "silent"],
 )
 def test_a_request_that_only_has_to_wait_is_taken_and_asked_about_once(reply: Reply) -> None:
     made, _ = htcondor()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cenote.engine.messages import WorkerJoined
+
 from .conftest import OWN_POOLS, BatchSystem, Workshop, numbers, pools_of
 from .slurm_cluster import until
 
@@ -46,7 +48,7 @@ def test_a_run_keeps_to_the_network_and_the_scratch_folder_of_the_site(
     run = workshop.run()
     assert pools_of(run) == OWN_POOLS
     assert ports_in_logs(run.folder, "Start worker at") <= set(THEIRS)
-    assert len(ports_in_logs(run.folder, "Start worker at")) == 5
+    assert len(ports_in_logs(run.folder, "Start worker at")) >= len(workshop.heard(WorkerJoined))
     (driver,) = ports_in_logs(run.folder, "Waiting to connect to")
     assert driver in HERE
     assert numbers(run) == workshop.local_numbers()
