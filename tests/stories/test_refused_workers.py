@@ -21,6 +21,7 @@ def test_a_pool_whose_first_request_is_refused_is_given_up_at_once_in_the_batch_
     assert [c.state for c in commands if isinstance(c, NotePool)] == [PoolState.FAILURE]
     assert story.after(later(3.0))[-1] == FinishRun("failed")
     assert WORDS in story.engine.failures[0].message
+    assert story.engine.failures[0].error_kind == "job-refused"
 
 
 def test_a_pool_that_has_a_worker_goes_on_with_it_when_a_further_one_is_refused() -> None:

@@ -29,7 +29,7 @@ _CAUSES = {
     "oom": "ran out of memory",
     "internal": "met a fault of cenote",
 }
-_KINDS = {"render-failed": "has no picture", "no-worker": "found no worker"}
+_KINDS = {"render-failed": "has no picture", "no-worker": "found no worker", "job-refused": "found no worker"}
 
 
 def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -> Iterator[Text]:

@@ -37,6 +37,8 @@ class Crew:
     """Seconds from asking for a worker until it came, of the slower ones lately."""
     leaving: set[str] = field(default_factory=set)
     """Workers that were told to stop, or said that they will, and are not gone."""
+    ever_joined: bool = False
+    """Whether any worker ever came."""
     losses: int = 0
     """Workers lost since a task was last done here."""
     last_loss: str = ""
@@ -115,6 +117,7 @@ class Crew:
         if event.leaves is not None:
             self.stays[worker] = (event.at, event.leaves)
         self.wanting_since = None
+        self.ever_joined = True
         return True
 
     def lose(self, event: WorkerLost) -> None:

@@ -27,6 +27,8 @@ class PoolOutlook:
     """The latest that the batch system said of a worker that has not come."""
     last_lines: str = ""
     """What the worker that was lost last wrote."""
+    refused: bool = False
+    """Whether it was given up because the batch system took none of its workers."""
 
     @property
     def hopeful(self) -> bool:
@@ -42,6 +44,8 @@ class Leave:
     waited: float = 0.0
     last_lines: str = ""
     """What a worker wrote that did not come, or did not stay."""
+    refused: bool = False
+    """Whether the batch system would not have any of the workers."""
 
 
 def reason_to_leave(
@@ -59,6 +63,7 @@ def reason_to_leave(
         reason="; ".join(leave.reason for leave in reasons),
         waited=max(leave.waited for leave in reasons),
         last_lines="\n".join(leave.last_lines for leave in reasons if leave.last_lines),
+        refused=all(leave.refused for leave in reasons),
     )
 
 
@@ -79,7 +84,7 @@ def _leave_one(pool: PoolOutlook, following: Sequence[Choice], *, now: float, pa
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:
-        return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines)
+        return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines, pool.refused)
     if pool.workers:
         return None
     if not pool.hopeful and (following or pool.pool.queue_timeout is None):

@@ -17,7 +17,7 @@ from cenote.engine.ready import ReadyTasks
 from cenote.engine.rows import Row, Rows
 from cenote.engine.staffing import Staffing
 from cenote.engine.tasks import READY, SENT, TaskStates
-from cenote.errors import NO_WORKER, OUT_OF_MEMORY
+from cenote.errors import JOB_REFUSED, NO_WORKER, OUT_OF_MEMORY
 from cenote.plan.plan import Plan
 
 
@@ -148,7 +148,8 @@ class Moving:
 
     def _stranded(self, row: Row, tasks: Sequence[int], leave: Leave) -> Iterator[Stranded]:
         words = with_last_lines(leave.reason, leave.last_lines)
-        failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(row), error_kind=NO_WORKER.name)
+        kind = JOB_REFUSED if leave.refused else NO_WORKER
+        failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(row), error_kind=kind.name)
         for task in tasks:
             if self.states.codes[task] == READY:  # giving up one task may make others needless
                 yield Stranded(task, row.choice.pools[0], failure)

@@ -53,7 +53,13 @@ class Staffing:
         """What the rules of fallback may know of a pool."""
         crew = self._crews[pool]
         return PoolOutlook(
-            crew.pool, len(crew.observed), crew.wanting_since, crew.failed, crew.last_word, crew.last_lines
+            crew.pool,
+            len(crew.observed),
+            crew.wanting_since,
+            crew.failed,
+            crew.last_word,
+            crew.last_lines,
+            refused=crew.refused is not None,
         )
 
     def awaited_in_words(self, pool: str) -> str:
@@ -152,7 +158,10 @@ class Staffing:
         if crew.refused is not None:
             crew.failed = f"its workers were refused: {crew.refused}"
         elif crew.losses >= crew.loss_limit:
-            crew.failed = f"it lost {crew.losses} workers in a row without finishing a task; the last: {crew.last_loss}"
+            words = f"it lost {crew.losses} workers in a row without finishing a task; the last: {crew.last_loss}"
+            if not crew.ever_joined and crew.pool.strategy != "local":
+                words += " (none of them ever joined: `cenote probe` tells what they find where they run)"
+            crew.failed = words
 
 
 def _resize(crew: Crew, load: Load, busy: Callable[[], frozenset[str]], now: float) -> list[AnyCommand]:
