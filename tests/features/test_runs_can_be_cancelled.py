@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -121,9 +121,19 @@ def test_a_run_in_the_middle_of_a_long_task_ends_within_seconds(desk: Desk, flow
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
 
 
+@pytest.fixture
+def _not_under_nohup() -> Iterator[None]:
+    """Who starts the tests with nohup lets every process below ignore that a terminal is closed."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_not_under_nohup")
 def test_a_terminal_that_is_closed_ends_the_run_as_ctrl_c_does(desk: Desk, flow: Path) -> None:
     out = desk.folder / "out"
-    with desk.started("run", str(flow), "--out", str(out), "--backend", "dask", "--quiet") as driver:
+    words = ["run", str(flow), "--out", str(out), "--backend", "dask", "--quiet", "--set", BUSY_FOR_HOURS]
+    with desk.started(*words) as driver:
         wait_for(happened(out, TaskStarted, 1))
         driver.send_signal(signal.SIGHUP)
         driver.communicate(timeout=30)
