@@ -16,7 +16,7 @@ from cenote.strategies._marked import end_marked, marked_processes, marks
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy, TracedJob
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY
 
-_A_MOMENT = 2.0
+_A_MOMENT = 5.0
 
 
 class Local(Strategy):
