@@ -14,8 +14,9 @@ from cenote import errors
 from cenote.errors import Problem, error
 from cenote.operations.events import DatasetInfo, Events
 from cenote.plan import metadata
+from cenote.plan.cache_file import cache_folder
 from cenote.plan.metadata import Answer, describe_all
-from cenote.plan.metadata_cache import MetadataCache, cache_folder
+from cenote.plan.metadata_cache import MetadataCache
 from cenote.plan.packed_columns import PackedColumns, Packer, one_of_each_schema
 from cenote.sinks.root_tree import RootTree as RootSink
 from cenote.sources.interface import ColumnInfo, FileInfo, Source
@@ -148,7 +149,7 @@ def test_a_broken_cache_is_replaced(tmp_path: Path, cache: MetadataCache, conten
 
 
 def test_a_locked_cache_is_done_without(tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cenote.plan.metadata_cache._PATIENCE", 0.01)
+    monkeypatch.setattr("cenote.plan.cache_file._PATIENCE", 0.01)
     urls = files(tmp_path, "x", "y")
     ask(Counting(), urls[:1], cache)
     (database,) = (tmp_path / "cache").iterdir()

@@ -230,6 +230,11 @@ class Execution:
     config: Mapping[str, Any] = field(default_factory=dict)
     path: Path_ = ("execution",)
 
+    def config_of(self, pool: str) -> dict[str, Any]:
+        """The settings for all pools, and over them the pool's own."""
+        own: Mapping[str, Any] = next((one.config for one in self.pools if one.name == pool), {})
+        return {**self.config, **own}
+
 
 @dataclass(frozen=True)
 class PluginSource:

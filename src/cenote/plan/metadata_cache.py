@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
+from cenote.plan.cache_file import CacheFile, rows_with_keys
 from cenote.plan.packed_columns import PackedColumns, Packer, Schema
 from cenote.sources.interface import FileInfo
-
-_LOG = logging.getLogger(__name__)
 
 _TABLES = """
 create table if not exists schemas (digest blob primary key, names text not null, types text not null);
@@ -27,83 +23,48 @@ create table if not exists files (
 """
 _FORMAT = 1
 """Part of the database's name: another layout starts a new file, and leaves the old one to older versions."""
-_AT_ONCE = 500
-"""Keys per question: SQLite allows some 30,000 variables, older ones 999."""
-_PATIENCE = 2.0
-"""Seconds to wait for another process that writes."""
-
-
-def cache_folder() -> Path:
-    """`$CENOTE_CACHE`, else `cenote` in the user's cache folder."""
-    if own := os.environ.get("CENOTE_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "cenote"
 
 
 class MetadataCache:
     """Metadata by key, as long as the file is the one it was read from. Every failure only means: not known."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._file = (folder or cache_folder()) / f"metadata-{_FORMAT}.sqlite"
+        self._cache = CacheFile(f"metadata-{_FORMAT}.sqlite", folder)
 
     def known(self, wanted: Mapping[bytes, str], packer: Packer) -> dict[bytes, FileInfo]:
         """Key → metadata, for the keys whose validity text is unchanged."""
-        if not self._file.exists():
-            return {}
-        try:
-            with closing(self._connected()) as database:
-                return dict(_rows(database, wanted, packer))
-        except (sqlite3.Error, ValueError, OSError) as problem:
-            self._discard(problem)
-            return {}
+        return self._cache.read(lambda database: dict(_rows(database, wanted, packer)), unreadable=ValueError) or {}
 
     def remember(self, found: Sequence[tuple[bytes, str, FileInfo]]) -> None:
         """Keep these: key, validity text and (packed) metadata."""
-        if not found:
-            return
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with closing(self._connected()) as database, database:
-                database.executescript(_TABLES)
-                schemas = {schema: _digest(schema) for schema in {_packed(info).schema for *_, info in found}}
-                database.executemany(
-                    "insert or ignore into schemas values (?, ?, ?)",
-                    [(digest, json.dumps(s.names), json.dumps(s.types)) for s, digest in schemas.items()],
-                )
-                database.executemany(
-                    "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    [_row(key, valid, info, schemas) for key, valid, info in found],
-                )
-        except (sqlite3.Error, OSError) as problem:
-            self._discard(problem)
 
-    def _connected(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._file, timeout=_PATIENCE)
-        database.execute("pragma synchronous = off")
-        return database
+        def change(database: sqlite3.Connection) -> None:
+            database.executescript(_TABLES)
+            schemas = {schema: _digest(schema) for schema in {_packed(info).schema for *_, info in found}}
+            database.executemany(
+                "insert or ignore into schemas values (?, ?, ?)",
+                [(digest, json.dumps(s.names), json.dumps(s.types)) for s, digest in schemas.items()],
+            )
+            database.executemany(
+                "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_row(key, valid, info, schemas) for key, valid, info in found],
+            )
 
-    def _discard(self, problem: Exception) -> None:
-        """A broken database is removed, so that the next run has a good one; a locked or read-only one is left."""
-        _LOG.info("metadata cache %s is not used: %s", self._file, problem)
-        if isinstance(problem, sqlite3.DatabaseError) and not isinstance(problem, sqlite3.OperationalError):
-            self._file.unlink(missing_ok=True)
+        if found:
+            self._cache.write(change)
 
 
 def _rows(
     database: sqlite3.Connection, wanted: Mapping[bytes, str], packer: Packer
 ) -> Iterator[tuple[bytes, FileInfo]]:
-    keys = list(wanted)
     schemas: dict[bytes, Schema] = {}
-    for start in range(0, len(keys), _AT_ONCE):
-        some = keys[start : start + _AT_ONCE]
-        marks = ",".join("?" * len(some))
-        for row in database.execute(f"select * from files where key in ({marks})", some):
-            key, valid, url, stamp, size, entries, digest, sizes, boundaries = row
-            if valid != wanted[key]:
-                continue
-            schema = schemas.get(digest) or schemas.setdefault(digest, packer.shared(_schema(database, digest)))
-            columns = PackedColumns(schema, np.frombuffer(sizes, np.float32))
-            yield key, FileInfo(url, size, stamp, entries, columns, np.frombuffer(boundaries, np.int64).tolist())
+    for row in rows_with_keys(database, "select * from files", list(wanted)):
+        key, valid, url, stamp, size, entries, digest, sizes, boundaries = row
+        if valid != wanted[key]:
+            continue
+        schema = schemas.get(digest) or schemas.setdefault(digest, packer.shared(_schema(database, digest)))
+        columns = PackedColumns(schema, np.frombuffer(sizes, np.float32))
+        yield key, FileInfo(url, size, stamp, entries, columns, np.frombuffer(boundaries, np.int64).tolist())
 
 
 def _schema(database: sqlite3.Connection, digest: bytes) -> Schema:

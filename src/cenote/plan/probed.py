@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,73 +12,49 @@ from typing import Any
 import msgspec
 
 from cenote.placement.pools import PlacedPool
+from cenote.plan.cache_file import CacheFile, forget_the_oldest, rows_with_keys
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.metadata_cache import cache_folder
 from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding, Probed
-
-_LOG = logging.getLogger(__name__)
 
 _TABLE = "create table if not exists probes (key text primary key, at real not null, probe blob not null)"
 _FORMAT = 1
 """Part of the database's name: another layout starts a new file."""
 _MOST_ROWS = 1000
-_PATIENCE = 2.0
-"""Seconds to wait for another process that writes."""
 
 
 def probe_key(plan: Plan, pool: PlacedPool) -> str:
     """Changes with anything that decides where a pool's workers start, and how."""
     execution = plan.workflow.execution
-    own = next((one.config for one in execution.pools if one.name == pool.name), {})
-    config = {**execution.config, **own}
-    return digest_of([execution.backend, pool.strategy, config, asdict(pool.granted)])
+    return digest_of([execution.backend, pool.strategy, execution.config_of(pool.name), asdict(pool.granted)])
 
 
 class ProbeHistory:
     """The last probe by key. Every failure only means: not known."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._file = (folder or cache_folder()) / f"probes-{_FORMAT}.sqlite"
+        self._cache = CacheFile(f"probes-{_FORMAT}.sqlite", folder)
 
     def of(self, keys: Iterable[str]) -> dict[str, Probed]:
         """Key → its last probe."""
         wanted = sorted(set(keys))
-        if not wanted or not self._file.exists():
-            return {}
-        try:
-            with closing(self._connected()) as database:
-                question = f"select key, probe from probes where key in ({','.join('?' * len(wanted))})"
-                rows = database.execute(question, wanted).fetchall()
-                return {key: msgspec.json.decode(probe, type=Probed) for key, probe in rows}
-        except (sqlite3.Error, OSError, msgspec.MsgspecError) as problem:
-            self._discard(problem)
-            return {}
+
+        def look(database: sqlite3.Connection) -> dict[str, Probed]:
+            rows = rows_with_keys(database, "select key, probe from probes", wanted)
+            return {key: msgspec.json.decode(probe, type=Probed) for key, probe in rows}
+
+        return (self._cache.read(look, unreadable=msgspec.MsgspecError) or {}) if wanted else {}
 
     def keep(self, probes: Mapping[str, Probed]) -> None:
         """Each takes the place of the one before it."""
         rows = [(key, probe.at, msgspec.json.encode(probe)) for key, probe in probes.items()]
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with closing(self._connected()) as database, database:
-                database.execute(_TABLE)
-                database.executemany("insert or replace into probes values (?, ?, ?)", rows)
-                database.execute(
-                    "delete from probes where key in (select key from probes order by at desc limit -1 offset ?)",
-                    (_MOST_ROWS,),
-                )
-        except (sqlite3.Error, OSError) as problem:
-            self._discard(problem)
 
-    def _connected(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._file, timeout=_PATIENCE)
+        def change(database: sqlite3.Connection) -> None:
+            database.execute(_TABLE)
+            database.executemany("insert or replace into probes values (?, ?, ?)", rows)
+            forget_the_oldest(database, "probes", keep=_MOST_ROWS)
 
-    def _discard(self, problem: Exception) -> None:
-        """A broken database is removed, so that the next probe has a good one; a locked or read-only one is left."""
-        _LOG.debug("no history of probes: %s", problem)
-        if isinstance(problem, sqlite3.DatabaseError) and not isinstance(problem, sqlite3.OperationalError):
-            with suppress(OSError):
-                self._file.unlink()
+        self._cache.write(change)
 
 
 def with_probes(plan: Plan, history: ProbeHistory) -> Plan:

@@ -22,10 +22,8 @@ def backend_of(plan: Plan) -> Backend:
 
 def strategy_of(plan: Plan, pool: PlacedPool) -> Strategy:
     """What starts the workers of a pool."""
-    execution = plan.workflow.execution
-    own: Mapping[str, Any] = next((one.config for one in execution.pools if one.name == pool.name), {})
     factory = registry.load(PluginKind.STRATEGY, pool.strategy)
-    made: Strategy = configured(factory, {**execution.config, **own})
+    made: Strategy = configured(factory, plan.workflow.execution.config_of(pool.name))
     return made
 
 
