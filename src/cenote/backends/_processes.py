@@ -17,6 +17,7 @@ from cenote.backends.interface import Session, SessionRequest
 from cenote.engine.messages import AnyEvent, FailureInfo, TaskFailed, TaskStarted
 from cenote.shell import start_process
 from cenote.worker.envelope import Outcome, TaskEnvelope
+from cenote.worker.last_words import tail
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Tasks are the parallelism: libraries that start a thread per core would fight over the cores."""
@@ -203,5 +204,4 @@ class Processes(Session):
             if -code == signal.SIGKILL:
                 how += " (often: the machine ran out of memory)"
         error_log = self._request.logs / "err" / f"local-{worker.number}"
-        lines = error_log.read_text(errors="replace").splitlines()[-5:] if error_log.exists() else []
-        return "\n".join([f"the worker process {how}", *lines])
+        return "\n".join([f"the worker process {how}", *tail(error_log).splitlines()[-5:]])

@@ -97,6 +97,15 @@ def add_source(file: SourceFile) -> ModuleType:
     return module
 
 
+def add_travelled(target: str, kind: str | None, name: str | None, sources: Iterable[SourceFile]) -> None:
+    """Make known a plugin where its folder may not be: a file from the sources that came along, others by import."""
+    file = next((one for one in sources if one.path == target and not one.module), None)
+    if file is not None:
+        add_source(file)
+    else:
+        add_import(target, kind=PluginKind(kind) if kind else None, name=name)
+
+
 def sources_of(targets: Iterable[str]) -> tuple[SourceFile, ...]:
     """Plugin files that were added, as they were then, and the modules beside them that they import."""
     files = [_files[target] for target in targets if target in _files]

@@ -21,7 +21,7 @@ from cenote.errors import CenoteError, Problem
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.runtime import journal
-from cenote.runtime.run_folder import STILL_SECONDS, RunFolder, is_alive, is_locked, last_beat, lock_owner
+from cenote.runtime.run_folder import RunFolder, has_pulse, is_alive, is_locked, lock_owner
 from cenote.strategies.interface import Home, Strategy, TracedJob
 
 _PATIENCE = 10.0
@@ -145,8 +145,7 @@ def _driven(folder: Path, *, now: float) -> bool:
     if is_locked(folder):
         return True
     _, host = lock_owner(folder)
-    beat = last_beat(folder)
-    return host not in ("", socket.gethostname()) and beat is not None and now - beat < STILL_SECONDS
+    return host not in ("", socket.gethostname()) and has_pulse(folder, now=now)
 
 
 def all_strategies() -> dict[str, Strategy]:

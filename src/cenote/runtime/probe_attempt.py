@@ -8,17 +8,16 @@ from typing import Literal
 
 from cenote.errors import CenoteError, Problem
 from cenote.plan.probe_result import Finding
-from cenote.runtime.last_words import last_lines
+from cenote.runtime.job_queue import ASK_AGAIN
 from cenote.runtime.probe_desk import read_report
 from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus, Strategy
 from cenote.units import format_seconds
+from cenote.worker.last_words import last_lines
 from cenote.worker.probe import ALL_SECONDS
 from cenote.worker.probe_report import MARK, NodeReport
 
 Phase = Literal["asking", "waiting", "running", "reported", "over"]
 
-_ASK_AGAIN = 5.0
-"""Seconds until a batch system is asked again that did not answer."""
 _FIRST_LOOK = 1.0
 """Seconds from handing a job in, or cancelling it, to the first look at it."""
 _TOO_LONG = ALL_SECONDS + 60
@@ -112,7 +111,7 @@ class Attempt:
             (self.job,) = self._strategy.submit([self.request])
         except CenoteError as problem:
             self._refusal = problem.problems[0]
-            self._next = self._clock() + _ASK_AGAIN
+            self._next = self._clock() + ASK_AGAIN
             return
         self._refusal = None
         self._look_in(_FIRST_LOOK)

@@ -180,8 +180,7 @@ def _is_taken(folder: Path, problem: OSError) -> bool:
     process, host = lock_owner(folder)
     if process is None or host == socket.gethostname():
         return process is not None and is_alive(process)
-    beat = last_beat(folder)
-    return beat is not None and time.time() - beat < STILL_SECONDS
+    return has_pulse(folder, now=time.time())
 
 
 def is_alive(process: int) -> bool:
@@ -193,6 +192,12 @@ def is_alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def has_pulse(folder: Path, *, now: float) -> bool:
+    """Whether a driver showed a while ago that it lives, on whichever machine."""
+    beat = last_beat(folder)
+    return beat is not None and now - beat < STILL_SECONDS
 
 
 def last_beat(folder: Path) -> float | None:

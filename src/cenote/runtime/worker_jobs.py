@@ -22,10 +22,10 @@ from cenote.placement.pools import PlacedPool
 from cenote.runtime.departures import Departures
 from cenote.runtime.errands import Errands
 from cenote.runtime.job_queue import JobQueue, Listener
-from cenote.runtime.last_words import last_lines
 from cenote.strategies.interface import OVER, EndCause, Home, JobId, JobRequest, JobState, JobStatus, Strategy
 from cenote.units import format_seconds
 from cenote.worker.envelope import TaskEnvelope
+from cenote.worker.last_words import last_lines
 
 _LOOK_EVERY = 0.2
 
@@ -34,12 +34,8 @@ _LOOK_EVERY = 0.2
 class _Job:
     """One worker that was asked for."""
 
-    pool: str
-    worker: str
     id: JobId
-    out: Path
-    err: Path
-    log: Path
+    request: JobRequest
     status: JobStatus = JobStatus(JobState.PENDING)  # noqa: RUF009 (frozen)
     running: float | None = None
     """When it was first seen to run."""
@@ -47,9 +43,19 @@ class _Job:
     stopping: bool = False
 
     @property
+    def pool(self) -> str:
+        """Its pool."""
+        return self.request.pool
+
+    @property
+    def worker(self) -> str:
+        """Its name."""
+        return self.request.worker
+
+    @property
     def last_lines(self) -> str:
         """What it wrote to stderr, where crashes leave their traces; else what it logged."""
-        return last_lines(self.err, self.log)
+        return last_lines(*(file for file in (self.request.err, self.request.log) if file is not None))
 
 
 class WorkerJobs(Session):
@@ -116,6 +122,8 @@ class WorkerJobs(Session):
     # workers
 
     def start_workers(self, pool: str, count: int) -> None:
+        for folder in ("logs", "out", "err"):
+            (self._logs / folder).mkdir(parents=True, exist_ok=True)
         self._queues[pool].submit([self._request(pool) for _ in range(count)])
 
     def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:  # noqa: ARG002  # in the journal
@@ -155,23 +163,17 @@ class WorkerJobs(Session):
 
     def _request(self, pool: str) -> JobRequest:
         self._numbers[pool] += 1
-        worker = f"{pool}-{self._numbers[pool]}"
-        for folder in ("logs", "out", "err"):
-            (self._logs / folder).mkdir(parents=True, exist_ok=True)
+        worker, logs = f"{pool}-{self._numbers[pool]}", self._logs.absolute()
         lifetime = self._queues[pool].strategy.lifetime
-        command = self._inner.worker_command(pool, worker, log=self._log(worker), lifetime=lifetime)
-        return worker_request(self._run, self._pools[pool], worker, command=command, logs=self._logs.absolute())
-
-    def _log(self, worker: str) -> Path:
-        return self._logs.absolute() / "logs" / worker
+        command = self._inner.worker_command(pool, worker, log=logs / "logs" / worker, lifetime=lifetime)
+        return worker_request(self._run, self._pools[pool], worker, command=command, logs=logs)
 
     # what the batch systems say
 
     def _taken(self, pool: str, requests: Sequence[JobRequest], jobs: Sequence[JobId]) -> None:
         for request, job in zip(requests, jobs, strict=True):
-            worker = request.worker
-            self._jobs[worker] = _Job(pool, worker, job, request.out, request.err, self._log(worker))
-            self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=worker, job=job))
+            self._jobs[request.worker] = _Job(job, request)
+            self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=request.worker, job=job))
 
     def _delayed(self, pool: str, problem: Problem) -> None:
         words = f"pool '{pool}' waits until its workers can be asked for: {problem.message}"
@@ -209,10 +211,12 @@ class WorkerJobs(Session):
     def _give_up_those_that_never_join(self) -> None:
         """A job that runs and brings no worker: something on its node, or the way to us, is broken."""
         now = self._clock()
-        for job in [job for job in self._jobs.values() if job.running is not None and not job.joined]:
+        for job in list(self._jobs.values()):
+            if job.running is None or job.joined or job.status.state is not JobState.RUNNING:
+                continue
             queue = self._queues[job.pool]
             patience = queue.strategy.seconds_to_join
-            if job.status.state is JobState.RUNNING and now - (job.running or now) > patience:
+            if now - job.running > patience:
                 queue.cancel([job.id])
                 reason = f"its job {job.id} has run for {format_seconds(patience)}, and it has not joined"
                 self._drop(job, reason=reason, cause="died")

@@ -15,6 +15,7 @@ from cenote import shell
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.plugins.settings import Seconds
 from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, Strategy, TracedJob
+from cenote.worker.last_words import tail
 from cenote.worker.lifetime import Lifetime
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY
 
@@ -195,10 +196,7 @@ def killed_for_memory(err: Path | None, words: Sequence[str]) -> bool:
     """Whether the batch system wrote into the job's errors that memory was the reason."""
     if err is None:
         return False
-    try:
-        text = err.read_text(errors="replace")[-4000:].lower()
-    except OSError:
-        return False
+    text = tail(err)[-4000:].lower()
     return any(word in text for word in words)
 
 

@@ -168,17 +168,11 @@ def _plugins(clock: _Clock, question: Question) -> tuple[Loaded, ...]:
 def _add(plugin: PluginAsked, sent: tuple[SourceSent, ...]) -> None:
     """As a worker does before its first task."""
     from cenote.plugins import registry
-    from cenote.plugins.kinds import PluginKind
     from cenote.plugins.shipped import SourceFile, bring_along
 
     sources = [SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package) for one in sent]
     bring_along(sources)
-    files = {file.path: file for file in sources if not file.module}
-    if plugin.target in files:
-        registry.add_source(files[plugin.target])
-    else:
-        kind = PluginKind(plugin.kind) if plugin.kind else None
-        registry.add_import(plugin.target, kind=kind, name=plugin.name)
+    registry.add_travelled(plugin.target, plugin.kind, plugin.name, sources)
 
 
 def _file(clock: _Clock, file: FileAsked) -> FileSeen:

@@ -78,13 +78,9 @@ class TaskRunner:
         self._operations: dict[tuple[int, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
-        files = {file.path: file for file in program.sources if not file.module}
         bring_along(program.sources)
         for target, kind, name in program.plugins:
-            if target in files:
-                registry.add_source(files[target])
-            else:
-                registry.add_import(target, kind=PluginKind(kind) if kind else None, name=name)
+            registry.add_travelled(target, kind, name, program.sources)
 
     def run(
         self, envelope: TaskEnvelope, *, exchange: Exchange | None = None, on_step: OnStep | None = None

@@ -14,7 +14,7 @@ _LAST_BYTES = 20_000
 
 def last_lines(*files: Path) -> str:
     """The telling lines of the first of these files that has any."""
-    return next((lines for file in files if (lines := last_words(_tail(file)))), "")
+    return next((lines for file in files if (lines := last_words(tail(file)))), "")
 
 
 def last_words(text: str) -> str:
@@ -24,7 +24,8 @@ def last_words(text: str) -> str:
     return "\n".join(lines[crashes[-1] :][:_LAST_LINES] if crashes else lines[-_LAST_LINES:])
 
 
-def _tail(file: Path) -> str:
+def tail(file: Path) -> str:
+    """The end of a file, whole lines or not; nothing where it cannot be read."""
     try:
         with file.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
