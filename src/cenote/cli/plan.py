@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.cli.options import JSON_OPTION, Choices, part_options, workflow_choices
 from cenote.errors import USAGE, error
 
 if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
 
 @click.command("plan")
 @workflow_choices
+@part_options
 @JSON_OPTION
 @click.option("--graph", type=click.Choice(["mermaid", "svg", "png"]), help="Draw the stages and their pools instead.")
 @click.option(
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
 def command(
     choices: Choices,
     *,
+    until: tuple[str, ...],
+    only: tuple[str, ...],
     as_json: bool,
     graph: str | None,
     output: Path | None,
@@ -45,7 +48,7 @@ def command(
     if sum((as_json, graph is not None, show_jobs)) > 1:
         raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
     with progress_on(messages(), title=choices.file.name) as progress:
-        plan = choices.load().plan(strict=strict, progress=progress.planning)
+        plan = choices.load().plan(until=until, only=only, strict=strict, progress=progress.planning)
     if graph:
         _graph(plan, graph, output)
     elif show_jobs:

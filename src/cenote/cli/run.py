@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.cli.options import JSON_OPTION, Choices, part_options, workflow_choices
 from cenote.errors import USAGE, error
 
 if TYPE_CHECKING:  # what `cenote run --help` must not pay for
@@ -24,8 +24,13 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for everything the run leaves.  [default: out/<name of the file>]",
 )
-@click.option("--resume", is_flag=True, help="Continue the run in that folder; finished tasks are not repeated.")
-@click.option("--replace", is_flag=True, help="Forget the run in that folder and start again.")
+@part_options
+@click.option(
+    "--force", multiple=True, metavar="STAGE", help="Do this stage and all that follow it again, changed or not."
+)
+@click.option("--fresh", is_flag=True, help="Forget the run in that folder and start again.")
+@click.option("--resume", is_flag=True, help="Continue the run in that folder: what every run does unless --fresh.")
+@click.option("--replace", is_flag=True, help="The older name of --fresh.")
 @click.option("--keep-going", is_flag=True, help="Finish what can be finished when a part of the data fails.")
 @click.option(
     "--workers",
@@ -39,6 +44,10 @@ def command(
     choices: Choices,
     *,
     out: Path | None,
+    until: tuple[str, ...],
+    only: tuple[str, ...],
+    force: tuple[str, ...],
+    fresh: bool,
     resume: bool,
     replace: bool,
     keep_going: bool,
@@ -49,20 +58,26 @@ def command(
 ) -> int:
     """Run a workflow.
 
-    Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; --resume continues it.
+    What an earlier run in the same folder has done is reused where nothing has changed: data, settings, code.
+
+    Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
     """
     from cenote.cli.console import messages
     from cenote.cli.progress import progress_on
 
-    if resume and replace:
-        raise error(USAGE, "--resume continues a run and --replace forgets it: choose one")
+    if resume and (fresh or replace):
+        forgets = "--fresh" if fresh else "--replace"
+        raise error(USAGE, f"--resume continues a run and {forgets} forgets it: choose one")
     folder = out or Path("out") / choices.file.stem
     analysis = choices.load()
     with progress_on(messages(), quiet=quiet or as_json, title=choices.file.name) as progress:
         run = analysis.run(
             folder,
+            until=until,
+            only=only,
+            force=force,
+            fresh=fresh or replace,
             resume=resume,
-            replace=replace,
             keep_going=keep_going,
             workers=workers,
             strict=strict,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cenote import errors
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
@@ -18,6 +19,7 @@ from cenote.plan.history import MemoryHistory
 from cenote.plan.picture import svg
 from cenote.plan.plan import Plan
 from cenote.runtime.configured import backend_of, strategy_of
+from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.envelopes import Envelopes, make_program
 from cenote.runtime.journal import Journal
 from cenote.runtime.loop import Loop, Status
@@ -29,7 +31,7 @@ from cenote.runtime.run_folder import Pulse, RunFolder, write_json
 from cenote.runtime.run_view import RunView
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.strategies.interface import Strategy
-from cenote.worker.store import Store
+from cenote.worker.store import DamagedResultError, Store
 
 Listener = Callable[[RunView], None]
 _SMALL_VALUES = 4_000_000
@@ -42,8 +44,10 @@ _AHEAD = 0.2
 class RunOptions:
     """How to run, apart from what the workflow says."""
 
-    resume: bool = False
-    replace: bool = False
+    fresh: bool = False
+    """Forget what earlier runs left in the folder; otherwise what is unchanged is not done again."""
+    force: frozenset[int] = frozenset()
+    """Tasks to be done again although nothing of them has changed."""
     keep_going: bool = False
     workers: int | None = None
     """Processes at the most; None for one per core."""
@@ -82,24 +86,31 @@ class _Watched:
 def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
     """Run a plan to its end. Whatever happens, the folder tells of it afterwards."""
     folder = RunFolder(out)
-    folder.refuse(resume=options.resume, replace=options.replace)
+    folder.refuse()
     with folder.lock():
-        folder.prepare(resume=options.resume, replace=options.replace)
+        resumed = folder.holds_run and not options.fresh
+        folder.prepare(fresh=options.fresh)
+        reuse = Reuse(plan, folder, options.force, resumed=resumed)
         write_json(folder.plan, plan_as_json(plan))
         folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
         watched = _Watched(plan, folder, listen, time.time)
         journal = Journal(folder.path)
         try:
-            _drive(plan, folder, options, journal, watched)
+            while _drive(plan, folder, options, journal, watched, reuse):
+                pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
     return folder
 
 
-def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal, watched: _Watched) -> None:
+def _drive(
+    plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal, watched: _Watched, reuse: Reuse
+) -> bool:
+    """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
     store = Store(folder.store)
     envelopes = Envelopes(plan)
+    again = False
     run = uuid.uuid4().hex[:12]
     session = _open(plan, folder, options, run)
     choices = EngineOptions(
@@ -111,9 +122,14 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
     status: Status = "failed"
     publication = Publication()
     try:
-        status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
-        if status != "cancelled":
+        status = loop.run(_first_events(plan, reuse.found(envelopes), reuse, run=run, at=started))
+        again = status != "cancelled" and reuse.drop_damaged(engine.failures.values())
+        if status != "cancelled" and not again:
             publication = _publish(plan, envelopes, store, folder, watched)
+    except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
+        again = reuse.drop([problem.name])
+        if not again:
+            raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
     except KeyboardInterrupt:
         status = "cancelled"
         raise
@@ -121,8 +137,10 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
         try:
             session.close()
         finally:
-            kept = len(plan.tasks) if status == "succeeded" else _kept(plan, _whole_tasks(plan, store, envelopes))
-            _finish(folder, journal, watched, publication, status=status, started=started, kept=kept)
+            if not again:
+                kept = len(plan.tasks) if status == "succeeded" else len(reuse.found(envelopes))
+                _finish(folder, journal, watched, publication, status=status, started=started, kept=kept)
+    return again
 
 
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
@@ -168,41 +186,15 @@ def _values(plan: Plan) -> int:
     )
 
 
-def _first_events(
-    plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, *, run: str, at: float
-) -> list[AnyEvent]:
-    """The start, what is known beforehand, and (when resuming) the tasks whose results are still there."""
+def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
+    """The start, what is known beforehand, and the tasks that an earlier run has done."""
     events: list[AnyEvent] = [
-        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=options.resume)
+        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=reuse.resumed)
     ]
-    events += [Warned(at=at, message=message) for message in plan.warnings]
-    if options.resume:
-        events += [TaskReused(at=at, task=task) for task in _whole_tasks(plan, store, envelopes)]
+    events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
+    events += [TaskReused(at=at, task=task) for task in found.whole]
+    events += [TaskReused(at=at, task=task, spared=True) for task in found.spared]
     return events
-
-
-def _whole_tasks(plan: Plan, store: Store, envelopes: Envelopes) -> list[int]:
-    """Tasks that need not be repeated: everything that they made is in the store, events for other pools included."""
-    there = store.names()
-    return [
-        task
-        for task in range(len(plan.tasks))
-        if plan.tasks.key(task) in there and all(name in there for name in envelopes.stored_names(task))
-    ]
-
-
-def _kept(plan: Plan, whole: Collection[int]) -> int:
-    """How many tasks a resumed run would not repeat: those that are whole, and those that only such ones read."""
-    there, read, asked = set(whole), set[int](), set[int]()
-    kept = 0
-    for task in reversed(range(len(plan.tasks))):
-        needs = plan.tasks.needs_of(task)
-        if task in there or (task in read and task not in asked):
-            kept += 1
-        else:
-            asked.update(needs)
-        read.update(needs)
-    return kept
 
 
 def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder, watched: _Watched) -> Publication:
