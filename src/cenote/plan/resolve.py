@@ -19,8 +19,10 @@ from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow, Write
 from cenote.names import did_you_mean, listed
 from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
+from cenote.plan.depends_on import files_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.plugins.resources import ResourceFile
 
 SOURCE = ""
 """Stands for the source where an input is named."""
@@ -51,6 +53,8 @@ class ResolvedStage:
     adds: tuple[str, ...]
     datasets: frozenset[str] | None
     """Where it applies; None for everywhere."""
+    files: tuple[ResourceFile, ...] = ()
+    """What it names under `depends_on`."""
 
     @property
     def id(self) -> str:
@@ -147,6 +151,8 @@ class _Resolving:
             return
         scope = Scope(stage.scope) if stage.scope else operation.scope
         self._check_scope(stage, operation, scope)
+        files, missing = files_of(stage, self.workflow)
+        self.problems += missing
         reads: dict[str, None] = {}
         for number, flavour in enumerate(self.flavours):
             columns = inputs[number]
@@ -164,6 +170,7 @@ class _Resolving:
                 reads=tuple(reads),
                 adds=tuple(operation.adds()),
                 datasets=self._datasets(stage),
+                files=files,
             )
         )
 
