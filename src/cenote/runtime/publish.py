@@ -9,13 +9,16 @@ from typing import Any
 
 from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError
+from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import Plan, ProductPlan
 from cenote.plugins import registry
+from cenote.plugins.imports import digest_of_file
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
-from cenote.worker.store import Store
+from cenote.worker.run_key import trusted_key
+from cenote.worker.store import DamagedResultError, Store
 from cenote.worker.written_files import WrittenFiles
 
 
@@ -104,6 +107,8 @@ def _publish_one(
     kind = product_kind(product.kind)
     file_name = product.name.replace(":", ".").replace("/", "_")
     saved = kind.save(value, folder.products, file_name)
+    for file in (file for file in saved if is_pickle(file)):
+        Store(folder.store).write(_seal_name(file), digest_of_file(file))
     written = WrittenFiles(folder.store)
     written.note(product.name, *saved)
     if product.kind == "files":
@@ -147,6 +152,28 @@ def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Pat
         partial=partial,
     )
     return renderer.draw(value, target, context)
+
+
+def is_pickle(file: Path) -> bool:
+    """Whether reading the file would execute what is in it."""
+    return file.suffix == ".pkl"
+
+
+def is_own_pickle(folder: RunFolder, file: Path) -> bool:
+    """Whether a pickle among the products is what a run of this user wrote there."""
+    key = trusted_key(folder.store)
+    if key is None:
+        return False
+    try:
+        digest: str = Store(folder.store, key).read(_seal_name(file))
+    except DamagedResultError:
+        return False
+    return digest == digest_of_file(file)
+
+
+def _seal_name(file: Path) -> str:
+    """Where the store keeps the digest of a pickle."""
+    return digest_of(["pickle", file.name])
 
 
 def product_kind(name: str) -> Product:
