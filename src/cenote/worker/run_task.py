@@ -75,7 +75,7 @@ class TaskRunner:
         self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
         self._at_home = program.folder in ("", str(Path.cwd()))
         self._preparing = threading.Lock()
-        self._operations: dict[tuple[int, str], Operation] = {}
+        self._operations: dict[tuple[int, str, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
         bring_along(program.sources)
@@ -237,15 +237,17 @@ class TaskRunner:
 
     def _steps(self, work: _Work, piece: Piece, values: dict[str, Events], given: Mapping[str, Any]) -> None:
         segment = work.segment
-        last_use = {name: number for number, step in enumerate(segment.steps) for name in step.inputs or ("",)}
-        for number, step in enumerate(segment.steps):
-            names = step.inputs or ("",)
+        inputs = segment.inputs_for(piece.partition.dataset)
+        last_use = {name: stage for stage, names in inputs.items() for name in names}
+        for step in segment.steps:
+            if step.stage not in inputs:
+                continue
+            names = inputs[step.stage]
             events = side_by_side([values[name] for name in names])
-            for name in [name for name in names if last_use[name] == number]:
+            for name in [name for name in names if last_use[name] == step.stage]:
                 del values[name]
-            if step.datasets is None or piece.partition.dataset in step.datasets:
-                seen = {stage: given[stage] for stage in step.needs_products if stage in given}
-                events = self._step(work, piece, step, replace(events, products=seen, live=frozenset(step.live)))
+            seen = {stage: given[stage] for stage in step.needs_products if stage in given}
+            events = self._step(work, piece, step, replace(events, products=seen, live=frozenset(step.live)))
             if step.stage in segment.exports:
                 leaving = replace(events.keep(segment.exports[step.stage]), products={}, live=None)
                 position = list(segment.exports).index(step.stage)
@@ -269,24 +271,25 @@ class TaskRunner:
         work.on_step(step.stage, step.timeout)
         started = time.perf_counter()
         with _blamed(step, piece.partition):
-            result = self._run_operation(work.segment, step, events)
+            result = self._run_operation(work.segment, step, events, piece.partition.dataset)
         work.stats[step.stage] = StageStats(
             seconds=time.perf_counter() - started, events_in=events.size, events_out=result.events.size
         )
         return result
 
-    def _run_operation(self, segment: Segment, step: Step, events: Events) -> Result:
-        run: Callable[[Events], Result] = self._operation(segment, step).run
+    def _run_operation(self, segment: Segment, step: Step, events: Events, dataset: str) -> Result:
+        run: Callable[[Events], Result] = self._operation(segment, step, dataset).run
         for modifier in self._modifiers_of(segment, step):
             run = _around(modifier, run, step.stage, self._debug)
         return run(events)
 
-    def _operation(self, segment: Segment, step: Step) -> Operation:
-        key = (segment.index, step.stage)
+    def _operation(self, segment: Segment, step: Step, dataset: str = "") -> Operation:
+        params = step.own_params.get(dataset, step.params)
+        key = (segment.index, step.stage, dataset if dataset in step.own_params else "")
         with self._preparing:  # workers with several slots run tasks in threads
             if key not in self._operations:
                 factory = registry.load(PluginKind.OPERATION, step.op)
-                operation: Operation = factory.model_validate(dict(step.params)).for_stage(step.stage)
+                operation: Operation = factory.model_validate(dict(params)).for_stage(step.stage)
                 operation.prepare()
                 self._operations[key] = operation
             return self._operations[key]
