@@ -40,7 +40,7 @@ class Bundle:
         self.segment, self.kind = row_of(next(iter(self.envelopes.values())))
 
     def slim(self) -> None:
-        """Keep no more of the tasks than who they are: they are through, and many bundles may wait for their readers."""
+        """Keep no more of the tasks than who they are: they are through, and many may wait for their readers."""
         bare = {task: replace(one, pieces=(), products=(), parts=()) for task, one in self.envelopes.items()}
         self.envelopes = bare
 
