@@ -17,6 +17,7 @@ from cenote.engine.messages import (
     JobChanged,
     PoolChanged,
     ResultLost,
+    ResultNotNeeded,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -135,7 +136,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | ResultLost() | WorkerLeaving():
+            case Tick() | ResultLost() | ResultNotNeeded() | WorkerLeaving():
                 pass
             case _:
                 assert_never(event)

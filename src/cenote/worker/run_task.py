@@ -7,7 +7,8 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -75,12 +76,14 @@ class TaskRunner:
         self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
         self._at_home = program.folder in ("", str(Path.cwd()))
         self._preparing = threading.Lock()
+        self._loading = threading.Lock()
         self._operations: dict[tuple[int, str, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
         bring_along(program.sources)
         for target, kind, name in program.plugins:
             registry.add_travelled(target, kind, name, program.sources)
+        self._load_all()
 
     def run(
         self, envelope: TaskEnvelope, *, exchange: Exchange | None = None, on_step: OnStep | None = None
@@ -202,7 +205,7 @@ class TaskRunner:
         step, partition = work.segment.source, piece.partition
         assert step is not None, "the plan lets only segments with a source read"
         if work.segment.index not in self._sources:
-            factory = registry.load(PluginKind.SOURCE, step.kind)
+            factory = self._load(PluginKind.SOURCE, step.kind)
             self._sources[work.segment.index] = factory.model_validate(dict(step.settings))
         first, last = piece.rows or (0, partition.events)
         names = step.columns[partition.dataset]
@@ -288,7 +291,7 @@ class TaskRunner:
         key = (segment.index, step.stage, dataset if dataset in step.own_params else "")
         with self._preparing:  # workers with several slots run tasks in threads
             if key not in self._operations:
-                factory = registry.load(PluginKind.OPERATION, step.op)
+                factory = self._load(PluginKind.OPERATION, step.op)
                 operation: Operation = factory.model_validate(dict(params)).for_stage(step.stage)
                 operation.prepare()
                 self._operations[key] = operation
@@ -298,11 +301,25 @@ class TaskRunner:
         key = (segment.index, step.stage)
         if key not in self._modifiers:
             self._modifiers[key] = [
-                registry.load(PluginKind.MODIFIER, name).model_validate(dict(settings))
+                self._load(PluginKind.MODIFIER, name).model_validate(dict(settings))
                 for name, settings in step.modifiers
                 if not registry.is_planned(PluginKind.MODIFIER, name)
             ]
         return self._modifiers[key]
+
+    # plugins
+
+    def _load_all(self) -> None:
+        """Import what the tasks will use, before there are any: later, tasks run in several threads, and imports that
+        meet there can fail. What cannot be imported here may be for another pool; if not, the task that needs it says
+        so."""
+        for kind, name in sorted(_used_plugins(self.program.segments), key=str):
+            with suppress(Exception):
+                self._load(kind, name)
+
+    def _load(self, kind: PluginKind, name: str) -> registry.Factory:
+        with self._loading:
+            return registry.load(kind, name)
 
     # merges
 
@@ -326,8 +343,22 @@ class TaskRunner:
         own = self._operation(segment, step).merge(parts)
         if own is not None:
             return own
-        product: Product = registry.load(PluginKind.PRODUCT, kind)()
+        product: Product = self._load(PluginKind.PRODUCT, kind)()
         return product.merge(parts)
+
+
+def _used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:
+    """Every plugin that runs on a worker."""
+    found: set[tuple[PluginKind, str]] = set()
+    for segment in segments:
+        if segment.source is not None:
+            found.add((PluginKind.SOURCE, segment.source.kind))
+        found |= {(PluginKind.PRODUCT, kind) for kind in segment.products.values()}
+        for step in segment.steps:
+            found.add((PluginKind.OPERATION, step.op))
+            found |= {(PluginKind.MODIFIER, name) for name, _ in step.modifiers}
+            found |= {(PluginKind.SINK, write.kind) for write in step.writes}
+    return found
 
 
 def _around(modifier: Modifier, run: Callable[[Events], Result], stage: str, folder: str) -> Callable[[Events], Result]:
