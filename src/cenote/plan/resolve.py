@@ -207,8 +207,10 @@ class _Resolving:
         )
         try:
             factory = registry.load(PluginKind.OPERATION, stage.op)
-            operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
-            resolved = operation if columns is None else operation.resolve(list(columns))
+            with registry.blamed(PluginKind.OPERATION, stage.op):
+                operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
+                resolved = operation if columns is None else operation.resolve(list(columns))
+                resolved.reads(), resolved.adds(), resolved.keeps()  # somebody's functions: what they raise is theirs
         except CenoteError as problem:
             self.problems.extend(p.at(self.workflow.place(*stage.path, "op")) for p in problem.problems)
             return None
