@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cenote import errors
+from cenote import errors, signals, storage
 from cenote.errors import CenoteError, Problem
 from cenote.language.availability import unavailable
 from cenote.language.read import Checked, read_workflow
@@ -25,7 +27,7 @@ from cenote.report import write_report
 from cenote.report.notebook_view import run_as_html
 from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
-from cenote.runtime.execute import Listener, RunOptions, execute
+from cenote.runtime.execute import Listener, RunOptions, add_failure, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import product_kind
 from cenote.runtime.run_folder import RunFolder
@@ -64,7 +66,8 @@ class Analysis:
 
     @cached_property
     def _checked(self) -> Checked:
-        return self._read()
+        with _looking():
+            return self._read()
 
     @property
     def workflow(self) -> Workflow:
@@ -76,6 +79,10 @@ class Analysis:
 
     def check(self, *, read_files: bool = True) -> CheckResult:
         """Everything that is wrong, at once; looks into the first file of each dataset unless told not to."""
+        with _looking():
+            return self._all_problems(read_files=read_files)
+
+    def _all_problems(self, *, read_files: bool) -> CheckResult:
         checked = self._checked
         problems, warnings = list(checked.problems), list(checked.warnings)
         if checked.workflow is not None:
@@ -95,7 +102,8 @@ class Analysis:
         """What will be done, where and why. Raises with every reason why it cannot be."""
         if self._checked.problems:
             raise CenoteError(self.check().problems)
-        plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
+        with _looking():
+            plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
         return _warning_first(plan, *self._checked.warnings)
@@ -142,12 +150,39 @@ class Analysis:
             cpus=this_machine().cpus,
             command=command,
         )
-        execute(plan, folder, options, listen)
-        write_report(folder)
+        with signals.noted(), _staying_here():
+            _execute_and_report(plan, folder, options, listen)
         return open_run(folder)
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
+
+
+@contextmanager
+def _looking() -> Iterator[None]:
+    """Looks at files and at somebody's code, and may be left at any point."""
+    with signals.raised(), storage.explained():
+        yield
+
+
+def _execute_and_report(plan: Plan, folder: Path, options: RunOptions, listen: Listener | None) -> None:
+    done = execute(plan, folder, options, listen)
+    try:
+        write_report(done.path)
+    except (CenoteError, OSError) as problem:
+        add_failure(done, problem)
+        raise
+
+
+@contextmanager
+def _staying_here() -> Iterator[None]:
+    """Somebody's code may change the working directory: afterwards it is what it was."""
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:

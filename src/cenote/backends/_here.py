@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NoReturn
 
-from cenote.backends._outcomes import event_of, withdrawn
+from cenote import signals
+from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends._places import Places
 from cenote.backends._processes import Processes
 from cenote.backends.interface import Session, SessionRequest
-from cenote.engine.messages import AnyEvent, TaskStarted
-from cenote.worker.envelope import TaskEnvelope
+from cenote.engine.messages import AnyEvent, FailureInfo, TaskStarted
+from cenote.signals import Interrupted
+from cenote.worker.envelope import Outcome, TaskEnvelope
 from cenote.worker.memory import keep_freed_memory
 from cenote.worker.run_task import TaskRunner
 
 SMALL_SECONDS = 1.0
 """After so much work here, processes are worth their start."""
+
+
+class _EndedError(BaseException):
+    """Somebody's code called `os._exit`."""
+
+
+@contextmanager
+def _staying_alive() -> Iterator[list[int]]:
+    """Here a task shares its process with the driver, which must live: `os._exit` raises, and the codes are kept."""
+    end, process = os._exit, os.getpid()
+    ended: list[int] = []
+
+    def stay(status: int) -> NoReturn:
+        if os.getpid() != process:  # a child that the task forked
+            end(status)
+        ended.append(status)
+        raise _EndedError(status)
+
+    os._exit = stay
+    try:
+        yield ended
+    finally:
+        os._exit = end
 
 
 class Here(Session):
@@ -77,10 +107,23 @@ class Here(Session):
         envelope, pool, place = taken
         worker, clock = self._places.worker(pool, place), self._request.clock
         started = TaskStarted(at=clock(), task=envelope.task, attempt=envelope.attempt, pool=pool, worker=worker)
-        outcome = self._runner.run(envelope)
+        outcome = self._outcome(envelope)
         self._places.free(pool, place)
         self._worked += outcome.seconds
         return [started, event_of(outcome, envelope, at=clock(), pool=pool, worker=worker)]
+
+    def _outcome(self, envelope: TaskEnvelope) -> Outcome:
+        """Of a task that may take long: a signal stops it where it is."""
+        try:
+            with signals.raised(), _staying_alive() as ended:
+                outcome = self._runner.run(envelope)
+        except Interrupted:
+            stopped = FailureInfo(cause="stopped", message="stopped, as asked")
+            return Outcome(task=envelope.task, failure=placed(stopped, envelope))
+        if outcome.failure is None or not ended:
+            return outcome
+        lost = FailureInfo(cause="lost", message=f"its code ended the process with os._exit({ended[0]})")
+        return replace(outcome, failure=placed(lost, envelope))
 
     def _hand_over(self) -> None:
         assert self._coming is not None

@@ -238,10 +238,13 @@ class _Resolving:
         applying = [number for number, flavour in enumerate(self.flavours) if stage.id in flavour.applies]
         try:
             factory = registry.load(PluginKind.OPERATION, stage.op)
-            operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
-            if operation.product is not None and (shared := _shared(inputs[number] for number in applying)):
-                operation = operation.resolve(shared)
-            resolved = {n: _resolved(operation, inputs[n]) for n in applying} or {-1: operation}
+            with registry.blamed(PluginKind.OPERATION, stage.op):
+                operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
+                if operation.product is not None and (shared := _shared(inputs[number] for number in applying)):
+                    operation = operation.resolve(shared)
+                resolved = {n: _resolved(operation, inputs[n]) for n in applying} or {-1: operation}
+                for one in resolved.values():  # somebody's functions: what they raise is theirs
+                    one.reads(), one.adds(), one.keeps()
         except CenoteError as problem:
             self.problems.extend(p.at(self.workflow.place(*stage.path, "op")) for p in problem.problems)
             return None

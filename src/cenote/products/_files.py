@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cenote import storage
+
 
 @contextmanager
 def appearing(target: Path) -> Iterator[Path]:
@@ -15,14 +17,15 @@ def appearing(target: Path) -> Iterator[Path]:
     Its name is the target's own, in a folder of its own: ROOT files hold the name that they were written under.
     """
     folder = target.parent / f".writing-{os.getpid()}"
-    folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / target.name
-    try:
-        yield temporary
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-        folder.rmdir()
+    with storage.writing(target):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def write_text(target: Path, text: str) -> Path:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from cenote import errors, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
+from cenote.engine.messages import AnyEvent, FailureInfo, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
 from cenote.plan.history import MemoryHistory
@@ -28,7 +33,9 @@ from cenote.runtime.run_facts import RunFacts
 from cenote.runtime.run_folder import Pulse, RunFolder, write_json
 from cenote.runtime.run_view import RunView
 from cenote.runtime.worker_jobs import WorkerJobs
+from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
+from cenote.worker.failure import failure_of
 from cenote.worker.store import Store
 
 Listener = Callable[[RunView], None]
@@ -80,52 +87,85 @@ class _Watched:
 
 
 def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
-    """Run a plan to its end. Whatever happens, the folder tells of it afterwards."""
-    folder = RunFolder(out)
+    """Run a plan to its end. Whatever happens, the folder tells of it afterwards.
+
+    A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
+    """
+    folder = RunFolder(out.absolute())
     folder.refuse(resume=options.resume, replace=options.replace)
-    with folder.lock():
+    with signals.noted() as interruptions, storage.explained(), folder.lock():
         folder.prepare(resume=options.resume, replace=options.replace)
+        folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         write_json(folder.plan, plan_as_json(plan))
-        folder.picture.write_text(svg(plan), encoding="utf-8")
+        with storage.writing(folder.picture):
+            folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
         watched = _Watched(plan, folder, listen, time.time)
         journal = Journal(folder.path)
         try:
-            _drive(plan, folder, options, journal, watched)
+            _drive(plan, folder, options, journal, watched, interruptions)
         finally:
             journal.close()
     return folder
 
 
-def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal, watched: _Watched) -> None:
+@dataclass
+class _Ending:
+    """How a run ends: what went wrong first counts, and the rest is done all the same."""
+
+    status: Status = "failed"
+    publication: Publication = field(default_factory=Publication)
+    problem: BaseException | None = None
+
+    @contextmanager
+    def brought_about(self) -> Iterator[None]:
+        """A part of the end."""
+        try:
+            yield
+        except Interrupted:
+            self.status = "cancelled"
+        except BaseException as problem:  # raised again when the folder tells of it
+            self._fail(problem)
+
+    def _fail(self, problem: BaseException) -> None:
+        self.status = "failed"
+        if self.problem is None:
+            self.problem = problem
+            self.publication.failures.append(_failure_of_run(problem))
+
+
+def _drive(
+    plan: Plan,
+    folder: RunFolder,
+    options: RunOptions,
+    journal: Journal,
+    watched: _Watched,
+    interruptions: Interruptions,
+) -> None:
     store = Store(folder.store)
     envelopes = Envelopes(plan)
     run = uuid.uuid4().hex[:12]
-    session = _open(plan, folder, options, run)
-    choices = EngineOptions(
-        keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
-    )
-    engine = Engine(plan, choices)
-    loop = Loop(engine, session, journal, envelopes, store, watched)
     started = time.time()
-    status: Status = "failed"
-    publication = Publication()
-    try:
-        status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
-        if status != "cancelled":
-            publication = _publish(plan, envelopes, store, folder, watched)
-    except KeyboardInterrupt:
-        status = "cancelled"
-        raise
-    finally:
-        try:
-            session.close()
-        finally:
-            kept = len(plan.tasks) if status == "succeeded" else _kept(plan, _whole_tasks(plan, store, envelopes))
-            _finish(folder, journal, watched, publication, status=status, started=started, kept=kept)
+    ending = _Ending()
+    session = _open(plan, folder, options, run, interruptions)
+    with ending.brought_about():
+        choices = EngineOptions(
+            keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
+        )
+        loop = Loop(Engine(plan, choices), session, journal, envelopes, store, watched, interruptions)
+        ending.status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
+        if ending.status != "cancelled":
+            ending.publication = _publish(plan, envelopes, store, folder, watched, interruptions)
+    with ending.brought_about():
+        session.close()
+    with ending.brought_about():
+        kept = len(plan.tasks) if ending.status == "succeeded" else _kept(plan, _whole_tasks(plan, store, envelopes))
+        _finish(folder, journal, watched, ending, started=started, kept=kept)
+    if ending.problem is not None:
+        raise ending.problem
 
 
-def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
+def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions) -> Session:
     backend = backend_of(plan)
     request = SessionRequest(
         run=run,
@@ -141,7 +181,15 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Sessi
     if not isinstance(session, JoinedSession):
         return session
     strategies = _strategies(plan)
-    return WorkerJobs(session, request.pools, strategies, run=run, logs=request.logs, clock=time.time)
+    return WorkerJobs(
+        session,
+        request.pools,
+        strategies,
+        run=run,
+        logs=request.logs,
+        clock=time.time,
+        hurried=lambda: interruptions.hurried,
+    )
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
@@ -205,34 +253,59 @@ def _kept(plan: Plan, whole: Collection[int]) -> int:
     return kept
 
 
-def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder, watched: _Watched) -> Publication:
+def _publish(
+    plan: Plan,
+    envelopes: Envelopes,
+    store: Store,
+    folder: RunFolder,
+    watched: _Watched,
+    interruptions: Interruptions,
+) -> Publication:
     names = {product.name: envelopes.name_of(product.task) for product in plan.products}
     partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
-    return publish(plan, store, folder, names=names, partial=partial, told=watched.saved)
+
+    def told(done: int, products: int) -> None:
+        watched.saved(done, products)
+        interruptions.check()
+
+    return publish(plan, store, folder, names=names, partial=partial, told=told)
 
 
 def _finish(
-    folder: RunFolder,
-    journal: Journal,
-    watched: _Watched,
-    publication: Publication,
-    *,
-    status: Status,
-    started: float,
-    kept: int,
+    folder: RunFolder, journal: Journal, watched: _Watched, ending: _Ending, *, started: float, kept: int
 ) -> None:
-    if publication.failures and status == "succeeded":
-        status = "partial"
+    if ending.publication.failures and ending.status == "succeeded":
+        ending.status = "partial"
     at = time.time()
-    finished = RunFinished(at=at, status=status, seconds=at - started)
-    journal.write([finished])
-    watched([finished])
+    with ending.brought_about():  # the summary may find room where the journal did not
+        journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
+    watched([RunFinished(at=at, status=ending.status, seconds=at - started)])
     summary: dict[str, Any] = watched.view.summary()
     summary["tasks"]["kept"] = kept
-    summary["products"] = [asdict(product) for product in publication.products]
-    summary["failures"] += [
-        {"stage": f.stage, "cause": f.cause, "message": f.message, "kind": f.error_kind} for f in publication.failures
-    ]
+    summary["products"] = [asdict(product) for product in ending.publication.products]
+    summary["failures"] += [_failure_as_json(failure) for failure in ending.publication.failures]
     write_json(folder.summary, summary)
     MemoryHistory().add(watched.memory.found(), at=at)
     watched.show()
+
+
+def add_failure(folder: RunFolder, problem: BaseException) -> None:
+    """A run that was over has failed after all: its summary says so, or is gone where it cannot be written."""
+    summary = json.loads(folder.summary.read_text(encoding="utf-8"))
+    summary["status"] = "failed"
+    summary["failures"].append(_failure_as_json(_failure_of_run(problem)))
+    folder.summary.unlink()
+    write_json(folder.summary, summary)
+
+
+def _failure_of_run(problem: BaseException) -> FailureInfo:
+    return msgspec.structs.replace(failure_of(problem), stage="the run", traceback=None)
+
+
+def _failure_as_json(failure: FailureInfo) -> dict[str, Any]:
+    return {
+        "stage": failure.stage,
+        "cause": failure.cause,
+        "message": failure.message,
+        "kind": failure.error_kind or errors.STAGE_FAILED.name,
+    }

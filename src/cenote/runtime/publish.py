@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cenote import errors, signals, storage
 from cenote.engine.messages import FailureInfo
-from cenote.errors import CenoteError
+from cenote.errors import CenoteError, ErrorKind
 from cenote.plan.plan import Plan, ProductPlan
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
+from cenote.signals import Interrupted
 from cenote.worker.store import Store
 
 
@@ -76,32 +79,42 @@ def _publish_one(
 ) -> None:
     kind = product_kind(product.kind)
     file_name = product.name.replace(":", ".").replace("/", "_")
-    saved = kind.save(value, folder.products, file_name)
-    plots: list[Path] = []
-    for number, render in enumerate(product.renders):
-        stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
-        try:
-            plots += _draw(plan, product, value, number, folder.plots / stem, partial=partial)
-        except Exception as problem:
-            words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
-            publication.failures.append(
-                FailureInfo(
-                    cause="error",
-                    message=f"{render.name} cannot draw it: {words}",
-                    stage=product.stage,
-                    error_kind="render-failed",
-                )
+    target = folder.products / file_name
+    with _blamed(product, target, "its product cannot be saved", errors.STAGE_FAILED, publication):
+        saved = kind.save(value, folder.products, file_name)
+        plots: list[Path] = []
+        for number, render in enumerate(product.renders):
+            stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
+            plot = folder.plots / stem
+            words = f"{render.name} cannot draw it"
+            with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
+                plots += _draw(plan, product, value, number, plot, partial=partial)
+        publication.products.append(
+            Published(
+                name=product.name,
+                kind=product.kind,
+                files=tuple(str(path.relative_to(folder.path)) for path in saved),
+                plots=tuple(str(path.relative_to(folder.path)) for path in plots),
+                partial=partial,
+                description=kind.describe(value),
             )
-    publication.products.append(
-        Published(
-            name=product.name,
-            kind=product.kind,
-            files=tuple(str(path.relative_to(folder.path)) for path in saved),
-            plots=tuple(str(path.relative_to(folder.path)) for path in plots),
-            partial=partial,
-            description=kind.describe(value),
         )
-    )
+
+
+@contextmanager
+def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publication: Publication) -> Iterator[None]:
+    """What somebody's code raises, be it SystemExit, is a failure of that product; what a disk refuses ends it all."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except BaseException as problem:  # told in the summary
+        if refused := storage.refusal(problem, target):
+            raise refused from problem
+        words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
+        publication.failures.append(
+            FailureInfo(cause="error", message=f"{what}: {words}", stage=product.stage, error_kind=kind.name)
+        )
 
 
 def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Path, *, partial: bool) -> list[Path]:

@@ -25,6 +25,7 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along
 from cenote.products.interface import Product
+from cenote.signals import Interrupted
 from cenote.sources.interface import Source
 from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
 from cenote.worker.exchange import Collected, Exchange
@@ -74,7 +75,6 @@ class TaskRunner:
         self.program = program
         self.store = Store(Path(program.store))
         self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
-        self._at_home = program.folder in ("", str(Path.cwd()))
         self._preparing = threading.Lock()
         self._loading = threading.Lock()
         self._operations: dict[tuple[int, str, str], Operation] = {}
@@ -88,7 +88,7 @@ class TaskRunner:
     def run(
         self, envelope: TaskEnvelope, *, exchange: Exchange | None = None, on_step: OnStep | None = None
     ) -> Outcome:
-        """Do it and hand over the result. Never raises: what goes wrong is told in the outcome."""
+        """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
         reset_peak_memory()
         wall, cpu = time.perf_counter(), time.process_time()
         segment = self.program.segments[envelope.segment]
@@ -99,7 +99,9 @@ class TaskRunner:
             work.bytes_out += work.exchange.write(envelope.key, work.products)
         except TaskFailure as problem:
             failure = problem.info
-        except Exception as problem:
+        except Interrupted:
+            raise
+        except BaseException as problem:  # somebody's code may raise anything, SystemExit included
             failure = failure_of(problem)
         finally:
             work.on_step("", None)
@@ -217,7 +219,9 @@ class TaskRunner:
                 partition.start + first,
                 partition.start + last,
             )
-        except Exception as problem:
+        except Interrupted:
+            raise
+        except BaseException as problem:
             reader = work.segment.steps[0].stage
             raise TaskFailure(failure_of(problem, stage=reader, partition=partition, reading=True)) from problem
         work.events += last - first
@@ -233,8 +237,8 @@ class TaskRunner:
         return incoming[""]
 
     def _found(self, url: str) -> str:
-        """A file's name as it is from here: jobs may begin in another folder than the driver."""
-        if self._at_home or "://" in url:
+        """A file's name as it is from here: jobs may begin in another folder than the driver, or go to one."""
+        if "://" in url:
             return url
         return os.path.join(self.program.folder, url)  # noqa: PTH118  # half the time of Path, and it runs for every chunk
 
@@ -375,5 +379,5 @@ class _blamed:  # noqa: N801  # reads as a word in a with statement
         return None
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        if isinstance(problem, Exception) and not isinstance(problem, TaskFailure):
+        if problem is not None and not isinstance(problem, TaskFailure | Interrupted):
             raise TaskFailure(failure_of(problem, stage=self.step.stage, partition=self.partition)) from problem

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cenote import storage
 from cenote.operations.events import Events
 from cenote.plan.plan import WriteStep
 from cenote.plugins import registry
@@ -76,7 +77,12 @@ def _in_memory(sink: Sink, events: Events, name: Path) -> bytes:
 @contextmanager
 def _whole(target: Path) -> Iterator[Path]:
     """A name to write under; the file gets its own when all of it is there."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{os.getpid()}-{target.name}")
-    yield temporary
-    temporary.replace(target)
+    with storage.writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,122 @@
+"""This file explains what file systems refuse: full disks, missing rights, broken ones, names that cannot be.
+
+Whatever writes a file does it within `writing`, so that the error has the path and the room that is left there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cenote import errors
+from cenote.errors import CenoteError, ErrorKind, Problem
+from cenote.units import format_bytes
+
+KINDS: dict[int, ErrorKind] = {
+    errno.ENOSPC: errors.DISK_FULL,
+    errno.EDQUOT: errors.DISK_FULL,
+    errno.EFBIG: errors.DISK_FULL,
+    errno.EACCES: errors.NO_ACCESS,
+    errno.EPERM: errors.NO_ACCESS,
+    errno.EROFS: errors.NO_ACCESS,
+    errno.EIO: errors.BROKEN_STORAGE,
+    errno.ESTALE: errors.BROKEN_STORAGE,
+    errno.EREMOTEIO: errors.BROKEN_STORAGE,
+    errno.ENOTCONN: errors.BROKEN_STORAGE,
+    errno.EHOSTDOWN: errors.BROKEN_STORAGE,
+    errno.ENXIO: errors.BROKEN_STORAGE,
+    errno.ENOMEM: errors.BROKEN_STORAGE,
+    errno.EMFILE: errors.BROKEN_STORAGE,
+    errno.ENFILE: errors.BROKEN_STORAGE,
+    errno.ELOOP: errors.BAD_PATH,
+    errno.ENAMETOOLONG: errors.BAD_PATH,
+    errno.ENOTDIR: errors.BAD_PATH,
+    errno.EISDIR: errors.BAD_PATH,
+    errno.ENOENT: errors.BAD_PATH,
+    errno.EEXIST: errors.BAD_PATH,
+    errno.ENOTEMPTY: errors.BAD_PATH,
+}
+"""What a file system answers → the kind of error. Every other answer would be a fault of ours."""
+_REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE, errno.EREMOTEIO}
+_HINTS = {
+    errors.DISK_FULL: "make room there or choose another folder; what a run has finished stays, and it can be resumed",
+    errors.NO_ACCESS: "change its rights, or choose another folder",
+    errors.BROKEN_STORAGE: "look at the file system, then try again; what a run has finished stays",
+    errors.BAD_PATH: "correct the name, or choose another folder",
+}
+_WORDS = {
+    errno.EFBIG: "a file may not become larger here",
+    errno.ENOSPC: "no space left on device",
+    errno.EDQUOT: "disk quota exceeded",
+}
+
+
+def problem_of(problem: OSError, path: Path | str | None = None) -> Problem | None:
+    """What to tell of an error of a file system; None for an error that is none of those."""
+    kind = KINDS.get(problem.errno or 0)
+    if kind is None:
+        return None
+    where = str(path or problem.filename or "")
+    words = _WORDS.get(problem.errno or 0) or (problem.strerror or str(problem)).lower()
+    room = _room(where) if kind is errors.DISK_FULL else ""
+    return Problem(kind, f"{where}: {words}" if where else words, details=(room,) if room else (), hint=_HINTS[kind])
+
+
+def refusal(problem: BaseException, path: Path) -> CenoteError | None:
+    """What to raise where nothing can be written, whoever tries: a disk that is full, read-only or broken."""
+    if isinstance(problem, CenoteError) and problem.problems[0].kind in _HINTS:
+        return problem
+    if isinstance(problem, OSError) and problem.errno in _REFUSALS and (found := problem_of(problem, path)):
+        return CenoteError(found)
+    return None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the file system refuses in here is an error about this path."""
+    try:
+        yield
+    except OSError as problem:
+        if found := problem_of(problem, path):
+            raise CenoteError(found) from problem
+        raise
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """The same for work with many files: the error has the path that the system names."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.filename is not None and (found := problem_of(problem)):
+            raise CenoteError(found) from problem
+        raise
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """A path to write to, which takes the target's place at the end; an error leaves nothing of it behind."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    with writing(target):
+        try:
+            yield temporary
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _room(where: str) -> str:
+    """`12 KB of 1 MB are free there`, if that can be known."""
+    path = Path(where)
+    for folder in (path, *path.parents):
+        try:
+            usage = shutil.disk_usage(folder)
+        except (OSError, ValueError):
+            continue
+        return f"{format_bytes(usage.free)} of {format_bytes(usage.total)} are free there"
+    return ""
