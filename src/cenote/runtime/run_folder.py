@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.runtime import journal
 
 LOCK = ".lock"
@@ -219,6 +219,4 @@ def lock_owner(folder: Path) -> tuple[int | None, str]:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a file that is whole whenever it is there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    storage.write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

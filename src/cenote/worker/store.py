@@ -11,6 +11,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from cenote import storage
+
 _MAGIC = b"cenote1\n"
 _ALIGNED = 64
 _MAPPED_FROM = 1 << 20
@@ -86,16 +88,15 @@ class Store:
         """Store a value that was packed, here or elsewhere; returns its size in bytes."""
         size = sum(len(part) for part in parts)
         target = self.path(name)
-        temporary = target.with_name(f".{name}.{os.getpid()}")
-        try:
-            file = temporary.open("wb", buffering=0)
-        except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file = temporary.open("wb", buffering=0)
-        with file:
-            for part in parts if size >= _MAPPED_FROM else [b"".join(parts)]:
-                _write_all(file, memoryview(part))
-        temporary.replace(target)
+        with storage.appearing(target) as temporary:
+            try:
+                file = temporary.open("wb", buffering=0)
+            except FileNotFoundError:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                file = temporary.open("wb", buffering=0)
+            with file:
+                for part in parts if size >= _MAPPED_FROM else [b"".join(parts)]:
+                    _write_all(file, memoryview(part))
         return size
 
     def read(self, name: str) -> Any:
