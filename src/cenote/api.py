@@ -13,14 +13,13 @@ from typing import Any
 
 from cenote import errors, signals, storage
 from cenote.errors import CenoteError, Problem
-from cenote.language.availability import unavailable
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
-from cenote.plan.look import Progress
+from cenote.plan.look import Look, Progress
 from cenote.plan.plan import Plan
 from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.report import write_report
@@ -85,17 +84,15 @@ class Analysis:
     def _all_problems(self, *, read_files: bool) -> CheckResult:
         checked = self._checked
         problems, warnings = list(checked.problems), list(checked.warnings)
+        told = {problem.place for problem in checked.problems}
+        look = Look.FIRST if read_files else Look.NONE
         if checked.workflow is not None:
-            workflow = checked.workflow if read_files else replace(checked.workflow, datasets=())
-            analysed = analyse(workflow, this_machine(), every_file=False)
-            told = {problem.place for problem in checked.problems}
-            found = [*analysed.problems, *(file.problem for file in analysed.inputs.bad)]
+            analysed = analyse(checked.workflow, this_machine(), look)
+            found = [*analysed.problems, *analysed.inputs.unreadable()]
             problems += [problem for problem in found if problem.place is None or problem.place not in told]
-            later, left_out = unavailable(checked.workflow)
-            warnings += [*analysed.warnings, *(str(problem) for problem in later), *left_out]
-        elif checked.rest is not None and read_files:
-            told = {problem.place for problem in checked.problems}
-            problems += [problem for problem in stage_problems(checked.rest) if problem.place not in told]
+            warnings += analysed.warnings
+        elif checked.rest is not None:
+            problems += [problem for problem in stage_problems(checked.rest, look) if problem.place not in told]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
     def plan(self, *, strict: bool = False, keep_going: bool = False, progress: Progress | None = None) -> Plan:

@@ -135,15 +135,19 @@ def check_name(kind: PluginKind, name: Located | None, findings: Findings) -> bo
     return False
 
 
-def check_settings(kind: PluginKind, name: str, settings: Located, what: str, findings: Findings) -> None:
-    """Check settings against the plugin's own fields. A plugin that is only planned has none to check against."""
+def check_settings(kind: PluginKind, name: str, settings: Located, what: str, findings: Findings) -> bool:
+    """Whether the plugin takes these settings; what it refuses is noted.
+
+    A plugin that is only planned has no fields to check against.
+    """
     if name not in registry.names(kind):
-        return
+        return True
     factory = _factory(kind, name, settings, findings)
     if factory is None:
-        return
+        return False
     try:
         factory.model_validate(settings.plain())
+        return True
     except ValidationError as problem:
         report_errors(problem.errors(include_url=False), factory, settings, what, findings)
     except CenoteError as problem:
@@ -153,6 +157,7 @@ def check_settings(kind: PluginKind, name: str, settings: Located, what: str, fi
     except BaseException as problem:  # a plugin's own validator; a fault there must not look like one of ours
         words = f"{what}: {kind.value} '{name}' refuses its settings: {type(problem).__name__}: {problem}"
         findings.report(errors.BAD_PLUGIN, words, settings)
+    return False
 
 
 def _factory(kind: PluginKind, name: str, at: Located, findings: Findings) -> type[BaseModel] | None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
 
 from cenote import errors
-from cenote.errors import CenoteError, Problem
+from cenote.errors import CenoteError, Place, Problem
 from cenote.expressions.functions import CONSTANTS
 from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow, Write
-from cenote.names import did_you_mean, listed
+from cenote.names import did_you_mean, listed, nearest
+from cenote.operations.events import DATASET, DatasetInfo
 from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
 from cenote.plugins import registry
@@ -96,6 +98,17 @@ class Resolved:
     warnings: tuple[str, ...] = ()
 
 
+def dataset_info(dataset: Dataset) -> DatasetInfo:
+    """What operations may know of a dataset."""
+    return DatasetInfo(
+        dataset.name,
+        eventtype=dataset.eventtype,
+        group=dataset.group,
+        nevents=dataset.nevents,
+        metadata=dataset.metadata,
+    )
+
+
 def in_order(stages: Sequence[Stage]) -> list[Stage]:
     """Needs first; otherwise as written. Cycles were refused by the language."""
     by_id = {stage.id: stage for stage in stages}
@@ -159,6 +172,11 @@ class _Resolving:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    @cached_property
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """Dataset → what expressions may ask of it."""
+        return {dataset.name: dataset_info(dataset).facts() for dataset in self.workflow.datasets}
+
     def add(self, stage: Stage) -> None:
         inputs = {number: self._input(number, stage) for number in range(len(self.flavours))}
         self.roots[stage.id] = self._root(stage)
@@ -170,10 +188,17 @@ class _Resolving:
         operation = next(iter(operations.values()))
         scope = Scope(stage.scope) if stage.scope else operation.scope
         self._check_scope(stage, operation, scope)
+        reads: dict[int, tuple[str, ...]] = {}
+        lacking: dict[str, list[str]] = {}
         for number, flavour in enumerate(self.flavours):
             here = inputs[number]
             applies = stage.id in flavour.applies
             self.available[number, stage.id] = _after(stage.id, operations[number], here) if applies else here
+            if applies:
+                reads[number] = self._columns_read(operations[number], flavour, here, lacking)
+        for name, datasets in lacking.items():
+            unknown = self._unknown_fact if name in operation.facts() else self._unknown_column
+            self.problems.append(unknown(stage, name, datasets, inputs))
         written = [self._written(stage, entry) for entry in stage.write]
         self.stages.append(
             ResolvedStage(
@@ -184,14 +209,11 @@ class _Resolving:
                 applied={
                     number: Applied(
                         operation=operations[number],
-                        reads=tuple(
-                            dict.fromkeys(self._columns_read(stage, operations[number], flavour, inputs[number]))
-                        ),
+                        reads=columns_read,
                         adds=tuple(operations[number].adds()),
                         writes=tuple(columns[number] for columns in written),
                     )
-                    for number, flavour in enumerate(self.flavours)
-                    if stage.id in flavour.applies
+                    for number, columns_read in reads.items()
                 },
                 datasets=self._datasets(stage),
             )
@@ -269,17 +291,32 @@ class _Resolving:
         )
 
     def _columns_read(
-        self, stage: Stage, operation: Operation, flavour: Flavour, columns: Available | None
-    ) -> Iterable[str]:
+        self, operation: Operation, flavour: Flavour, columns: Available | None, lacking: dict[str, list[str]]
+    ) -> tuple[str, ...]:
+        """The columns that an operation reads of these datasets; names that mean nothing there go to `lacking`."""
+        reads: dict[str, None] = {}
         for name in dict.fromkeys(operation.reads()):
-            if columns is None:
-                yield name
-                continue
-            known = name if name in columns else name.replace(".", "_")
-            if known in columns:
-                yield known
-            elif name not in self.workflow.constants and name not in CONSTANTS:
-                self.problems.append(self._unknown_column(stage, name, flavour, columns))
+            known = self._column(name, operation, columns)
+            if known is not None:
+                reads[known] = None
+            elif without := self._without(name, operation, flavour):
+                lacking.setdefault(name, []).extend(without)
+        return tuple(reads)
+
+    def _column(self, name: str, operation: Operation, columns: Available | None) -> str | None:
+        """The column that a name means; None where it means something else, or nothing."""
+        if columns is None:  # no file could be looked at
+            return None if name in operation.facts() else name
+        known = name if name in columns else name.replace(".", "_")
+        return known if known in columns else None
+
+    def _without(self, name: str, operation: Operation, flavour: Flavour) -> Iterable[str]:
+        """The datasets for which a name that is no column means nothing at all."""
+        if name in self.workflow.constants or name in CONSTANTS:
+            return ()
+        if name not in operation.facts():
+            return flavour.datasets
+        return [one for one in flavour.datasets if one in self.facts and self.facts[one].get(name) is None]
 
     def _written(self, stage: Stage, entry: Write) -> dict[int, tuple[str, ...]]:
         """Flavour → the columns of a skim: names, and what patterns match after this stage."""
@@ -311,23 +348,49 @@ class _Resolving:
             hint=did_you_mean(wanted, there),
         )
 
-    def _unknown_column(self, stage: Stage, name: str, flavour: Flavour, columns: Available) -> Problem:
+    def _unknown_column(
+        self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]
+    ) -> Problem:
         elsewhere = [
             dataset
             for number, other in enumerate(self.flavours)
-            if name in (self._input(number, stage) or ())
+            if name in (inputs[number] or ())
             for dataset in other.datasets
         ]
-        details = [f"columns here: {listed(columns)}"]
-        hint = did_you_mean(name, [*columns, *self.workflow.constants])
-        message = f"stage '{stage.id}' reads '{name}', which no file and no earlier stage provides"
         if elsewhere:
-            message = f"stage '{stage.id}' reads '{name}', which dataset '{flavour.datasets[0]}' does not have"
-            details = [f"datasets that have it: {listed(elsewhere)}"]
-            hint = "say under `applies_to:` which datasets the stage is for"
+            message = f"stage '{stage.id}' reads '{name}', which {_do_not_have(datasets)}"
+            details = f"datasets that have it: {listed(elsewhere)}"
+            hint: str | None = "say under `applies_to:` which datasets the stage is for"
+        else:
+            number = next(n for n, flavour in enumerate(self.flavours) if datasets[0] in flavour.datasets)
+            columns = inputs[number] or ()
+            message = f"stage '{stage.id}' reads '{name}', which no file and no earlier stage provides"
+            details = f"columns here: {listed(columns)}"
+            hint = did_you_mean(name, [*columns, *self.workflow.constants])
+        return Problem(
+            errors.UNKNOWN_COLUMN, message, place=self._mentioned(stage, name), details=(details,), hint=hint
+        )
+
+    def _unknown_fact(
+        self, stage: Stage, name: str, datasets: Sequence[str], _inputs: Mapping[int, Available | None]
+    ) -> Problem:
+        """For an expression that asks for `dataset_xsec` where a dataset says nothing of the kind."""
+        key = name.removeprefix(DATASET)
+        known = [fact for fact, value in self.facts[datasets[0]].items() if value is not None]
+        meant = nearest(key, [fact.removeprefix(DATASET) for fact in known])
+        return Problem(
+            errors.UNKNOWN_COLUMN,
+            f"stage '{stage.id}' reads '{name}', but {_do_not_have(datasets)} '{key}'",
+            place=self._mentioned(stage, name),
+            details=(f"facts of dataset '{datasets[0]}': {listed(known)}",),
+            hint=f"did you mean '{DATASET}{meant}'?"
+            if meant
+            else f"write `{key}:` beside `files:` of the dataset, or under `data.defaults`",
+        )
+
+    def _mentioned(self, stage: Stage, name: str) -> Place | None:
         params = (*stage.path, "params")
-        place = self.workflow.place(*next(_mentions(stage.params, name, params), params))
-        return Problem(errors.UNKNOWN_COLUMN, message, place=place, details=tuple(details), hint=hint)
+        return self.workflow.place(*next(_mentions(stage.params, name, params), params))
 
 
 def _shared(inputs: Iterable[Available | None]) -> list[str]:
@@ -354,6 +417,12 @@ def _after(stage: str, operation: Operation, columns: Available | None) -> Avail
     keeps = operation.keeps()
     kept = columns if keeps is None else columns.only(set(keeps))
     return kept.with_added(tuple(operation.adds()), stage)
+
+
+def _do_not_have(datasets: Sequence[str]) -> str:
+    if len(datasets) == 1:
+        return f"dataset '{datasets[0]}' does not have"
+    return f"the datasets {listed(datasets)} do not have"
 
 
 def _mentions(value: Any, name: str, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:

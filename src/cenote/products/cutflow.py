@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cenote.products._files import write_text
 from cenote.products.interface import Product
+from cenote.storage import write_text
 
 VERSION = 1
 CSV_COLUMNS = (

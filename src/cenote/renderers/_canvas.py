@@ -209,13 +209,8 @@ def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -
     written = []
     for kind in formats:
         path = target.with_name(f"{target.name}.{kind}")
-        unfinished = target.with_name(f".{target.name}.{kind}.part")
-        with storage.writing(path):
-            try:
-                figure.savefig(unfinished, format=kind, dpi=dpi, bbox_inches=page, metadata=_WITHOUT_DATES[kind])
-                unfinished.replace(path)
-            finally:
-                unfinished.unlink(missing_ok=True)
+        with storage.appearing(path) as unfinished:
+            figure.savefig(unfinished, format=kind, dpi=dpi, bbox_inches=page, metadata=_WITHOUT_DATES[kind])
         written.append(path)
     return written
 

@@ -14,7 +14,4 @@ NAME = "report.html"
 def write_report(folder: Path) -> Path:
     """Make `report.html` in the folder of a run and return where it is. The file is whole whenever it is there."""
     text = page(read_run(folder))
-    target = folder / NAME
-    with storage.appearing(target) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
-    return target
+    return storage.write_text(folder / NAME, text)

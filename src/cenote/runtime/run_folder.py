@@ -220,5 +220,4 @@ def lock_owner(folder: Path) -> tuple[int | None, str]:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a file that is whole whenever it is there."""
-    with storage.appearing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    storage.write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

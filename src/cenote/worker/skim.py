@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +48,7 @@ def write_skim(write: WriteStep, events: Events, folder: str, piece: Piece) -> d
         content = _in_memory(sink, kept, name)
         return {**told, "bytes": len(content), _CONTENT: content}
     target = Path(folder) / name
-    with _whole(target) as temporary:
+    with storage.appearing(target, under_its_name=True) as temporary:
         sink.write(kept, temporary)
         size = temporary.stat().st_size
     return {**told, "bytes": size}
@@ -62,7 +60,7 @@ def bring_home(products: bytes, folder: str) -> Sequence[Part]:
     lists = [written for name, written in found.items() if name.endswith(":files")]
     brought = [one for written in lists for one in written if _CONTENT in one]
     for one in brought:
-        with _whole(Path(folder) / one["path"]) as temporary:
+        with storage.appearing(Path(folder) / one["path"], under_its_name=True) as temporary:
             temporary.write_bytes(one.pop(_CONTENT))
     return pack(found) if brought else [products]
 
@@ -72,17 +70,3 @@ def _in_memory(sink: Sink, events: Events, name: Path) -> bytes:
         file = Path(scratch) / name.name
         sink.write(events, file)
         return file.read_bytes()
-
-
-@contextmanager
-def _whole(target: Path) -> Iterator[Path]:
-    """A name to write under; the file gets its own when all of it is there."""
-    temporary = target.with_name(f".{os.getpid()}-{target.name}")
-    with storage.writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield temporary
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise

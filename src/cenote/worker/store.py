@@ -88,15 +88,9 @@ class Store:
         """Store a value that was packed, here or elsewhere; returns its size in bytes."""
         size = sum(len(part) for part in parts)
         target = self.path(name)
-        with storage.appearing(target) as temporary:
-            try:
-                file = temporary.open("wb", buffering=0)
-            except FileNotFoundError:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                file = temporary.open("wb", buffering=0)
-            with file:
-                for part in parts if size >= _MAPPED_FROM else [b"".join(parts)]:
-                    _write_all(file, memoryview(part))
+        with storage.appearing(target) as temporary, temporary.open("wb", buffering=0) as file:
+            for part in parts if size >= _MAPPED_FROM else [b"".join(parts)]:
+                _write_all(file, memoryview(part))
         return size
 
     def read(self, name: str) -> Any:

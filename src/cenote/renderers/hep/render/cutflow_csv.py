@@ -102,7 +102,4 @@ def _write(target: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any
     writer.writeheader()
     writer.writerows(rows)
     target.parent.mkdir(parents=True, exist_ok=True)
-    path = target.with_name(f"{target.name}.csv")
-    with storage.appearing(path) as unfinished:
-        unfinished.write_text(text.getvalue(), encoding="utf-8")
-    return path
+    return storage.write_text(target.with_name(f"{target.name}.csv"), text.getvalue())
