@@ -58,6 +58,7 @@ class _Watched:
     def __init__(self, plan: Plan, folder: RunFolder, listen: Listener | None, clock: Callable[[], float]) -> None:
         self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
+        self._shown_at_rest = True
         self._pulse = Pulse(folder, clock)
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
@@ -66,15 +67,17 @@ class _Watched:
             self.memory.take(event)
         self._pulse()
         now = self._clock()
-        if self._listen is not None and now - self._shown > 0.1:
+        began = self._shown_at_rest and self.view.at_work  # the next news may be a long task away
+        if began or now - self._shown > 0.1:
             self._shown = now
-            self._listen(self.view)
+            self.show()
 
     def saved(self, done: int, products: int) -> None:
         self.view.saved = (done, products)
         self([Tick(at=self._clock())])
 
     def show(self) -> None:
+        self._shown_at_rest = not self.view.at_work
         if self._listen is not None:
             self._listen(self.view)
 
