@@ -144,28 +144,29 @@ def worker_in_words(pool: PlacedPool) -> str:
 def totals(plan: Plan) -> Iterator[RenderableType]:
     """How much there is to do, and what it leaves."""
     if site := given_by_site(plan.workflow):
-        yield _line("site", site)
+        yield titled("site", site)
     merges = int((plan.tasks.kind == MERGE).sum())
     files = len({partition.url for partition in plan.partitions})
-    yield _line(
+    yield titled(
         "data",
         f"{format_count(plan.events)} events in {plural(files, 'file')} of {plural(len(plan.datasets), 'dataset')}, "
         f"cut into {plural(len(plan.partitions), 'partition')}",
     )
-    yield _line(
+    yield titled(
         "work",
         f"{plural(len(plan.tasks), 'task')} in {plural(len(plan.segments), 'segment')}"
         + (f", {merges:,} of them merges" if merges else ""),
     )
     for position, product in enumerate(plan.products):
         pictures = ", ".join(render.out or render.name for render in product.renders)
-        yield _line(
+        yield titled(
             "products" if position == 0 else "",
             f"{product.name} ({product.kind})" + (f", drawn as {pictures}" if pictures else ""),
         )
 
 
-def _line(title: str, words: str) -> Text:
+def titled(title: str, words: str) -> Text:
+    """A line below the tables."""
     return Text.assemble((f"{title:<10}", "bold"), words)
 
 

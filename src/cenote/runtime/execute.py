@@ -32,6 +32,10 @@ from cenote.strategies.interface import Strategy
 from cenote.worker.store import Store
 
 Listener = Callable[[RunView], None]
+Hearer = Callable[[Plan, AnyEvent], None]
+"""Hears of every event of the run, once it is written down."""
+_BETWEEN_TASKS = 0.2
+"""Seconds that a run must be at rest before it is shown so: one task has ended, the next is about to start."""
 _SMALL_VALUES = 4_000_000
 """Values to read (events × columns) below which starting processes costs more than it brings."""
 _AHEAD = 0.2
@@ -55,20 +59,35 @@ class RunOptions:
 class _Watched:
     """Keeps the view of the run up to date and shows it, not more often than a person can read."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, listen: Listener | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        clock: Callable[[], float],
+        listen: Listener | None,
+        hear: Hearer | None,
+    ) -> None:
+        self._plan, self._hear = plan, hear
         self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
         self._shown_at_rest = True
+        self._worked = 0.0
+        """When a task last ran."""
         self._pulse = Pulse(folder, clock)
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self.view.apply(event)
             self.memory.take(event)
+            if self._hear is not None:
+                self._hear(self._plan, event)
         self._pulse()
         now = self._clock()
-        began = self._shown_at_rest and self.view.at_work  # the next news may be a long task away
-        if began or now - self._shown > 0.1:
+        at_work = self.view.at_work
+        self._worked = now if at_work else self._worked
+        began = at_work and self._shown_at_rest  # the next news may be a long task away
+        between_tasks = not at_work and now - self._worked < _BETWEEN_TASKS
+        if began or (now - self._shown > 0.1 and not between_tasks):
             self._shown = now
             self.show()
 
@@ -82,7 +101,9 @@ class _Watched:
             self._listen(self.view)
 
 
-def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
+def execute(
+    plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None, hear: Hearer | None = None
+) -> RunFolder:
     """Run a plan to its end. Whatever happens, the folder tells of it afterwards."""
     folder = RunFolder(out)
     folder.refuse(resume=options.resume, replace=options.replace)
@@ -91,7 +112,7 @@ def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None 
         write_json(folder.plan, plan_as_json(plan))
         folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(plan, folder, listen, time.time)
+        watched = _Watched(plan, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
             _drive(plan, folder, options, journal, watched)
@@ -124,7 +145,7 @@ def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal,
         try:
             session.close()
         finally:
-            kept = len(plan.tasks) if status == "succeeded" else _kept(plan, _whole_tasks(plan, store, envelopes))
+            kept = len(plan.tasks) if status == "succeeded" else len(_kept(plan, _whole_tasks(plan, store, envelopes)))
             _finish(folder, journal, watched, publication, status=status, started=started, kept=kept)
 
 
@@ -194,14 +215,22 @@ def _whole_tasks(plan: Plan, store: Store, envelopes: Envelopes) -> list[int]:
     ]
 
 
-def _kept(plan: Plan, whole: Collection[int]) -> int:
-    """How many tasks a resumed run would not repeat: those that are whole, and those that only such ones read."""
+def tasks_to_reuse(plan: Plan, out: Path) -> frozenset[int]:
+    """The tasks that a run which goes on in this folder would not run."""
+    folder = RunFolder(out)
+    if not folder.holds_run:
+        return frozenset()
+    return frozenset(_kept(plan, _whole_tasks(plan, Store(folder.store), Envelopes(plan))))
+
+
+def _kept(plan: Plan, whole: Collection[int]) -> list[int]:
+    """The tasks that a resumed run would not repeat: those that are whole, and those that only such ones read."""
     there, read, asked = set(whole), set[int](), set[int]()
-    kept = 0
+    kept = []
     for task in reversed(range(len(plan.tasks))):
         needs = plan.tasks.needs_of(task)
         if task in there or (task in read and task not in asked):
-            kept += 1
+            kept.append(task)
         else:
             asked.update(needs)
         read.update(needs)

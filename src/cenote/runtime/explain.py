@@ -74,7 +74,7 @@ def explain_stage(view: RunView, stage: str, *, cut_off: bool = False) -> str:
 
 def waiting_in_words(view: RunView) -> list[str]:
     """A line for every stage that has waited for a worker for more than a moment."""
-    if view.finished or view.started is None:
+    if view.finished or view.started is None or view.saved is not None:
         return []
     pools = {pool.name: pool for pool in view.pools}
     facts = {pool.name: pool for pool in view.facts.pools}
