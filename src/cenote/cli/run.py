@@ -126,10 +126,13 @@ def _event_printer(console: Console, level: int) -> Hearer:
 def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     """What came out on stdout, what went wrong on stderr."""
     from cenote.cli.console import messages, output
+    from cenote.cli.cutflow_table import cutflows_of
     from cenote.cli.outcome import failure_lines, outcome_lines
 
     if not quiet:
         for line in outcome_lines(run.summary, folder=run.folder, pictures=run.plots):
+            output().print(line, soft_wrap=True)
+        for line in cutflows_of(run, width=output().width):
             output().print(line, soft_wrap=True)
     if not quiet or run.status != "succeeded":
         for line in failure_lines(run.summary, folder=run.folder, again=again):
