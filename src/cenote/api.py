@@ -20,13 +20,13 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
 from cenote.plan.look import Look, Progress
-from cenote.plan.plan import Plan
+from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.report import write_report
 from cenote.report.notebook_view import run_as_html
 from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
-from cenote.runtime.execute import Listener, RunOptions, add_failure, execute
+from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute, tasks_to_reuse
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import product_kind
 from cenote.runtime.run_folder import RunFolder
@@ -53,6 +53,26 @@ class CheckResult:
     __repr__ = __str__
 
 
+@dataclass(frozen=True)
+class Preview:
+    """What a run would do."""
+
+    plan: Plan
+    folder: Path
+    reused: frozenset[int]
+    """Tasks of the plan whose results are there already."""
+
+    def stages(self) -> dict[str, tuple[int, int]]:
+        """Stage → how many tasks it has, and how many of them would be reused."""
+        counts = {stage.stage: (stage.tasks, 0) for stage in self.plan.stages}
+        for task in self.reused:
+            if self.plan.tasks.kind[task] != MERGE:
+                for stage in self.plan.stages_of(task):
+                    tasks, reused = counts[stage]
+                    counts[stage] = tasks, reused + 1
+        return counts
+
+
 class Analysis:
     """A workflow file, with what the command line or the caller adds to it."""
 
@@ -75,6 +95,14 @@ class Analysis:
         if checked.problems or checked.workflow is None:
             raise CenoteError(checked.problems)
         return checked.workflow
+
+    @property
+    def layers(self) -> tuple[tuple[str, str], ...]:
+        """What was read: (layer, file) of everything that says something in the end, the workflow's own file first."""
+        found = self._checked.workflow or self._checked.rest
+        origins = found.origins.values() if found is not None else ()
+        read = dict.fromkeys((origin.layer, origin.place.file) for origin in origins if origin.place is not None)
+        return tuple(sorted(read, key=lambda one: one[1] != str(self.file)))
 
     def check(self, *, read_files: bool = True) -> CheckResult:
         """Everything that is wrong, at once; looks into the first file of each dataset unless told not to."""
@@ -126,10 +154,14 @@ class Analysis:
         workers: int | None = None,
         strict: bool = False,
         listen: Listener | None = None,
+        hear: Hearer | None = None,
         progress: Progress | None = None,
         command: Sequence[str] | None = None,
     ) -> Run:
-        """Run it and come back when it is over; `listen` is shown the state of the run a few times a second."""
+        """Run it and come back when it is over.
+
+        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event.
+        """
         if workers is not None and workers < 1:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
         if workers is not None and self.workflow.execution.backend != "local":
@@ -148,8 +180,24 @@ class Analysis:
             command=command,
         )
         with signals.noted(), _staying_here():
-            _execute_and_report(plan, folder, options, listen)
+            _execute_and_report(plan, folder, options, listen, hear)
         return open_run(folder)
+
+    def preview(
+        self,
+        out: str | Path | None = None,
+        *,
+        resume: bool = False,
+        replace: bool = False,
+        keep_going: bool = False,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> Preview:
+        """What `run` with the same words would do; nothing is run and nothing is written. Raises where it would."""
+        folder = self._folder(out)
+        RunFolder(folder).refuse(resume=resume, replace=replace)
+        plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
+        return Preview(plan, folder, tasks_to_reuse(plan, folder) if resume else frozenset())
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
@@ -162,8 +210,10 @@ def _looking() -> Iterator[None]:
         yield
 
 
-def _execute_and_report(plan: Plan, folder: Path, options: RunOptions, listen: Listener | None) -> None:
-    done = execute(plan, folder, options, listen)
+def _execute_and_report(
+    plan: Plan, folder: Path, options: RunOptions, listen: Listener | None, hear: Hearer | None
+) -> None:
+    done = execute(plan, folder, options, listen, hear)
     try:
         write_report(done.path)
     except (CenoteError, OSError) as problem:
@@ -187,8 +237,8 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
     pools = [pool.name for pool in execution.pools] or ["default"]
     return errors.error(
         errors.USAGE,
-        f"--workers counts the processes of the backend 'local'; with '{execution.backend}' every pool has its own "
-        "number of workers",
+        f"--cores (--workers) counts the processes of the backend 'local'; with '{execution.backend}' every pool has "
+        "its own number of workers",
         details=[f"pools: {', '.join(pools)}"],
         hint=f"say how many with --set execution.pools.{pools[0]}.workers={workers}",
     )
@@ -265,14 +315,23 @@ class Run:
 def load(
     file: str | Path,
     *,
+    text: str | None = None,
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     backend: str | None = None,
     strategy: str | None = None,
 ) -> Analysis:
-    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those."""
+    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those.
+
+    `text` is the workflow itself, where it is not in the file: the run is called after the file all the same, and
+    relative names are taken from its folder.
+    """
     path = Path(file)
-    return Analysis(path, lambda: read_workflow(path, profiles=profiles, sets=sets, backend=backend, strategy=strategy))
+    content = None if text is None else text.encode()
+    return Analysis(
+        path,
+        lambda: read_workflow(path, content=content, profiles=profiles, sets=sets, backend=backend, strategy=strategy),
+    )
 
 
 def open_run(folder: str | Path) -> Run:

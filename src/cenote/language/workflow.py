@@ -288,6 +288,8 @@ class Workflow:
     """Parts without a place of their own in this value; see `availability.unavailable` for all of them."""
     origins: Mapping[Path_, Origin] = field(default_factory=dict)
     """For every value of the merged document (leaves and mappings)."""
+    content: bytes | None = None
+    """What was read where it is in no file, as from standard input."""
 
     def place(self, *path: str | int) -> Place | None:
         """Where this was written, or the nearest thing around it."""

@@ -39,6 +39,10 @@ from cenote.worker.failure import failure_of
 from cenote.worker.store import Store
 
 Listener = Callable[[RunView], None]
+Hearer = Callable[[Plan, AnyEvent], None]
+"""Hears of every event of the run, once it is written down."""
+_BETWEEN_TASKS = 0.2
+"""Seconds that a run must be at rest before it is shown so: one task has ended, the next is about to start."""
 _SMALL_VALUES = 4_000_000
 """Values to read (events × columns) below which starting processes costs more than it brings."""
 _AHEAD = 0.2
@@ -62,31 +66,51 @@ class RunOptions:
 class _Watched:
     """Keeps the view of the run up to date and shows it, not more often than a person can read."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, listen: Listener | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        clock: Callable[[], float],
+        listen: Listener | None,
+        hear: Hearer | None,
+    ) -> None:
+        self._plan, self._hear = plan, hear
         self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
+        self._shown_at_rest = True
+        self._worked = 0.0
+        """When a task last ran."""
         self._pulse = Pulse(folder, clock)
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self.view.apply(event)
             self.memory.take(event)
+            if self._hear is not None:
+                self._hear(self._plan, event)
         self._pulse()
         now = self._clock()
-        if self._listen is not None and now - self._shown > 0.1:
+        at_work = self.view.at_work
+        self._worked = now if at_work else self._worked
+        began = at_work and self._shown_at_rest  # the next news may be a long task away
+        between_tasks = not at_work and now - self._worked < _BETWEEN_TASKS
+        if began or (now - self._shown > 0.1 and not between_tasks):
             self._shown = now
-            self._listen(self.view)
+            self.show()
 
     def saved(self, done: int, products: int) -> None:
         self.view.saved = (done, products)
         self([Tick(at=self._clock())])
 
     def show(self) -> None:
+        self._shown_at_rest = not self.view.at_work
         if self._listen is not None:
             self._listen(self.view)
 
 
-def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
+def execute(
+    plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None, hear: Hearer | None = None
+) -> RunFolder:
     """Run a plan to its end. Whatever happens, the folder tells of it afterwards.
 
     A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
@@ -100,7 +124,7 @@ def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None 
         with storage.writing(folder.picture):
             folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(plan, folder, listen, time.time)
+        watched = _Watched(plan, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
             _drive(plan, folder, options, journal, watched, interruptions)
@@ -159,7 +183,8 @@ def _drive(
     with ending.brought_about():
         session.close()
     with ending.brought_about():
-        kept = len(plan.tasks) if ending.status == "succeeded" else _kept(plan, _whole_tasks(plan, store, envelopes))
+        all_kept = ending.status == "succeeded"
+        kept = len(plan.tasks) if all_kept else len(_kept(plan, _whole_tasks(plan, store, envelopes)))
         _finish(folder, journal, watched, ending, started=started, kept=kept)
     if ending.problem is not None:
         raise ending.problem
@@ -239,14 +264,22 @@ def _whole_tasks(plan: Plan, store: Store, envelopes: Envelopes) -> list[int]:
     ]
 
 
-def _kept(plan: Plan, whole: Collection[int]) -> int:
-    """How many tasks a resumed run would not repeat: those that are whole, and those that only such ones read."""
+def tasks_to_reuse(plan: Plan, out: Path) -> frozenset[int]:
+    """The tasks that a run which goes on in this folder would not run."""
+    folder = RunFolder(out)
+    if not folder.holds_run:
+        return frozenset()
+    return frozenset(_kept(plan, _whole_tasks(plan, Store(folder.store), Envelopes(plan))))
+
+
+def _kept(plan: Plan, whole: Collection[int]) -> list[int]:
+    """The tasks that a resumed run would not repeat: those that are whole, and those that only such ones read."""
     there, read, asked = set(whole), set[int](), set[int]()
-    kept = 0
+    kept = []
     for task in reversed(range(len(plan.tasks))):
         needs = plan.tasks.needs_of(task)
         if task in there or (task in read and task not in asked):
-            kept += 1
+            kept.append(task)
         else:
             asked.update(needs)
         read.update(needs)

@@ -276,6 +276,11 @@ class RunView:
         return self.ended is not None
 
     @property
+    def at_work(self) -> bool:
+        """Whether a task runs."""
+        return bool(self._running)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What the plan and the run warned of, each once."""
         return tuple(self._warnings)
