@@ -22,14 +22,19 @@ from cenote.plan.learned import with_history
 from cenote.plan.look import Look, Progress
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probed import ProbeHistory, with_probes
+from cenote.plan.selection import refuse_unknown, select, tasks_from
 from cenote.report import write_report
 from cenote.report.notebook_view import run_as_html
 from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
-from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute, tasks_to_reuse
+from cenote.runtime.earlier_results import tasks_to_reuse
+from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import product_kind
 from cenote.runtime.run_folder import RunFolder
+
+Names = str | Sequence[str]
+"""One stage or several, by id."""
 
 _EXIT_CODES = {"succeeded": 0, "partial": 1, "failed": 20, "cancelled": 130}
 
@@ -123,12 +128,24 @@ class Analysis:
             problems += [problem for problem in stage_problems(checked.rest, look) if problem.place not in told]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
-    def plan(self, *, strict: bool = False, keep_going: bool = False, progress: Progress | None = None) -> Plan:
-        """What will be done, where and why. Raises with every reason why it cannot be."""
+    def plan(
+        self,
+        *,
+        until: Names = (),
+        only: Names = (),
+        strict: bool = False,
+        keep_going: bool = False,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """What will be done, where and why. Raises with every reason why it cannot be.
+
+        `until` and `only` name stages: the plan ends with them, or is for their results alone.
+        """
         if self._checked.problems:
             raise CenoteError(self.check().problems)
+        workflow = select(self.workflow, until=_names(until), only=_names(only))
         with _looking():
-            plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
+            plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
         return _warning_first(plan, *self._checked.warnings)
@@ -148,6 +165,10 @@ class Analysis:
         self,
         out: str | Path | None = None,
         *,
+        until: Names = (),
+        only: Names = (),
+        force: Names = (),
+        fresh: bool = False,
         resume: bool = False,
         replace: bool = False,
         keep_going: bool = False,
@@ -160,20 +181,26 @@ class Analysis:
     ) -> Run:
         """Run it and come back when it is over.
 
+        What an earlier run in the folder has done and nothing has changed is not done again (`resume` says so too);
+        `force` names stages that are, with all that follow them, and `fresh` forgets the earlier run (`replace` is its
+        older name). `until` and `only` name stages: the run ends with them, or is for their results alone.
         `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event.
         """
+        if resume and (fresh or replace):
+            raise errors.error(errors.USAGE, "a run cannot be resumed and forgotten: choose one")
         if workers is not None and workers < 1:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
         if workers is not None and self.workflow.execution.backend != "local":
             raise _pools_count_workers(self.workflow, workers)
         folder = self._folder(out)
-        RunFolder(folder).refuse(resume=resume, replace=replace)
-        plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
+        RunFolder(folder).refuse()
+        plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
             plan = _warning_first(plan, f"{folder} holds no run yet: there is nothing to resume, so everything runs")
         options = RunOptions(
-            resume=resume,
-            replace=replace,
+            fresh=fresh or replace,
+            force=tasks_from(plan, _names(force)),
             keep_going=keep_going,
             workers=workers,
             cpus=this_machine().cpus,
@@ -187,17 +214,21 @@ class Analysis:
         self,
         out: str | Path | None = None,
         *,
-        resume: bool = False,
-        replace: bool = False,
+        until: Names = (),
+        only: Names = (),
+        force: Names = (),
+        fresh: bool = False,
         keep_going: bool = False,
         strict: bool = False,
         progress: Progress | None = None,
     ) -> Preview:
         """What `run` with the same words would do; nothing is run and nothing is written. Raises where it would."""
-        folder = self._folder(out)
-        RunFolder(folder).refuse(resume=resume, replace=replace)
-        plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
-        return Preview(plan, folder, tasks_to_reuse(plan, folder) if resume else frozenset())
+        folder = RunFolder(self._folder(out))
+        folder.refuse()
+        plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        refuse_unknown(_names(force), plan.workflow)
+        forced = tasks_from(plan, _names(force))
+        return Preview(plan, folder.path, frozenset() if fresh else tasks_to_reuse(plan, folder, forced))
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
@@ -242,6 +273,10 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
         details=[f"pools: {', '.join(pools)}"],
         hint=f"say how many with --set execution.pools.{pools[0]}.workers={workers}",
     )
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _warning_first(plan: Plan, *warnings: str) -> Plan:

@@ -87,9 +87,7 @@ def error(
 # 2: how the command was used
 USAGE = ErrorKind("usage", 2, "A command or an option of it was not understood, or two of them contradict.")
 NO_RUN = ErrorKind("no-run", 2, "The folder named holds no run: it has no journal.jsonl.")
-RUN_EXISTS = ErrorKind(
-    "run-exists", 2, "The output folder already holds a run: resume it, replace it, or choose another."
-)
+RUN_EXISTS = ErrorKind("run-exists", 2, "The output folder is in use by another run, or holds files that are no run's.")
 NOT_RUNNING = ErrorKind("not-running", 2, "A run was to be cancelled, but nothing that can be asked drives it.")
 STILL_RUNNING = ErrorKind("still-running", 2, "A run was asked to end, and had not ended when the time was over.")
 
@@ -130,6 +128,9 @@ WORKER_LOST = ErrorKind(
 )
 NO_WORKER = ErrorKind(
     "no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.", transient=True
+)
+DAMAGED_RESULT = ErrorKind(
+    "damaged-result", 31, "Results that were stored could not be read back, however often they were made again."
 )
 OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than its worker has.")
 

@@ -94,7 +94,7 @@ def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk,
         driver.communicate(timeout=30)
     assert cancelled.returncode == 0, cancelled.stderr
     assert cancelled.stdout.startswith("cancelled after")
-    assert "--resume" in cancelled.stdout
+    assert "continue" in cancelled.stdout
     assert driver.returncode == 130
     assert workers
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)

@@ -14,7 +14,8 @@ from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotN
 from cenote.language.workflow import Amounts
 from cenote.worker.envelope import Outcome, Program, TaskEnvelope
 from cenote.worker.skim import bring_home
-from cenote.worker.store import Store
+from cenote.worker.store import Store, is_worth_waiting
+from cenote.worker.written_files import WrittenFiles
 
 
 class SentTasks:
@@ -30,6 +31,7 @@ class SentTasks:
     ) -> None:
         self._client, self._store, self._now = client, store, now
         self._segments, self._files = program.segments, program.files
+        self._written = WrittenFiles(store.folder)
         self._bundling = Bundling()
         self._waiting: dict[str, dict[int, TaskEnvelope]] = {}
         """Pool → tasks that are sent as soon as all news has been heard."""
@@ -172,8 +174,9 @@ class SentTasks:
         self._bundling.finish(envelope, outcome.seconds)
         segment, ran = self._segments[envelope.segment], envelope.kind == "run"
         carries_skims = ran and "files" in segment.products.values()
-        packed = bring_home(products, self._files) if carries_skims else [products]
-        self._store.write_packed(envelope.key, packed)
+        packed = bring_home(products, self._files, self._written) if carries_skims else [products]
+        wait = is_worth_waiting(envelope.kind, outcome.seconds)
+        self._store.write_packed(envelope.key, packed, wait=wait)
         exports = segment.exports if ran else ()
         self._futures.update({f"{envelope.key}-{n}": bundle.future for n in range(len(exports))})
 

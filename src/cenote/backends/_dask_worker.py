@@ -63,7 +63,7 @@ class Parcel:
         value = self._inputs[name]
         return value if isinstance(value, Events) else unpack(value)
 
-    def write(self, name: str, value: Any) -> int:
+    def write(self, name: str, value: Any, *, wait: bool = False) -> int:  # noqa: ARG002  # the driver stores it
         """Keep a result until the task ends."""
         if isinstance(value, Events):
             self.exports[name] = value

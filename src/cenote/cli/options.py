@@ -24,6 +24,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
+def part_options(command: Command) -> Command:
+    """The options that choose a part of the workflow."""
+    until = click.option(
+        "--until", multiple=True, metavar="STAGE", help="End with this stage: only what it needs and itself."
+    )
+    only = click.option(
+        "--only", multiple=True, metavar="STAGE", help="Only the results of this stage: what it needs is not kept."
+    )
+    return until(only(command))
+
+
 @dataclass(frozen=True)
 class Choices:
     """A workflow file and what the command line says over it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.cli.options import JSON_OPTION, Choices, part_options, workflow_choices
 from cenote.errors import USAGE, error
 
 if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
@@ -57,6 +57,7 @@ class GraphType(click.ParamType):  # type: ignore[type-arg]  # older versions of
 
 @click.command("plan")
 @workflow_choices
+@part_options
 @JSON_OPTION
 @click.option(
     "--graph",
@@ -71,6 +72,8 @@ class GraphType(click.ParamType):  # type: ignore[type-arg]  # older versions of
 def command(
     choices: Choices,
     *,
+    until: tuple[str, ...],
+    only: tuple[str, ...],
     as_json: bool,
     graph: Graph | None,
     output: Path | None,
@@ -93,7 +96,7 @@ def command(
         raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
     analysis = choices.load()
     with progress_on(messages(), title=choices.name.name) as progress:
-        plan = analysis.plan(strict=strict, progress=progress.planning)
+        plan = analysis.plan(until=until, only=only, strict=strict, progress=progress.planning)
     if choices.verbose:
         from cenote.cli.verbose import dataset_lines
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.cli.options import JSON_OPTION, Choices, part_options, workflow_choices
 from cenote.errors import USAGE, error
 
 if TYPE_CHECKING:  # what `cenote run --help` must not pay for
@@ -29,8 +29,13 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for everything the run leaves.  [default: out/<name of the file>]",
 )
-@click.option("--resume", is_flag=True, help="Continue the run in that folder; finished tasks are not repeated.")
-@click.option("--replace", is_flag=True, help="Forget the run in that folder and start again.")
+@part_options
+@click.option(
+    "--force", multiple=True, metavar="STAGE", help="Do this stage and all that follow it again, changed or not."
+)
+@click.option("--fresh", is_flag=True, help="Forget the run in that folder and start again.")
+@click.option("--resume", is_flag=True, help="Continue the run in that folder: what every run does unless --fresh.")
+@click.option("--replace", is_flag=True, help="The older name of --fresh.")
 @click.option("--keep-going", is_flag=True, help="Finish what can be finished when a part of the data fails.")
 @click.option(
     "-j",
@@ -48,6 +53,10 @@ def command(
     choices: Choices,
     *,
     out: Path | None,
+    until: tuple[str, ...],
+    only: tuple[str, ...],
+    force: tuple[str, ...],
+    fresh: bool,
     resume: bool,
     replace: bool,
     keep_going: bool,
@@ -59,14 +68,17 @@ def command(
 ) -> int:
     """Run a workflow.
 
+    What an earlier run in the same folder has done is reused where nothing has changed: data, settings, code.
+
     FILE may be `-`: the workflow is read from standard input, relative names count from the current folder.
-    Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; --resume continues it.
+    Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
     """
     from cenote.cli.console import messages
     from cenote.cli.progress import progress_on
 
-    if resume and replace:
-        raise error(USAGE, "--resume continues a run and --replace forgets it: choose one")
+    if resume and (fresh or replace):
+        forgets = "--fresh" if fresh else "--replace"
+        raise error(USAGE, f"--resume continues a run and {forgets} forgets it: choose one")
     if quiet and choices.verbose:
         raise error(USAGE, "--quiet says less and --verbose says more: choose one")
     folder = out or Path("out") / choices.name.stem
@@ -78,8 +90,10 @@ def command(
         with progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
             preview = analysis.preview(
                 folder,
-                resume=resume,
-                replace=replace,
+                until=until,
+                only=only,
+                force=force,
+                fresh=fresh or replace,
                 keep_going=keep_going,
                 strict=strict,
                 progress=progress.planning,
@@ -90,8 +104,11 @@ def command(
     with progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
         run = analysis.run(
             folder,
+            until=until,
+            only=only,
+            force=force,
+            fresh=fresh or replace,
             resume=resume,
-            replace=replace,
             keep_going=keep_going,
             workers=workers,
             strict=strict,

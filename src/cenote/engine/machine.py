@@ -181,7 +181,7 @@ class Engine:
             self._not_done(event, commands)
 
     def _task_reused(self, event: TaskReused, commands: list[AnyCommand]) -> None:
-        if not 0 <= event.task < len(self._states):
+        if event.spared or not 0 <= event.task < len(self._states):
             return
         if event.task in self._attempts.out:
             commands.append(CancelTask(event.task))

@@ -306,6 +306,12 @@ class Plan:
         counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
         return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
 
+    def result_tasks(self) -> NDArray[np.bool_]:
+        """Whether the run is for a task's sake: it holds a whole product, or nobody uses it."""
+        results: NDArray[np.bool_] = np.diff(self.tasks.users_start) == 0
+        results[[product.task for product in self.products]] = True
+        return results
+
     def stages_of(self, task: int) -> Sequence[str]:
         """The stages that a task runs (for a merge: those whose products it merges)."""
         segment = self.segments[int(self.tasks.segment[task])]

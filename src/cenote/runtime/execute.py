@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from cenote.plan.history import MemoryHistory
 from cenote.plan.picture import svg
 from cenote.plan.plan import Plan
 from cenote.runtime.configured import backend_of, strategy_of
+from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.envelopes import Envelopes, make_program
 from cenote.runtime.journal import Journal
 from cenote.runtime.loop import Loop, Status
@@ -36,7 +37,7 @@ from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.worker.failure import failure_of
-from cenote.worker.store import Store
+from cenote.worker.store import DamagedResultError, Store
 
 Listener = Callable[[RunView], None]
 Hearer = Callable[[Plan, AnyEvent], None]
@@ -53,8 +54,10 @@ _AHEAD = 0.2
 class RunOptions:
     """How to run, apart from what the workflow says."""
 
-    resume: bool = False
-    replace: bool = False
+    fresh: bool = False
+    """Forget what earlier runs left in the folder; otherwise what is unchanged is not done again."""
+    force: frozenset[int] = frozenset()
+    """Tasks to be done again although nothing of them has changed."""
     keep_going: bool = False
     workers: int | None = None
     """Processes at the most; None for one per core."""
@@ -116,10 +119,12 @@ def execute(
     A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
     """
     folder = RunFolder(out.absolute())
-    folder.refuse(resume=options.resume, replace=options.replace)
+    folder.refuse()
     with signals.noted() as interruptions, storage.explained(), folder.lock():
-        folder.prepare(resume=options.resume, replace=options.replace)
+        resumed = folder.holds_run and not options.fresh
+        folder.prepare(fresh=options.fresh)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
+        reuse = Reuse(plan, folder, options.force, resumed=resumed)
         write_json(folder.plan, plan_as_json(plan))
         with storage.writing(folder.picture):
             folder.picture.write_text(svg(plan), encoding="utf-8")
@@ -127,7 +132,8 @@ def execute(
         watched = _Watched(plan, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            _drive(plan, folder, options, journal, watched, interruptions)
+            while _drive(plan, folder, options, journal, watched, reuse, interruptions):
+                pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
     return folder
@@ -164,10 +170,13 @@ def _drive(
     options: RunOptions,
     journal: Journal,
     watched: _Watched,
+    reuse: Reuse,
     interruptions: Interruptions,
-) -> None:
+) -> bool:
+    """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
     store = Store(folder.store)
     envelopes = Envelopes(plan)
+    again = False
     run = uuid.uuid4().hex[:12]
     started = time.time()
     ending = _Ending()
@@ -176,18 +185,27 @@ def _drive(
         choices = EngineOptions(
             keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
         )
-        loop = Loop(Engine(plan, choices), session, journal, envelopes, store, watched, interruptions)
-        ending.status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
-        if ending.status != "cancelled":
-            ending.publication = _publish(plan, envelopes, store, folder, watched, interruptions)
+        engine = Engine(plan, choices)
+        loop = Loop(engine, session, journal, envelopes, store, watched, interruptions)
+        try:
+            ending.status = loop.run(_first_events(plan, reuse.found(envelopes), reuse, run=run, at=started))
+            again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
+            if ending.status != "cancelled" and not again:
+                ending.publication = _publish(plan, envelopes, store, folder, watched, interruptions)
+        except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
+            again = reuse.drop([problem.name])
+            if not again:
+                raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
     with ending.brought_about():
         session.close()
+    if again and ending.problem is None and ending.status != "cancelled":
+        return True
     with ending.brought_about():
-        all_kept = ending.status == "succeeded"
-        kept = len(plan.tasks) if all_kept else len(_kept(plan, _whole_tasks(plan, store, envelopes)))
+        kept = len(plan.tasks) if ending.status == "succeeded" else len(reuse.found(envelopes))
         _finish(folder, journal, watched, ending, started=started, kept=kept)
     if ending.problem is not None:
         raise ending.problem
+    return False
 
 
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions) -> Session:
@@ -241,49 +259,15 @@ def _values(plan: Plan) -> int:
     )
 
 
-def _first_events(
-    plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, *, run: str, at: float
-) -> list[AnyEvent]:
-    """The start, what is known beforehand, and (when resuming) the tasks whose results are still there."""
+def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
+    """The start, what is known beforehand, and the tasks that an earlier run has done."""
     events: list[AnyEvent] = [
-        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=options.resume)
+        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=reuse.resumed)
     ]
-    events += [Warned(at=at, message=message) for message in plan.warnings]
-    if options.resume:
-        events += [TaskReused(at=at, task=task) for task in _whole_tasks(plan, store, envelopes)]
+    events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
+    events += [TaskReused(at=at, task=task) for task in found.whole]
+    events += [TaskReused(at=at, task=task, spared=True) for task in found.spared]
     return events
-
-
-def _whole_tasks(plan: Plan, store: Store, envelopes: Envelopes) -> list[int]:
-    """Tasks that need not be repeated: everything that they made is in the store, events for other pools included."""
-    there = store.names()
-    return [
-        task
-        for task in range(len(plan.tasks))
-        if plan.tasks.key(task) in there and all(name in there for name in envelopes.stored_names(task))
-    ]
-
-
-def tasks_to_reuse(plan: Plan, out: Path) -> frozenset[int]:
-    """The tasks that a run which goes on in this folder would not run."""
-    folder = RunFolder(out)
-    if not folder.holds_run:
-        return frozenset()
-    return frozenset(_kept(plan, _whole_tasks(plan, Store(folder.store), Envelopes(plan))))
-
-
-def _kept(plan: Plan, whole: Collection[int]) -> list[int]:
-    """The tasks that a resumed run would not repeat: those that are whole, and those that only such ones read."""
-    there, read, asked = set(whole), set[int](), set[int]()
-    kept = []
-    for task in reversed(range(len(plan.tasks))):
-        needs = plan.tasks.needs_of(task)
-        if task in there or (task in read and task not in asked):
-            kept.append(task)
-        else:
-            asked.update(needs)
-        read.update(needs)
-    return kept
 
 
 def _publish(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
 from cenote.signals import Interrupted
 from cenote.worker.store import Store
+from cenote.worker.written_files import WrittenFiles
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Publication:
 
     products: list[Published] = field(default_factory=list)
     failures: list[FailureInfo] = field(default_factory=list)
+    skims: set[Path] = field(default_factory=set)
+    """Files that workers wrote, as far as their lists are published."""
 
 
 Told = Callable[[int, int], None]
@@ -52,8 +54,7 @@ def publish(
 ) -> Publication:
     """Save and draw every product that is there; `names` has where each lies in the store."""
     publication = Publication()
-    shutil.rmtree(folder.plots, ignore_errors=True)
-    folder.plots.mkdir()
+    folder.plots.mkdir(exist_ok=True)
     for name, together in _by_place(plan, names).items():
         bundle = store.read(name) if name in store else {}
         for product in together:
@@ -62,7 +63,33 @@ def publish(
                 told(len(publication.products), len(plan.products))
     order = {product.name: number for number, product in enumerate(plan.products)}
     publication.products.sort(key=lambda published: order[published.name])
+    _remove_stale(plan, folder, publication)
     return publication
+
+
+def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> None:
+    """Remove what earlier runs published and this one did not, except that of stages that were not chosen this time.
+
+    Skims of stages that are still there stay until a whole list of them says that they are not part of it: tasks that
+    are to be reused wrote them.
+    """
+    record = WrittenFiles(folder.store)
+    stages = {stage.id for stage in plan.workflow.stages}
+    unchosen = plan.workflow.helpers | plan.workflow.left_out
+    published = {folder.path / file for product in publication.products for file in (*product.files, *product.plots)}
+    published |= publication.skims
+    whole = {product.name for product in publication.products if not product.partial}
+    kept: dict[Path, str] = {}
+    stale: list[Path] = []
+    for file, product in record.products().items():
+        stage = product.removesuffix(":files")
+        is_skim = product != stage
+        if stage in unchosen or file in published or (is_skim and stage in stages and product not in whole):
+            kept[file] = product
+        else:
+            stale.append(file)
+    record.remove(stale)
+    record.replace(kept)
 
 
 def _by_place(plan: Plan, names: dict[str, str]) -> dict[str, list[ProductPlan]]:
@@ -80,15 +107,21 @@ def _publish_one(
     kind = product_kind(product.kind)
     file_name = product.name.replace(":", ".").replace("/", "_")
     target = folder.products / file_name
+    written = WrittenFiles(folder.store)
     with _blamed(product, target, "its product cannot be saved", errors.STAGE_FAILED, publication):
         saved = kind.save(value, folder.products, file_name)
+        written.note(product.name, *saved)
+        if product.kind == "files":
+            publication.skims.update(folder.products / one["path"] for one in value)
         plots: list[Path] = []
         for number, render in enumerate(product.renders):
             stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
             plot = folder.plots / stem
             words = f"{render.name} cannot draw it"
             with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
-                plots += _draw(plan, product, value, number, plot, partial=partial)
+                drawn = _draw(plan, product, value, number, plot, partial=partial)
+                written.note(product.name, *drawn)
+                plots += drawn
         publication.products.append(
             Published(
                 name=product.name,

@@ -155,6 +155,8 @@ class RunView:
         for task in list(self._running):
             self._leave(task)
             self._state[task] = _WAITING
+        for tally in self._tallies:
+            tally.end()
 
     def _task_started(self, event: TaskStarted) -> None:
         state = self._state_of(event.task)

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cenote.engine.messages import StageStats
+from cenote.engine.messages import FailureInfo, StageStats
 from cenote.modifiers.interface import Modifier
 from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation, Result
@@ -33,7 +34,8 @@ from cenote.worker.failure import TaskFailure, failure_of
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.memory import peak_memory, reset_peak_memory
 from cenote.worker.skim import write_skim
-from cenote.worker.store import Store
+from cenote.worker.store import DamagedResultError, Store, is_worth_waiting
+from cenote.worker.written_files import WrittenFiles
 
 OnStep = Callable[[str, int | None], None]
 """Told of the stage that begins, and of its timeout; an empty stage says that the task is over."""
@@ -73,7 +75,8 @@ class TaskRunner:
         if program.version != VERSION:
             raise RuntimeError(f"this worker speaks version {VERSION}, the run speaks {program.version}")
         self.program = program
-        self.store = Store(Path(program.store))
+        self.store = Store(Path(program.store), program.key or None)
+        self.written = WrittenFiles(Path(program.store))
         self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
         self._preparing = threading.Lock()
         self._loading = threading.Lock()
@@ -96,11 +99,14 @@ class TaskRunner:
         failure = None
         try:
             (self._merge if envelope.kind == "merge" else self._run)(work)
-            work.bytes_out += work.exchange.write(envelope.key, work.products)
+            wait = is_worth_waiting(envelope.kind, time.perf_counter() - wall)
+            work.bytes_out += work.exchange.write(envelope.key, work.products, wait=wait)
         except TaskFailure as problem:
             failure = problem.info
         except Interrupted:
             raise
+        except DamagedResultError as problem:
+            failure = FailureInfo(cause="damaged", message=str(problem), file=str(problem.path))
         except BaseException as problem:  # somebody's code may raise anything, SystemExit included
             failure = failure_of(problem)
         finally:
@@ -268,7 +274,8 @@ class TaskRunner:
             work.products[step.stage] = result.product
         for number, write in enumerate(step.writes):
             with _blamed(step, piece.partition):
-                written = write_skim(write, result.events, self.program.files, piece)
+                note = partial(self.written.note, f"{step.stage}:files")
+                written = write_skim(write, result.events, self.program.files, piece, note)
             work.products.setdefault(f"{step.stage}:files", []).append(written)
             if number == 0:
                 work.bytes_out += int(written["bytes"])
