@@ -1,12 +1,16 @@
 """How tests are spread over processes: file by file, and all that meet a real batch system in one process, first.
 
-No test reads the file of a site that the machine may have, and what tests start can be interrupted.
+No test reads the file of a site that the machine may have, none sees the batch systems that may be installed on it, and
+what tests start can be interrupted.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 BATCH_SYSTEMS = "tests/live/batch"
+CLIENTS = re.compile(r"sbatch|squeue|scancel|scontrol|sinfo|sacct|salloc|srun|condor_\w+")
+"""Commands of batch systems."""
 
 
 class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types for it
@@ -23,11 +29,29 @@ class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist p
         return BATCH_SYSTEMS if nodeid.startswith(BATCH_SYSTEMS) else str(super()._split_scope(nodeid))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """For this process and those that tests start."""
     os.environ["CENOTE_SITE"] = "none"
+    os.environ["PATH"] = path_without_clients(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells have it in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def path_without_clients(config: pytest.Config) -> str:
+    """The folders of programs; one that holds commands of a batch system is replaced by links to all the others."""
+    folders = []
+    for folder in os.environ["PATH"].split(os.pathsep):
+        programs = os.listdir(folder) if os.path.isdir(folder) else []  # noqa: PTH112, PTH208  # names are enough
+        if any(CLIENTS.fullmatch(name) for name in programs):
+            links = Path(tempfile.mkdtemp(prefix="cenote-path-"))
+            config.add_cleanup(lambda links=links: shutil.rmtree(links, ignore_errors=True))
+            for name in programs:
+                if not CLIENTS.fullmatch(name):
+                    (links / name).symlink_to(Path(folder, name))
+            folders.append(str(links))
+        else:
+            folders.append(folder)
+    return os.pathsep.join(folders)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cenote import errors
+from cenote import errors, signals, storage
 from cenote.errors import CenoteError, Problem
-from cenote.language.availability import unavailable
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
-from cenote.plan.look import Progress
-from cenote.plan.plan import Plan
+from cenote.plan.look import Look, Progress
+from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.plan.selection import refuse_unknown, select, tasks_from
 from cenote.report import write_report
 from cenote.report.notebook_view import run_as_html
 from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
-from cenote.runtime.execute import Listener, RunOptions, execute
+from cenote.runtime.earlier_results import tasks_to_reuse
+from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import is_own_pickle, product_kind
 from cenote.runtime.run_folder import RunFolder
@@ -56,6 +58,26 @@ class CheckResult:
     __repr__ = __str__
 
 
+@dataclass(frozen=True)
+class Preview:
+    """What a run would do."""
+
+    plan: Plan
+    folder: Path
+    reused: frozenset[int]
+    """Tasks of the plan whose results are there already."""
+
+    def stages(self) -> dict[str, tuple[int, int]]:
+        """Stage → how many tasks it has, and how many of them would be reused."""
+        counts = {stage.stage: (stage.tasks, 0) for stage in self.plan.stages}
+        for task in self.reused:
+            if self.plan.tasks.kind[task] != MERGE:
+                for stage in self.plan.stages_of(task):
+                    tasks, reused = counts[stage]
+                    counts[stage] = tasks, reused + 1
+        return counts
+
+
 class Analysis:
     """A workflow file, with what the command line or the caller adds to it."""
 
@@ -68,7 +90,8 @@ class Analysis:
 
     @cached_property
     def _checked(self) -> Checked:
-        return self._read()
+        with _looking():
+            return self._read()
 
     @property
     def workflow(self) -> Workflow:
@@ -78,21 +101,31 @@ class Analysis:
             raise CenoteError(checked.problems)
         return checked.workflow
 
+    @property
+    def layers(self) -> tuple[tuple[str, str], ...]:
+        """What was read: (layer, file) of everything that says something in the end, the workflow's own file first."""
+        found = self._checked.workflow or self._checked.rest
+        origins = found.origins.values() if found is not None else ()
+        read = dict.fromkeys((origin.layer, origin.place.file) for origin in origins if origin.place is not None)
+        return tuple(sorted(read, key=lambda one: one[1] != str(self.file)))
+
     def check(self, *, read_files: bool = True) -> CheckResult:
         """Everything that is wrong, at once; looks into the first file of each dataset unless told not to."""
+        with _looking():
+            return self._all_problems(read_files=read_files)
+
+    def _all_problems(self, *, read_files: bool) -> CheckResult:
         checked = self._checked
         problems, warnings = list(checked.problems), list(checked.warnings)
+        told = {problem.place for problem in checked.problems}
+        look = Look.FIRST if read_files else Look.NONE
         if checked.workflow is not None:
-            workflow = checked.workflow if read_files else replace(checked.workflow, datasets=())
-            analysed = analyse(workflow, this_machine(), every_file=False)
-            told = {problem.place for problem in checked.problems}
-            found = [*analysed.problems, *(file.problem for file in analysed.inputs.bad)]
+            analysed = analyse(checked.workflow, this_machine(), look)
+            found = [*analysed.problems, *analysed.inputs.unreadable()]
             problems += [problem for problem in found if problem.place is None or problem.place not in told]
-            later, left_out = unavailable(checked.workflow)
-            warnings += [*analysed.warnings, *(str(problem) for problem in later), *left_out]
-        elif checked.rest is not None and read_files:
-            told = {problem.place for problem in checked.problems}
-            problems += [problem for problem in stage_problems(checked.rest) if problem.place not in told]
+            warnings += analysed.warnings
+        elif checked.rest is not None:
+            problems += [problem for problem in stage_problems(checked.rest, look) if problem.place not in told]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
     def plan(
@@ -111,7 +144,8 @@ class Analysis:
         if self._checked.problems:
             raise CenoteError(self.check().problems)
         workflow = select(self.workflow, until=_names(until), only=_names(only))
-        plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
+        with _looking():
+            plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
         return _warning_first(plan, *self._checked.warnings)
@@ -141,14 +175,16 @@ class Analysis:
         workers: int | None = None,
         strict: bool = False,
         listen: Listener | None = None,
+        hear: Hearer | None = None,
         progress: Progress | None = None,
         command: Sequence[str] | None = None,
     ) -> Run:
-        """Run it and come back when it is over; `listen` is shown the state of the run a few times a second.
+        """Run it and come back when it is over.
 
         What an earlier run in the folder has done and nothing has changed is not done again (`resume` says so too);
         `force` names stages that are, with all that follow them, and `fresh` forgets the earlier run (`replace` is its
         older name). `until` and `only` name stages: the run ends with them, or is for their results alone.
+        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event.
         """
         if resume and (fresh or replace):
             raise errors.error(errors.USAGE, "a run cannot be resumed and forgotten: choose one")
@@ -170,12 +206,61 @@ class Analysis:
             cpus=this_machine().cpus,
             command=command,
         )
-        execute(plan, folder, options, listen)
-        write_report(folder)
+        with signals.noted(), _staying_here():
+            _execute_and_report(plan, folder, options, listen, hear)
         return open_run(folder)
+
+    def preview(
+        self,
+        out: str | Path | None = None,
+        *,
+        until: Names = (),
+        only: Names = (),
+        force: Names = (),
+        fresh: bool = False,
+        keep_going: bool = False,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> Preview:
+        """What `run` with the same words would do; nothing is run and nothing is written. Raises where it would."""
+        folder = RunFolder(self._folder(out))
+        folder.refuse()
+        plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        refuse_unknown(_names(force), plan.workflow)
+        forced = tasks_from(plan, _names(force))
+        return Preview(plan, folder.path, frozenset() if fresh else tasks_to_reuse(plan, folder, forced))
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
+
+
+@contextmanager
+def _looking() -> Iterator[None]:
+    """Looks at files and at somebody's code, and may be left at any point."""
+    with signals.raised(), storage.explained():
+        yield
+
+
+def _execute_and_report(
+    plan: Plan, folder: Path, options: RunOptions, listen: Listener | None, hear: Hearer | None
+) -> None:
+    done = execute(plan, folder, options, listen, hear)
+    try:
+        write_report(done.path)
+    except (CenoteError, OSError) as problem:
+        add_failure(done, problem)
+        raise
+
+
+@contextmanager
+def _staying_here() -> Iterator[None]:
+    """Somebody's code may change the working directory: afterwards it is what it was."""
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
@@ -183,8 +268,8 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
     pools = [pool.name for pool in execution.pools] or ["default"]
     return errors.error(
         errors.USAGE,
-        f"--workers counts the processes of the backend 'local'; with '{execution.backend}' every pool has its own "
-        "number of workers",
+        f"--cores (--workers) counts the processes of the backend 'local'; with '{execution.backend}' every pool has "
+        "its own number of workers",
         details=[f"pools: {', '.join(pools)}"],
         hint=f"say how many with --set execution.pools.{pools[0]}.workers={workers}",
     )
@@ -280,14 +365,23 @@ def _not_trusted(name: str, file: Path) -> CenoteError:
 def load(
     file: str | Path,
     *,
+    text: str | None = None,
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     backend: str | None = None,
     strategy: str | None = None,
 ) -> Analysis:
-    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those."""
+    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those.
+
+    `text` is the workflow itself, where it is not in the file: the run is called after the file all the same, and
+    relative names are taken from its folder.
+    """
     path = Path(file)
-    return Analysis(path, lambda: read_workflow(path, profiles=profiles, sets=sets, backend=backend, strategy=strategy))
+    content = None if text is None else text.encode()
+    return Analysis(
+        path,
+        lambda: read_workflow(path, content=content, profiles=profiles, sets=sets, backend=backend, strategy=strategy),
+    )
 
 
 def open_run(folder: str | Path) -> Run:

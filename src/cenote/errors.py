@@ -137,8 +137,15 @@ OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than i
 # 30-: surroundings
 ENVIRONMENT = ErrorKind("environment", 30, "Software that the run needs is missing: often an extra of the package.")
 NETWORK = ErrorKind("network", 30, "The driver cannot listen for workers as its settings say.")
+DISK_FULL = ErrorKind("disk-full", 31, "There is no room left where something must be written: a full disk or quota.")
+NO_ACCESS = ErrorKind("no-access", 32, "A file or folder that must be read or written may not be.")
+BROKEN_STORAGE = ErrorKind("broken-storage", 33, "A file system does not answer as it should.")
+BAD_PATH = ErrorKind(
+    "bad-path", 34, "A path leads nowhere: too long, links in a circle, or a file in the place of a folder."
+)
+DAMAGED_RUN = ErrorKind("damaged-run", 35, "A file in the folder of a run is damaged.")
 BATCH_SYSTEM = ErrorKind("batch-system", 40, "The batch system did not answer, or not sensibly.", transient=True)
 JOB_REFUSED = ErrorKind("job-refused", 41, "The batch system refused a job: asking again would not help.")
-INTERRUPTED = ErrorKind("interrupted", 130, "Somebody pressed Ctrl-C or cancelled the run.")
+INTERRUPTED = ErrorKind("interrupted", 130, "Ctrl-C, `cenote cancel` or a signal ended the command.")
 
 KINDS: tuple[ErrorKind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, ErrorKind))

@@ -39,14 +39,15 @@ class Leavings:
 @pytest.fixture
 def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leavings]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     folder, run = RunFolder(tmp_path / "out"), uuid.uuid4().hex[:12]
     folder.prepare()
     folder.lock().close()
     journal = Journal(folder.path)
     journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])
     journal.close()
-    (folder.products / ".4711-half.root").touch()
+    folder.plan.write_text('{"pools": [{"name": "gpu", "strategy": "local"}]}')
+    (folder.products / ".4711.unfinished").mkdir()
+    (folder.products / ".4711.unfinished" / "half.root").touch()
     requests = [
         JobRequest(
             run=run,
@@ -91,7 +92,7 @@ def test_a_dry_run_removes_nothing(left: Leavings, capsys: pytest.CaptureFixture
         (left.run, "gpu-2", "over", False),
     }
     assert found["jobs"][0]["folder"] == str(left.folder.path)
-    assert found["files"] == [str(left.folder.products / ".4711-half.root")]
+    assert found["files"] == [str(left.folder.products / ".4711.unfinished" / "half.root")]
     assert left.alive() == 2
 
 
@@ -153,3 +154,59 @@ def test_nothing_left_behind_is_said(left: Leavings, capsys: pytest.CaptureFixtu
 def test_contradictions_are_told(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["clean", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+CLIENTS = {
+    "a cluster that was never set up": (
+        "squeue",
+        "echo 'squeue: fatal: Could not establish a configuration source' >&2; exit 1",
+    ),
+    "a controller that is away": (
+        "squeue",
+        "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+    ),
+    "a client that is killed": ("squeue", "kill -9 $$"),
+    "a client that prints something else": ("condor_q", "echo '<html>not here</html>'"),
+    "a client that cannot be run": ("condor_q", None),
+}
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda name: name.replace(" ", "_"))
+def other_system(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The command of a batch system that no run here uses, and that does not work."""
+    program, script = CLIENTS[request.param]
+    client = tmp_path / "clients" / program
+    client.parent.mkdir()
+    client.write_text("#!/bin/sh\n" + (script or ""))
+    client.chmod(0o755 if script else 0o644)
+    monkeypatch.setenv("PATH", str(client.parent), prepend=os.pathsep)
+    return str(request.param)
+
+
+def test_another_system_whose_client_does_not_work_is_of_no_concern_to_a_run_that_never_used_it(
+    left: Leavings, other_system: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code_of(["clean", "out", "--yes"]) == 0, other_system
+    assert capsys.readouterr().err == ""
+    assert left.alive() == 0
+
+
+def test_without_a_run_that_is_named_silence_counts_unless_there_is_no_cluster(
+    left: Leavings, other_system: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there_is_none = other_system == "a cluster that was never set up"
+    assert exit_code_of(["clean", "--run", left.run, "--yes"]) == (0 if there_is_none else 40)
+    assert ("does not answer" in capsys.readouterr().err) is not there_is_none
+    assert left.alive() == 0
+
+
+def test_a_system_that_the_run_used_must_answer(
+    left: Leavings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = tmp_path / "clients" / "squeue"
+    client.parent.mkdir()
+    client.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", str(client.parent), prepend=os.pathsep)
+    left.folder.plan.write_text('{"pools": [{"name": "gpu", "strategy": "slurm"}]}')
+    assert exit_code_of(["clean", "out", "--yes"]) == 40

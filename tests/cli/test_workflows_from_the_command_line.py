@@ -156,7 +156,7 @@ def test_a_missing_file_and_contradicting_options_are_told(capsys: pytest.Captur
     assert exit_code_of(["run", "flow.yaml", "--resume", "--replace"]) == 2
     assert exit_code_of(["run", "flow.yaml", "--resume", "--fresh"]) == 2
     assert exit_code_of(["plan", "flow.yaml", "--graph", "png"]) == 2
-    assert "--output plan.png" in capsys.readouterr().err
+    assert "--graph plan.png" in capsys.readouterr().err
 
 
 def test_workers_are_counted_by_pools_where_the_backend_is_not_local(capsys: pytest.CaptureFixture[str]) -> None:

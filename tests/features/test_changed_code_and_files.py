@@ -68,6 +68,12 @@ def test_a_changed_helper_or_file_is_never_overlooked(desk: Desk, flow: Path, fi
     assert again.product("S") == cenote.open_run("elsewhere").product("S")
 
 
+def test_the_same_analysis_runs_twice_and_reuses_everything(flow: Path) -> None:
+    analysis = cenote.load(flow)
+    analysis.run("out")
+    assert ran(analysis.run("out")) == set()
+
+
 def test_files_under_depends_on_count_for_their_stage(desk: Desk, flow: Path) -> None:
     (desk.folder / "tables").mkdir()
     desk.write("tables/a.csv", "1")

@@ -137,7 +137,7 @@ def test_a_terminal_that_is_closed_ends_the_run_as_ctrl_c_does(desk: Desk, flow:
         wait_for(happened(out, TaskStarted, 1))
         driver.send_signal(signal.SIGHUP)
         driver.communicate(timeout=30)
-    assert driver.returncode == 130
+    assert driver.returncode == 129
     assert cenote.open_run(out).status == "cancelled"
 
 

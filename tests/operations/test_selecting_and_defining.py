@@ -45,14 +45,9 @@ def test_later_columns_see_earlier_ones_constants_and_facts_of_the_dataset() -> 
 
 def test_only_what_is_not_defined_here_is_read() -> None:
     operation = Define.model_validate({"variables": {"x": "x + 1", "y": "x * n", "z": "y + dataset_xs"}})
-    assert operation.reads() == ("x", "n")
+    assert operation.reads() == ("x", "n", "dataset_xs")
+    assert operation.facts() == ("dataset_xs",)
     assert operation.adds() == ("x", "y", "z")
-
-
-def test_a_column_wins_over_a_fact_of_the_dataset() -> None:
-    operation = Define.model_validate({"y": "dataset_id"})
-    assert operation.resolve(["dataset_id"]).reads() == ("dataset_id",)
-    assert operation.resolve(["x"]).reads() == ()
 
 
 def test_a_number_becomes_a_column() -> None:

@@ -162,13 +162,23 @@ def test_a_silent_batch_system_does_not_hide_what_the_others_know(folder: Path) 
     assert found.silent["down"].message == "it does not answer"
 
 
+def torn_writes(folder: Path) -> list[Path]:
+    """What processes leave that are killed while they write, each in its own way."""
+    script = (
+        "import os, signal, sys; from pathlib import Path; from cenote import storage\n"
+        "target = Path(sys.argv[1]); target.parent.mkdir(parents=True, exist_ok=True)\n"
+        "with storage.appearing(target, under_its_name=bool(sys.argv[2])) as path:\n"
+        "    path.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    targets = [("summary.json", ""), ("report.html", ""), ("work/ab/abcd", ""), ("products/skim/0.root", "yes")]
+    for name, own in targets:
+        subprocess.run([sys.executable, "-c", script, str(folder / name), own], check=False)
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.read_bytes() == b"half")
+
+
 def test_half_written_files_of_a_run_that_is_over_are_found_and_those_of_one_that_goes_on_are_not(folder: Path) -> None:
-    torn = [
-        folder / ".summary.json.4711",
-        folder / "products" / "skim" / ".4711-00000.root",
-        folder / "work" / "ab" / ".abcd.4711",
-    ]
-    for file in [*torn, folder / "work" / "ab" / "abcd", folder / "products" / "Pt.json"]:
+    torn = torn_writes(folder)
+    for file in (folder / "work" / "ab" / "abcd", folder / "products" / "Pt.json", folder / "products" / ".hidden"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     strategies = {"desk": Desk(jobs=(a_job(1, "first", folder),))}

@@ -22,6 +22,7 @@ from cenote.engine.messages import (
     LossCause,
     PoolChanged,
     ResultLost,
+    ResultNotNeeded,
     RunFinished,
     RunStarted,
     RunTask,
@@ -104,6 +105,8 @@ class Engine:
                 self._task_reused(event, commands)
             case ResultLost():
                 self._staffing.make_again(event)
+            case ResultNotNeeded():
+                self._staffing.spare(event)
             case WorkerJoined():
                 self._worker_joined(event, commands)
             case WorkerLeaving():

@@ -114,6 +114,13 @@ class ResultLost(Event, frozen=True, tag=True):
     pool: str
 
 
+class ResultNotNeeded(Event, frozen=True, tag=True):
+    """A result that was lost is not made again after all: meanwhile nobody reads it any more."""
+
+    task: int
+    pool: str
+
+
 class TaskGivenUp(Event, frozen=True, tag=True):
     """The engine's word, written down: the task failed for good, and why. The engine itself passes over it."""
 
@@ -243,6 +250,7 @@ AnyEvent = (
     | TaskDone
     | TaskFailed
     | ResultLost
+    | ResultNotNeeded
     | TaskGivenUp
     | WorkerRequested
     | JobChanged

@@ -127,7 +127,8 @@ def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
         findings.accept("missing_branches: ignore", path)
     check_name(PluginKind.SOURCE, node.get("kind"), findings)
     own = node.without(*SourceModel.model_fields)
-    check_settings(PluginKind.SOURCE, model.kind, own, what, findings)
+    if not check_settings(PluginKind.SOURCE, model.kind, own, what, findings):
+        return None
     return SourceUse(
         id=name,
         kind=model.kind,

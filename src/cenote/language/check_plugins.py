@@ -17,6 +17,7 @@ from cenote.language.workflow import PluginSource
 from cenote.language.yaml_source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.signals import Interrupted
 
 ALWAYS_THERE = {PluginKind.BACKEND: {"local"}, PluginKind.STRATEGY: {"local", "default"}}
 """What the language itself promises."""
@@ -138,22 +139,29 @@ def check_name(kind: PluginKind, name: Located | None, findings: Findings) -> bo
     return False
 
 
-def check_settings(kind: PluginKind, name: str, settings: Located, what: str, findings: Findings) -> None:
-    """Check settings against the plugin's own fields. A plugin that is only planned has none to check against."""
+def check_settings(kind: PluginKind, name: str, settings: Located, what: str, findings: Findings) -> bool:
+    """Whether the plugin takes these settings; what it refuses is noted.
+
+    A plugin that is only planned has no fields to check against.
+    """
     if name not in registry.names(kind):
-        return
+        return True
     factory = _factory(kind, name, settings, findings)
     if factory is None:
-        return
+        return False
     try:
         factory.model_validate(settings.plain())
+        return True
     except ValidationError as problem:
         report_errors(problem.errors(include_url=False), factory, settings, what, findings)
     except CenoteError as problem:
         findings.add(problem.problems, settings)
-    except Exception as problem:  # a plugin's own validator; a fault there must not look like one of ours
+    except Interrupted:
+        raise
+    except BaseException as problem:  # a plugin's own validator; a fault there must not look like one of ours
         words = f"{what}: {kind.value} '{name}' refuses its settings: {type(problem).__name__}: {problem}"
         findings.report(errors.BAD_PLUGIN, words, settings)
+    return False
 
 
 def _factory(kind: PluginKind, name: str, at: Located, findings: Findings) -> type[BaseModel] | None:

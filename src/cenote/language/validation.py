@@ -100,9 +100,15 @@ class _Complaint:
         template = _WORDS.get(self.type)
         words = template.format(**context) if template else self.error["msg"].removeprefix("Value error, ")
         if (template or self.type in ("name", "whole", "number")) and self.type not in _ABOUT_LENGTH:
-            words = f"{words}, not {described(self.node)}"
+            words = f"{words}, not {self._given()}"
         hint = _literal_hint(self.node, context) if self.type == "literal_error" else None
         findings.report(errors.BAD_VALUE, f"{self.within(what)}: {words}", self.node, hint=hint)
+
+    def _given(self) -> str:
+        """What was found wrong: where a short form was spelt out, that is a part of what stands there."""
+        given = self.error["input"]
+        part = isinstance(self.node.value, dict | list) and not isinstance(given, dict | list | tuple)
+        return described(self.node.holding(given) if part else self.node)
 
 
 def _walk(root: Located, steps: tuple[int | str, ...]) -> tuple[Located, list[str], tuple[str, int] | None]:

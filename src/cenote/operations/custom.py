@@ -69,6 +69,10 @@ class CustomOperation(Operation):
             return _listed(self.params.get("columns") or ())
         return self._names(self.declaration.reads)
 
+    def facts(self) -> Sequence[str]:
+        """None: own code asks `events.dataset`, and every name that it reads is a column."""
+        return ()
+
     def adds(self) -> Sequence[str]:
         """As declared."""
         return self._names(self.declaration.adds)

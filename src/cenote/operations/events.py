@@ -38,15 +38,16 @@ class DatasetInfo:
             "nevents": self.nevents,
             "is_data": self.eventtype == "data",
         }
-        return {f"{_DATASET}{key}": value for key, value in {**self.metadata, **own}.items()}
+        return {f"{DATASET}{key}": value for key, value in {**self.metadata, **own}.items()}
 
 
-_DATASET = "dataset_"
+DATASET = "dataset_"
+"""How names begin that ask for a fact about the dataset."""
 
 
 def describes_dataset(name: str) -> bool:
     """Whether a name asks for a fact about the dataset, where no column is called so."""
-    return name.startswith(_DATASET)
+    return name.startswith(DATASET)
 
 
 @dataclass(frozen=True)

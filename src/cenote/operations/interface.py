@@ -30,6 +30,20 @@ class Result:
     product: Any | None = None
 
 
+@dataclass(frozen=True)
+class ProductShape:
+    """What is known of a product before there is one: enough to say which pictures of it cannot be drawn."""
+
+    kind: str | None
+    """`histogram`, `cutflow`, …; None for a stage that makes none."""
+    axes: tuple[str, ...] | None = None
+    """Names of the axes of a histogram besides those of datasets and variations; None where only the data tells."""
+    per_dataset: bool | None = None
+    """Whether datasets stay apart; None where only the data tells."""
+    variations: tuple[str, ...] = ()
+    """Names of its variations, where it has some."""
+
+
 class Operation(Settings):
     """Code that a stage runs. Its fields are the stage's `params`.
 
@@ -63,13 +77,16 @@ class Operation(Settings):
         return resolved
 
     def names_in(self, *texts: str | None) -> tuple[str, ...]:
-        """The names that expressions read, each once; facts of the dataset are not, unless a column is called so."""
-        found = (name for text in texts if text is not None for name in expression(text).names)
-        return tuple(name for name in dict.fromkeys(found) if not describes_dataset(name) or name in self._columns)
+        """The names that expressions read, each once: columns, constants, facts of the dataset."""
+        return tuple(dict.fromkeys(name for text in texts if text is not None for name in expression(text).names))
 
     def reads(self) -> Collection[str]:
-        """Names it reads. Constants may be among them: the plan tells columns and constants apart."""
+        """Names it reads. Constants and facts may be among them: the plan tells columns and the others apart."""
         return ()
+
+    def facts(self) -> Collection[str]:
+        """Of these names, those that are facts of the dataset where no column is called so."""
+        return tuple(name for name in self.reads() if describes_dataset(name))
 
     def adds(self) -> Collection[str]:
         """Columns it adds or replaces."""
@@ -78,6 +95,10 @@ class Operation(Settings):
     def keeps(self) -> Collection[str] | None:
         """The only columns that go on; None where all do."""
         return None
+
+    def shape(self) -> ProductShape:
+        """What its product will look like."""
+        return ProductShape(self.product)
 
     def prepare(self) -> None:
         """Once per worker before the first `run`: load a model, open a table."""

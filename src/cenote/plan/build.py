@@ -9,15 +9,15 @@ from cenote.errors import CenoteError, Problem
 from cenote.language.availability import unavailable
 from cenote.language.workflow import Render, Workflow
 from cenote.machine import Machine
-from cenote.operations.events import DatasetInfo
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow, column_flow
+from cenote.plan.drawable import undrawable
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.look import Inputs, Progress, look_at_inputs, nothing_to_read
+from cenote.plan.look import Inputs, Look, Progress, look_at_inputs, nothing_to_read
 from cenote.plan.partitions import make_partitions, missing_columns
 from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary
-from cenote.plan.resolve import Resolved, ResolvedStage, flavours_of, resolve_stages
+from cenote.plan.resolve import Resolved, ResolvedStage, dataset_info, flavours_of, resolve_stages
 from cenote.plan.segments import make_segments
 from cenote.plan.tasks import lay_out
 from cenote.plugins import registry
@@ -43,34 +43,47 @@ class Analysed:
 def analyse(
     workflow: Workflow,
     machine: Machine,
+    look: Look,
     *,
-    every_file: bool,
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Analysed:
-    """Everything that can be found wrong with a workflow, at once."""
+    """Everything that can be found wrong with a workflow, at once. Whatever passes here has a plan."""
+    later, left_out = unavailable(workflow)
     execution = workflow.execution
     strategies = {pool.strategy or execution.strategy for pool in execution.pools}
     here = execution.backend == "local" or "local" in strategies
     placement = place(workflow, machine, on_this_machine=here, strict=strict)
-    inputs = look_at_inputs(workflow, every_file=every_file, progress=progress)
+    inputs = look_at_inputs(workflow, look, progress=progress)
     resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
     flow = column_flow(workflow, resolved)
+    pictures = undrawable(workflow, resolved.stages)
+    no_data = [nothing_to_read(workflow)] if not workflow.datasets and look is not Look.NONE else []
     return Analysed(
         placement=placement,
         inputs=inputs,
         resolved=resolved,
         flow=flow,
-        problems=(*placement.problems, *inputs.problems, *resolved.problems, *flow.problems),
-        warnings=(*placement.warnings, *resolved.warnings),
+        problems=(
+            *later,
+            *placement.problems,
+            *no_data,
+            *inputs.problems,
+            *resolved.problems,
+            *flow.problems,
+            *pictures,
+        ),
+        warnings=(*placement.warnings, *resolved.warnings, *left_out),
     )
 
 
-def stage_problems(workflow: Workflow) -> list[Problem]:
+def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
-    inputs = look_at_inputs(workflow, every_file=False)
+    later, _ = unavailable(workflow)
+    inputs = look_at_inputs(workflow, look)
     resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
-    return [*inputs.problems, *(file.problem for file in inputs.bad), *resolved.problems]
+    pictures = undrawable(workflow, resolved.stages)
+    return [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *pictures]
 
 
 def build_plan(
@@ -82,21 +95,17 @@ def build_plan(
     progress: Progress | None = None,
 ) -> Plan:
     """The plan, or every reason why there is none. With `keep_going`, files that are bad fail later, on their own."""
-    later, left_out = unavailable(workflow)
-    analysed = analyse(workflow, machine, every_file=True, strict=strict, progress=progress)
-    problems = [*later, *analysed.problems]
-    if not workflow.datasets:
-        problems.append(nothing_to_read(workflow))
-    bad = [file.problem for file in analysed.inputs.bad]
-    if problems or (bad and not keep_going):
-        raise CenoteError([*problems, *bad])
+    analysed = analyse(workflow, machine, Look.EVERY, strict=strict, progress=progress)
+    bad = analysed.inputs.unreadable()
+    if analysed.problems or (bad and not keep_going):
+        raise CenoteError([*analysed.problems, *bad])
     segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement)
     missing = _missing_columns(workflow, segments, analysed.inputs)
     if missing and not keep_going:
         raise CenoteError(missing)
     partitions = _partitions(workflow, segments, analysed.inputs)
-    notes = [problem.message for problem in (*bad, *missing)]
-    return _assembled(workflow, analysed, segments, partitions, warnings=(*analysed.warnings, *left_out, *notes))
+    notes = [problem.message for problem in (*(file.problem for file in analysed.inputs.bad), *missing)]
+    return _assembled(workflow, analysed, segments, partitions, warnings=(*analysed.warnings, *notes))
 
 
 def _assembled(
@@ -107,10 +116,7 @@ def _assembled(
     *,
     warnings: Sequence[str],
 ) -> Plan:
-    datasets = tuple(
-        DatasetInfo(d.name, eventtype=d.eventtype, group=d.group, nevents=d.nevents, metadata=d.metadata)
-        for d in workflow.datasets
-    )
+    datasets = tuple(map(dataset_info, workflow.datasets))
     table, layout, results = lay_out(segments, partitions, datasets, analysed.resolved, analysed.flow)
     return Plan(
         workflow=workflow,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Dataset, SourceUse, Workflow
+from cenote.names import listed
 from cenote.plan.inputs import expand_files
 from cenote.plan.metadata import describe_all
 from cenote.plan.packed_columns import one_of_each_schema
@@ -17,6 +19,18 @@ from cenote.sources.interface import FileInfo, Source
 
 Progress = Callable[[int, int], None]
 """Told how many files of how many have been looked at."""
+
+
+class Look(Enum):
+    """Which files are opened to see what they hold."""
+
+    NONE = "none"
+    FIRST = "the first of each dataset"
+    EVERY = "every file"
+
+    def at(self, files: Sequence[str]) -> Sequence[str]:
+        """Of these files of a dataset, the ones to open."""
+        return {Look.NONE: (), Look.FIRST: files[:1], Look.EVERY: files}[self]
 
 
 @dataclass(frozen=True)
@@ -38,6 +52,14 @@ class Inputs:
     bad: tuple[BadFile, ...] = ()
     problems: tuple[Problem, ...] = ()
 
+    def unreadable(self) -> list[Problem]:
+        """What is wrong with the bad files: each thing once, however many files it is wrong with."""
+        alike: dict[tuple[object, ...], list[BadFile]] = {}
+        for file in self.bad:
+            problem = file.problem
+            alike.setdefault((problem.kind, problem.message.replace(file.url, ""), problem.hint), []).append(file)
+        return [_of_all(files) for files in alike.values()]
+
     def columns(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """(dataset, source) → every column that at least one of its files has."""
         return {
@@ -47,20 +69,20 @@ class Inputs:
         }
 
 
-def look_at_inputs(workflow: Workflow, *, every_file: bool, progress: Progress | None = None) -> Inputs:
-    """Read the metadata of all files, or (for a quick check) of the first file of each dataset."""
+def look_at_inputs(workflow: Workflow, look: Look, *, progress: Progress | None = None) -> Inputs:
+    """Find the files and read their metadata; a look at none of them does not even search."""
     infos: dict[tuple[str, str], list[FileInfo]] = {}
     bad: list[BadFile] = []
     problems: list[Problem] = []
     wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
     for dataset in workflow.datasets:
-        files, missing = expand_files(dataset, workflow.folder)
+        files, missing = ([], []) if look is Look.NONE else expand_files(dataset, workflow.folder)
         problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in missing)
         for use in workflow.sources:
             source = _source(workflow, use, problems)
             if source is not None:
                 infos[dataset.name, use.id] = []
-                wanted += [(dataset, use, source, url) for url in (files if every_file else files[:1])]
+                wanted += [(dataset, use, source, url) for url in look.at(files)]
     found = describe_all([(source, use.kind, url) for _, use, source, url in wanted], progress=progress)
     for (dataset, use, _, url), info in zip(wanted, found, strict=True):
         if isinstance(info, Problem):
@@ -69,6 +91,16 @@ def look_at_inputs(workflow: Workflow, *, every_file: bool, progress: Progress |
         else:
             infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
     return Inputs(infos, tuple(bad), tuple(problems))
+
+
+def _of_all(files: Sequence[BadFile]) -> Problem:
+    """The problem of the first of these files, which the others have too."""
+    first, *others = files
+    if not others:
+        return first.problem
+    datasets = listed(dict.fromkeys(file.dataset for file in others))
+    count = "one more file" if len(others) == 1 else f"{len(others)} more files"
+    return replace(first.problem, details=(*first.problem.details, f"the same with {count} of: {datasets}"))
 
 
 def _source(workflow: Workflow, use: SourceUse, problems: list[Problem]) -> Source | None:

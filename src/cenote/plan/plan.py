@@ -62,12 +62,18 @@ class Step:
     """The kind of product, if it makes one."""
     datasets: frozenset[str] | None = None
     """The datasets it applies to; None for all."""
+    own_params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Dataset → its settings, where its columns make them others than `params`."""
     needs_products: tuple[str, ...] = ()
     """Run-scope or dataset-scope stages whose product it may use."""
     modifiers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     writes: tuple[WriteStep, ...] = ()
     timeout: int | None = None
     retries: int = 0
+
+    def applies(self, dataset: str) -> bool:
+        """Whether it runs on this dataset."""
+        return self.datasets is None or dataset in self.datasets
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,23 @@ class Segment:
             if step.writes:
                 found[f"{step.stage}:files"] = "files"
         return found
+
+    def inputs_for(self, dataset: str) -> dict[str, tuple[str, ...]]:
+        """Each stage that runs on a dataset → where its events come from: stages that do not apply are passed by.
+
+        That is a stage of this segment, one of its `imports`, or `""` for the source.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        passed: dict[str, tuple[str, ...]] = {}
+        for step in self.steps:
+            inputs = dict.fromkeys(name for need in step.inputs or ("",) for name in passed.get(need, (need,)))
+            (found if step.applies(dataset) else passed)[step.stage] = tuple(inputs)
+        return found
+
+    def imports_for(self, dataset: str) -> tuple[str, ...]:
+        """Those of its `imports` that a dataset needs."""
+        used = {name for inputs in self.inputs_for(dataset).values() for name in inputs}
+        return tuple(stage for stage in self.imports if stage in used)
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pydantic import ValidationError
+
 from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.plugins import resources
@@ -26,6 +28,7 @@ from cenote.plugins.imports import Imports, digest_of_code, is_beside, modules_i
 from cenote.plugins.kinds import INTERFACE_FILES, PLANNED, PluginKind
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile, bring_along, spec_of
+from cenote.signals import Interrupted
 
 Factory = type[Any]
 """A plugin's class: called with its settings as keyword arguments."""
@@ -82,6 +85,20 @@ def load(kind: PluginKind, name: str) -> Factory:
     raise errors.CenoteError(unknown(kind, name))
 
 
+@contextmanager
+def blamed(kind: PluginKind, name: str) -> Iterator[None]:
+    """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+    try:
+        yield
+    except (errors.CenoteError, Interrupted, ValidationError):
+        raise
+    except BaseException as problem:
+        if (kind, name) not in _added and name in _built_in(kind):
+            raise
+        words = f"{kind.value} '{name}' fails: {type(problem).__name__}: {problem}".rstrip(": ")
+        raise errors.error(errors.BAD_PLUGIN, words, place=_place_in_plugin(problem)) from problem
+
+
 def unknown(kind: PluginKind, name: str) -> errors.Problem:
     """The problem to report for a name that is not there."""
     later = is_planned(kind, name)
@@ -97,10 +114,14 @@ def unknown(kind: PluginKind, name: str) -> errors.Problem:
     )
 
 
-def add(kind: PluginKind, name: str, factory: Factory, *, code: str = "") -> None:
-    """Make a plugin known in this process; the last one of a name wins. `code` is the digest of what it does."""
+def add(kind: PluginKind, name: str, factory: Factory, *, code: str | None = None) -> None:
+    """Make a plugin known in this process; the last one of a name wins.
+
+    `code` is the digest of what it does; None leaves it at what is known of the name.
+    """
     _added[kind, name] = factory
-    _codes[kind, name] = code
+    if code is not None:
+        _codes[kind, name] = code
 
 
 def code_digest(kind: PluginKind, name: str) -> str:
@@ -184,7 +205,7 @@ def _is_unchanged(file: SourceFile) -> bool:
 def add_source(file: SourceFile) -> ModuleType:
     """A plugin file that was read elsewhere; under the same path and name, so that its objects may travel too."""
     module = _load_source(file)
-    _add_declared(module, "")
+    _add_declared(module, None)
     return module
 
 
@@ -229,7 +250,9 @@ def add_import(target: str, *, kind: PluginKind | None = None, name: str | None 
         return
     try:
         module = importlib.import_module(target)
-    except Exception as problem:
+    except Interrupted:
+        raise
+    except BaseException as problem:  # a plugin may raise anything, SystemExit included
         raise errors.error(
             errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {type(problem).__name__}: {problem}"
         ) from problem
@@ -254,7 +277,7 @@ def _execute(name: str, file: SourceFile) -> ModuleType:
         with _explained(path):
             assert spec.loader is not None
             spec.loader.exec_module(module)
-    except errors.CenoteError:
+    except BaseException:
         del sys.modules[name]
         raise
     return module
@@ -268,11 +291,13 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except errors.CenoteError as problem:  # it declares nonsense, and that was explained
         raise errors.CenoteError(one.at(_place_in(path, problem)) for one in problem.problems) from problem
-    except Exception as problem:
+    except Interrupted:
+        raise
+    except BaseException as problem:  # a plugin may raise anything, SystemExit included
         words = problem.msg if isinstance(problem, SyntaxError) else str(problem)
         raise errors.error(
             errors.BAD_PLUGIN,
-            f"plugin file {path.name} fails: {type(problem).__name__}: {words}",
+            f"plugin file {path.name} fails: {type(problem).__name__}: {words}".rstrip(": "),
             place=_place_in(path, problem),
         ) from problem
     finally:
@@ -295,7 +320,16 @@ def _place_in(path: Path, problem: BaseException) -> errors.Place | None:
     return errors.Place(_shown(path), line, 1) if line else None
 
 
-def _add_declared(module: ModuleType, code: str) -> None:
+def _place_in_plugin(problem: BaseException) -> errors.Place | None:
+    """Where in a plugin file, if it was there."""
+    return next((place for path in _own_files() if (place := _place_in(Path(path), problem))), None)
+
+
+def _own_files() -> Iterator[str]:
+    yield from (file.path for code in _own.values() for file in (*code.files, *code.modules))
+
+
+def _add_declared(module: ModuleType, code: str | None) -> None:
     """A class or function declares itself by carrying `cenote_plugin = (kind, name)`; decorators set it."""
     for value in list(vars(module).values()):
         declared = getattr(value, "cenote_plugin", None)
@@ -341,7 +375,9 @@ def _imported(target: str, *, what: str) -> Factory:
         value: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             value = getattr(value, part)
-    except Exception as problem:
+    except Interrupted:
+        raise
+    except BaseException as problem:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {type(problem).__name__}: {problem}"
         ) from problem

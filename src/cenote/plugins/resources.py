@@ -111,7 +111,7 @@ def _packed(file: ResourceFile) -> ResourceFile:
         raise errors.error(errors.BAD_INPUT, f"{path} cannot be read any more: {problem.strerror}") from None
     if changed:
         raise errors.error(
-            errors.BAD_INPUT, f"{path} has changed while the run was being prepared", hint="start the run again"
+            errors.BAD_INPUT, f"{path} has changed since the workflow was read", hint="read the workflow again"
         )
     return replace(file, content=path.read_bytes()) if small else file
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cenote.products._files import write_text
 from cenote.products.interface import Product
+from cenote.storage import write_text
 from cenote.units import format_bytes, format_count
 
 

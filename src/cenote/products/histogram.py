@@ -12,8 +12,8 @@ from typing import Any
 import hist
 import numpy as np
 
-from cenote.products._files import appearing, write_text
 from cenote.products.interface import Product
+from cenote.storage import appearing, write_text
 from cenote.units import format_count
 
 Histogram = hist.Hist[Any]
@@ -125,7 +125,7 @@ def _root_name(label: str) -> str:
 def _write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
     import uproot  # heavy, and only needed at the end of a run
 
-    with appearing(target) as temporary, uproot.recreate(temporary) as file:
+    with appearing(target, under_its_name=True) as temporary, uproot.recreate(temporary) as file:
         for name, piece in pieces:
             file[name] = _for_root(piece)
     return target

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cenote import errors
-from cenote.products._files import appearing, write_text
 from cenote.products.interface import Product
+from cenote.storage import appearing, write_text
 
 _ONLY = "value"
 """The name of an array that is not part of a mapping."""
@@ -41,7 +41,7 @@ class ObjectProduct(Product):
         if _is_arrays(value):
             return [_write_arrays(folder / f"{name}.npz", value)]
         target = folder / f"{name}.pkl"
-        with appearing(target) as temporary:
+        with appearing(target, under_its_name=True) as temporary:
             temporary.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
         note = f"{target.name} is a Python pickle of a {type(value).__module__}.{type(value).__qualname__}.\n"
         return [target, write_text(folder / f"{name}.txt", f"{note}Load it only if you trust where it came from.\n")]
@@ -88,6 +88,6 @@ def _is_arrays(value: Any) -> bool:
 
 
 def _write_arrays(target: Path, arrays: Mapping[str, Any]) -> Path:
-    with appearing(target) as temporary, temporary.open("wb") as file:
+    with appearing(target, under_its_name=True) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
     return target

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.renderers._label import write_label
 from cenote.renderers._style import ExperimentStyle, FigureStyle, Format
 
@@ -209,12 +209,8 @@ def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -
     written = []
     for kind in formats:
         path = target.with_name(f"{target.name}.{kind}")
-        unfinished = target.with_name(f".{target.name}.{kind}.part")
-        try:
+        with storage.appearing(path) as unfinished:
             figure.savefig(unfinished, format=kind, dpi=dpi, bbox_inches=page, metadata=_WITHOUT_DATES[kind])
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
         written.append(path)
     return written
 

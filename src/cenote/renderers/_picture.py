@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from cenote import errors
+from cenote.names import did_you_mean, listed
+from cenote.operations.interface import ProductShape
 from cenote.renderers import _bins, _canvas, _frame
 from cenote.renderers._bins import BinAxis, Roles
 from cenote.renderers._frame import Entry
@@ -40,6 +42,14 @@ class Picture(Renderer):
     """What is done to the datasets before drawing: grouping, scaling."""
     variation: str | None = None
     """Which variation is drawn, of a histogram that has several; without it, `nominal`."""
+
+    def check(self, shape: ProductShape, context: DrawContext) -> None:
+        """The axis and the variation that are asked for must be there; see `Renderer.check`."""
+        if shape.axes is not None and self.axes.x.name is not None:
+            must_hold(self.axes.x.name, shape.axes, "axis", stage=context.stage, listed_as="axes")
+        if shape.variations:
+            wanted = self.variation or _bins.NOMINAL
+            must_hold(wanted, shape.variations, "variation", stage=context.stage, listed_as="variations")
 
     def one_per_axis(self, histogram: Any, target: Path, context: DrawContext) -> tuple[Roles, dict[int, Path]]:
         """Which axes of the histogram get a picture, and where it goes; `axes.x.name` chooses one of several."""
@@ -83,6 +93,17 @@ class Picture(Renderer):
         if context.partial:
             _canvas.mark_partial(figure)
         return _canvas.save(figure, target, self.formats, dpi=self.figure.dpi)
+
+
+def must_hold(name: str, known: Collection[str], what: str, *, stage: str, listed_as: str) -> None:
+    """Refuse a name that the histogram of a stage will not have."""
+    if name not in known:
+        raise errors.error(
+            errors.BAD_VALUE,
+            f"the histogram of stage '{stage}' has no {what} '{name}' to draw",
+            details=(f"{listed_as}: {listed(known)}",),
+            hint=did_you_mean(name, known),
+        )
 
 
 def histogram_of(product: Any, context: DrawContext) -> Any:

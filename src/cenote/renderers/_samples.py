@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from cenote import errors
+from cenote.errors import CenoteError, ErrorKind
 from cenote.names import did_you_mean, listed
 from cenote.renderers._bins import NOMINAL, Counts, Flow, Roles, counts_along, dataset_names
 from cenote.renderers._style import DatasetStyle, Group, Scale, Transform
@@ -140,12 +141,31 @@ def named(samples: Sequence[Sample], names: Iterable[str], *, key: str, stage: s
     for name in names:
         sample = by_name.get(name) or by_group.get(name)
         if sample is None:
-            known = {*by_name, *by_group}
-            raise errors.error(
-                errors.RENDER_FAILED,
-                f"'{key}' names '{name}', which the histogram of stage '{stage}' does not hold",
-                details=(f"datasets and groups: {listed(known)}",),
-                hint=did_you_mean(name, known),
-            )
+            raise not_held(errors.RENDER_FAILED, name, {*by_name, *by_group}, key=key, stage=stage)
         found.append(sample)
     return found
+
+
+def not_held(kind: ErrorKind, name: str, known: Collection[str], *, key: str, stage: str) -> CenoteError:
+    """The error of a style that names a dataset or group which a histogram does not have."""
+    return errors.error(
+        kind,
+        f"'{key}' names '{name}', which the histogram of stage '{stage}' does not hold",
+        details=(f"datasets and groups: {listed(known)}",),
+        hint=did_you_mean(name, known),
+    )
+
+
+def names_after(transforms: Sequence[Transform], context: DrawContext) -> frozenset[str]:
+    """The names of datasets and groups that a histogram with a dataset axis has once the transforms are done."""
+    names = {name: info.group or name for name, info in context.datasets.items()}
+    for transform in transforms:
+        if isinstance(transform, Group):
+            by = (
+                {one: new for new, ones in transform.by.items() for one in ones}
+                if isinstance(transform.by, dict)
+                else {}
+            )
+            new = (group if transform.by == "dataset_group" else by.get(name, name) for name, group in names.items())
+            names = {name: name for name in new}
+    return frozenset({*names, *names.values()})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cenote.operations.events import DatasetInfo
+from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 
 
@@ -27,6 +28,9 @@ class Renderer(Settings):
 
     draws: ClassVar[tuple[str, ...]] = ()
     """The kinds of product it can draw (`histogram`, `cutflow`)."""
+
+    def check(self, shape: ProductShape, context: DrawContext) -> None:
+        """Raise what is wrong with drawing such a product, before there is one; by default, nothing is."""
 
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write files whose names begin with `target` (no suffix) and return them."""

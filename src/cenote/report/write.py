@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from cenote import storage
 from cenote.report.page import page
 from cenote.report.read_run import read_run
 
@@ -14,7 +14,4 @@ NAME = "report.html"
 def write_report(folder: Path) -> Path:
     """Make `report.html` in the folder of a run and return where it is. The file is whole whenever it is there."""
     text = page(read_run(folder))
-    target = folder / NAME
-    unfinished = folder / f".{NAME}.{os.getpid()}"
-    unfinished.write_text(text, encoding="utf-8")
-    return unfinished.replace(target)
+    return storage.write_text(folder / NAME, text)

@@ -69,6 +69,15 @@ def spared_tasks(plan: Plan, whole: Collection[int]) -> tuple[int, ...]:
     return tuple(reversed(spared))
 
 
+def tasks_to_reuse(plan: Plan, folder: RunFolder, forced: Collection[int]) -> frozenset[int]:
+    """The tasks that a run in this folder would not run; nothing is changed there."""
+    if not folder.holds_run or trusted_key(folder.store) is None:
+        return frozenset()
+    results = earlier_results(plan, Store(folder.store), Envelopes(plan), folder.products)
+    whole = set(results.whole).difference(forced)
+    return frozenset([*whole, *spared_tasks(plan, whole)])
+
+
 def writes_files(plan: Plan, task: int) -> bool:
     """Whether what a task made lies partly outside the store."""
     return "files" in plan.segments[int(plan.tasks.segment[task])].products.values()

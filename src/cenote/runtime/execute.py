@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cenote import errors
+import msgspec
+
+from cenote import errors, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
+from cenote.engine.messages import AnyEvent, FailureInfo, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
 from cenote.plan.history import MemoryHistory
@@ -30,10 +34,16 @@ from cenote.runtime.run_facts import RunFacts
 from cenote.runtime.run_folder import Pulse, RunFolder, write_json
 from cenote.runtime.run_view import RunView
 from cenote.runtime.worker_jobs import WorkerJobs
+from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
+from cenote.worker.failure import failure_of
 from cenote.worker.store import DamagedResultError, Store
 
 Listener = Callable[[RunView], None]
+Hearer = Callable[[Plan, AnyEvent], None]
+"""Hears of every event of the run, once it is written down."""
+_BETWEEN_TASKS = 0.2
+"""Seconds that a run must be at rest before it is shown so: one task has ended, the next is about to start."""
 _SMALL_VALUES = 4_000_000
 """Values to read (events × columns) below which starting processes costs more than it brings."""
 _AHEAD = 0.2
@@ -59,91 +69,146 @@ class RunOptions:
 class _Watched:
     """Keeps the view of the run up to date and shows it, not more often than a person can read."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, listen: Listener | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        clock: Callable[[], float],
+        listen: Listener | None,
+        hear: Hearer | None,
+    ) -> None:
+        self._plan, self._hear = plan, hear
         self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
+        self._shown_at_rest = True
+        self._worked = 0.0
+        """When a task last ran."""
         self._pulse = Pulse(folder, clock)
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self.view.apply(event)
             self.memory.take(event)
+            if self._hear is not None:
+                self._hear(self._plan, event)
         self._pulse()
         now = self._clock()
-        if self._listen is not None and now - self._shown > 0.1:
+        at_work = self.view.at_work
+        self._worked = now if at_work else self._worked
+        began = at_work and self._shown_at_rest  # the next news may be a long task away
+        between_tasks = not at_work and now - self._worked < _BETWEEN_TASKS
+        if began or (now - self._shown > 0.1 and not between_tasks):
             self._shown = now
-            self._listen(self.view)
+            self.show()
 
     def saved(self, done: int, products: int) -> None:
         self.view.saved = (done, products)
         self([Tick(at=self._clock())])
 
     def show(self) -> None:
+        self._shown_at_rest = not self.view.at_work
         if self._listen is not None:
             self._listen(self.view)
 
 
-def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
-    """Run a plan to its end. Whatever happens, the folder tells of it afterwards."""
-    folder = RunFolder(out)
+def execute(
+    plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None, hear: Hearer | None = None
+) -> RunFolder:
+    """Run a plan to its end. Whatever happens, the folder tells of it afterwards.
+
+    A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
+    """
+    folder = RunFolder(out.absolute())
     folder.refuse()
-    with folder.lock():
+    with signals.noted() as interruptions, storage.explained(), folder.lock():
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
+        folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
         write_json(folder.plan, plan_as_json(plan))
-        folder.picture.write_text(svg(plan), encoding="utf-8")
+        with storage.writing(folder.picture):
+            folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(plan, folder, listen, time.time)
+        watched = _Watched(plan, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            while _drive(plan, folder, options, journal, watched, reuse):
+            while _drive(plan, folder, options, journal, watched, reuse, interruptions):
                 pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
     return folder
 
 
+@dataclass
+class _Ending:
+    """How a run ends: what went wrong first counts, and the rest is done all the same."""
+
+    status: Status = "failed"
+    publication: Publication = field(default_factory=Publication)
+    problem: BaseException | None = None
+
+    @contextmanager
+    def brought_about(self) -> Iterator[None]:
+        """A part of the end."""
+        try:
+            yield
+        except Interrupted:
+            self.status = "cancelled"
+        except BaseException as problem:  # raised again when the folder tells of it
+            self._fail(problem)
+
+    def _fail(self, problem: BaseException) -> None:
+        self.status = "failed"
+        if self.problem is None:
+            self.problem = problem
+            self.publication.failures.append(_failure_of_run(problem))
+
+
 def _drive(
-    plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal, watched: _Watched, reuse: Reuse
+    plan: Plan,
+    folder: RunFolder,
+    options: RunOptions,
+    journal: Journal,
+    watched: _Watched,
+    reuse: Reuse,
+    interruptions: Interruptions,
 ) -> bool:
     """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
     store = Store(folder.store)
     envelopes = Envelopes(plan)
     again = False
     run = uuid.uuid4().hex[:12]
-    session = _open(plan, folder, options, run)
-    choices = EngineOptions(
-        keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
-    )
-    engine = Engine(plan, choices)
-    loop = Loop(engine, session, journal, envelopes, store, watched)
     started = time.time()
-    status: Status = "failed"
-    publication = Publication()
-    try:
-        status = loop.run(_first_events(plan, reuse.found(envelopes), reuse, run=run, at=started))
-        again = status != "cancelled" and reuse.drop_damaged(engine.failures.values())
-        if status != "cancelled" and not again:
-            publication = _publish(plan, envelopes, store, folder, watched)
-    except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
-        again = reuse.drop([problem.name])
-        if not again:
-            raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
-    except KeyboardInterrupt:
-        status = "cancelled"
-        raise
-    finally:
+    ending = _Ending()
+    session = _open(plan, folder, options, run, interruptions)
+    with ending.brought_about():
+        choices = EngineOptions(
+            keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
+        )
+        engine = Engine(plan, choices)
+        loop = Loop(engine, session, journal, envelopes, store, watched, interruptions)
         try:
-            session.close()
-        finally:
+            ending.status = loop.run(_first_events(plan, reuse.found(envelopes), reuse, run=run, at=started))
+            again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
+            if ending.status != "cancelled" and not again:
+                ending.publication = _publish(plan, envelopes, store, folder, watched, interruptions)
+        except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
+            again = reuse.drop([problem.name])
             if not again:
-                kept = len(plan.tasks) if status == "succeeded" else len(reuse.found(envelopes))
-                _finish(folder, journal, watched, publication, status=status, started=started, kept=kept)
-    return again
+                raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
+    with ending.brought_about():
+        session.close()
+    if again and ending.problem is None and ending.status != "cancelled":
+        return True
+    with ending.brought_about():
+        kept = len(plan.tasks) if ending.status == "succeeded" else len(reuse.found(envelopes))
+        _finish(folder, journal, watched, ending, started=started, kept=kept)
+    if ending.problem is not None:
+        raise ending.problem
+    return False
 
 
-def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
+def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions) -> Session:
     backend = backend_of(plan)
     request = SessionRequest(
         run=run,
@@ -159,7 +224,15 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Sessi
     if not isinstance(session, JoinedSession):
         return session
     strategies = _strategies(plan)
-    return WorkerJobs(session, request.pools, strategies, run=run, logs=request.logs, clock=time.time)
+    return WorkerJobs(
+        session,
+        request.pools,
+        strategies,
+        run=run,
+        logs=request.logs,
+        clock=time.time,
+        hurried=lambda: interruptions.hurried,
+    )
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
@@ -197,34 +270,59 @@ def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, 
     return events
 
 
-def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder, watched: _Watched) -> Publication:
+def _publish(
+    plan: Plan,
+    envelopes: Envelopes,
+    store: Store,
+    folder: RunFolder,
+    watched: _Watched,
+    interruptions: Interruptions,
+) -> Publication:
     names = {product.name: envelopes.name_of(product.task) for product in plan.products}
     partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
-    return publish(plan, store, folder, names=names, partial=partial, told=watched.saved)
+
+    def told(done: int, products: int) -> None:
+        watched.saved(done, products)
+        interruptions.check()
+
+    return publish(plan, store, folder, names=names, partial=partial, told=told)
 
 
 def _finish(
-    folder: RunFolder,
-    journal: Journal,
-    watched: _Watched,
-    publication: Publication,
-    *,
-    status: Status,
-    started: float,
-    kept: int,
+    folder: RunFolder, journal: Journal, watched: _Watched, ending: _Ending, *, started: float, kept: int
 ) -> None:
-    if publication.failures and status == "succeeded":
-        status = "partial"
+    if ending.publication.failures and ending.status == "succeeded":
+        ending.status = "partial"
     at = time.time()
-    finished = RunFinished(at=at, status=status, seconds=at - started)
-    journal.write([finished])
-    watched([finished])
+    with ending.brought_about():  # the summary may find room where the journal did not
+        journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
+    watched([RunFinished(at=at, status=ending.status, seconds=at - started)])
     summary: dict[str, Any] = watched.view.summary()
     summary["tasks"]["kept"] = kept
-    summary["products"] = [asdict(product) for product in publication.products]
-    summary["failures"] += [
-        {"stage": f.stage, "cause": f.cause, "message": f.message, "kind": f.error_kind} for f in publication.failures
-    ]
+    summary["products"] = [asdict(product) for product in ending.publication.products]
+    summary["failures"] += [_failure_as_json(failure) for failure in ending.publication.failures]
     write_json(folder.summary, summary)
     MemoryHistory().add(watched.memory.found(), at=at)
     watched.show()
+
+
+def add_failure(folder: RunFolder, problem: BaseException) -> None:
+    """A run that was over has failed after all: its summary says so, or is gone where it cannot be written."""
+    summary = json.loads(folder.summary.read_text(encoding="utf-8"))
+    summary["status"] = "failed"
+    summary["failures"].append(_failure_as_json(_failure_of_run(problem)))
+    folder.summary.unlink()
+    write_json(folder.summary, summary)
+
+
+def _failure_of_run(problem: BaseException) -> FailureInfo:
+    return msgspec.structs.replace(failure_of(problem), stage="the run", traceback=None)
+
+
+def _failure_as_json(failure: FailureInfo) -> dict[str, Any]:
+    return {
+        "stage": failure.stage,
+        "cause": failure.cause,
+        "message": failure.message,
+        "kind": failure.error_kind or errors.STAGE_FAILED.name,
+    }

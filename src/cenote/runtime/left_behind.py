@@ -5,6 +5,7 @@ A job says which run it belongs to and where that run lives. Whether the run sti
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 import msgspec
 from pydantic import ValidationError
 
+from cenote import storage
 from cenote.engine.messages import AnyEvent, RunStarted
 from cenote.errors import CenoteError, Problem
 from cenote.plugins import registry
@@ -70,7 +72,7 @@ class Found:
     files: tuple[Path, ...] = ()
     """Half-written ones, of runs that are over."""
     silent: Mapping[str, Problem] = field(default_factory=dict)
-    """Batch systems that did not answer, and what they said instead."""
+    """Batch systems that may have had jobs and did not answer, and what they said instead."""
 
     def of(self, *standings: Standing) -> tuple[Leftover, ...]:
         """The jobs whose runs are so."""
@@ -98,7 +100,9 @@ def find_left_behind(
             if whose not in standings:
                 standings[whose] = standing_of(*whose, now=clock())
             jobs.append(Leftover(job, name, standings[whose]))
-    return Found(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=clock())), silent)
+    used = _systems_of(search)
+    missed = {name: problem for name, problem in silent.items() if used is None or name in used}
+    return Found(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=clock())), missed)
 
 
 def remove_jobs(
@@ -122,8 +126,7 @@ def remove_jobs(
 def remove_files(files: Iterable[Path]) -> None:
     """Half-written files; one that is gone already, or cannot be removed, stays so."""
     for file in files:
-        with suppress(OSError):
-            file.unlink()
+        storage.remove_unfinished(file)
 
 
 def standing_of(run: str, home: Home | None, *, now: float) -> Standing:
@@ -187,6 +190,17 @@ def _runs_of(search: Search) -> set[str] | None:
     return set(_runs_in(search.folder))
 
 
+def _systems_of(search: Search) -> frozenset[str] | None:
+    """Where the run of a folder has its workers; None where that is not known, so that every system counts."""
+    if search.folder is None:
+        return None
+    try:
+        pools = json.loads(RunFolder(search.folder).plan.read_text(encoding="utf-8"))["pools"]
+        return frozenset(pool["strategy"] for pool in pools)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _runs_in(folder: Path) -> list[str]:
     """The ids of the runs that this folder had, the last one last."""
     found = []
@@ -214,15 +228,13 @@ def _home(job: TracedJob, search: Search, wanted: Collection[str]) -> Home | Non
 
 
 def _half_written(search: Search, jobs: Iterable[Leftover], *, now: float) -> list[Path]:
-    """Everything is written under a hidden name first, and gets its own when it is whole."""
+    """Files of runs that are over, which were begun and never became whole."""
     named = {search.folder.absolute()} if search.folder is not None else set()
     folders = named | {one.job.home.folder for one in jobs if one.job.home and one.standing is Standing.OVER}
     found: list[Path] = []
     for folder in sorted(folder for folder in folders if not _driven(folder, now=now)):
-        ours = RunFolder(folder)
-        found += folder.glob(".*.json.*")
-        found += [file for place in (ours.store, ours.products, ours.plots) for file in place.rglob(".*")]
-    return sorted(file for file in found if file.is_file())
+        found += storage.unfinished(folder)
+    return found
 
 
 def _order(one: Leftover) -> tuple[str, str, str, int, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cenote import errors, signals, storage
 from cenote.engine.messages import FailureInfo
-from cenote.errors import CenoteError
+from cenote.errors import CenoteError, ErrorKind
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import Plan, ProductPlan
 from cenote.plugins import registry
@@ -17,6 +19,7 @@ from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
+from cenote.signals import Interrupted
 from cenote.worker.run_key import trusted_key
 from cenote.worker.store import DamagedResultError, Store
 from cenote.worker.written_files import WrittenFiles
@@ -106,40 +109,50 @@ def _publish_one(
 ) -> None:
     kind = product_kind(product.kind)
     file_name = product.name.replace(":", ".").replace("/", "_")
-    saved = kind.save(value, folder.products, file_name)
-    for file in (file for file in saved if is_pickle(file)):
-        Store(folder.store).write(_seal_name(file), digest_of_file(file))
+    target = folder.products / file_name
     written = WrittenFiles(folder.store)
-    written.note(product.name, *saved)
-    if product.kind == "files":
-        publication.skims.update(folder.products / one["path"] for one in value)
-    plots: list[Path] = []
-    for number, render in enumerate(product.renders):
-        stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
-        try:
-            drawn = _draw(plan, product, value, number, folder.plots / stem, partial=partial)
-            written.note(product.name, *drawn)
-            plots += drawn
-        except Exception as problem:
-            words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
-            publication.failures.append(
-                FailureInfo(
-                    cause="error",
-                    message=f"{render.name} cannot draw it: {words}",
-                    stage=product.stage,
-                    error_kind="render-failed",
-                )
+    with _blamed(product, target, "its product cannot be saved", errors.STAGE_FAILED, publication):
+        saved = kind.save(value, folder.products, file_name)
+        for file in (file for file in saved if is_pickle(file)):
+            Store(folder.store).write(_seal_name(file), digest_of_file(file))
+        written.note(product.name, *saved)
+        if product.kind == "files":
+            publication.skims.update(folder.products / one["path"] for one in value)
+        plots: list[Path] = []
+        for number, render in enumerate(product.renders):
+            stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
+            plot = folder.plots / stem
+            words = f"{render.name} cannot draw it"
+            with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
+                drawn = _draw(plan, product, value, number, plot, partial=partial)
+                written.note(product.name, *drawn)
+                plots += drawn
+        publication.products.append(
+            Published(
+                name=product.name,
+                kind=product.kind,
+                files=tuple(str(path.relative_to(folder.path)) for path in saved),
+                plots=tuple(str(path.relative_to(folder.path)) for path in plots),
+                partial=partial,
+                description=kind.describe(value),
             )
-    publication.products.append(
-        Published(
-            name=product.name,
-            kind=product.kind,
-            files=tuple(str(path.relative_to(folder.path)) for path in saved),
-            plots=tuple(str(path.relative_to(folder.path)) for path in plots),
-            partial=partial,
-            description=kind.describe(value),
         )
-    )
+
+
+@contextmanager
+def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publication: Publication) -> Iterator[None]:
+    """What somebody's code raises, be it SystemExit, is a failure of that product; what a disk refuses ends it all."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except BaseException as problem:  # told in the summary
+        if refused := storage.refusal(problem, target):
+            raise refused from problem
+        words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
+        publication.failures.append(
+            FailureInfo(cause="error", message=f"{what}: {words}", stage=product.stage, error_kind=kind.name)
+        )
 
 
 def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Path, *, partial: bool) -> list[Path]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.runtime import journal
 from cenote.worker.store import Store
 from cenote.worker.written_files import WrittenFiles
@@ -128,7 +128,7 @@ class RunFolder:
             file = (self.path / LOCK).open("a+")
         except OSError as problem:
             raise errors.error(
-                errors.USAGE,
+                storage.KINDS.get(problem.errno or 0, errors.USAGE),
                 f"nothing can be written into {self.path}: {problem.strerror}",
                 hint="choose another folder with --out",
             ) from None
@@ -146,9 +146,10 @@ class RunFolder:
                 f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
                 hint="wait for it, or choose another folder with --out",
             )
-        file.truncate(0)
-        file.write(f"{os.getpid()} on {socket.gethostname()}")
-        file.flush()
+        with storage.writing(self.path / LOCK):
+            file.truncate(0)
+            file.write(f"{os.getpid()} on {socket.gethostname()}")
+            file.flush()
         return file
 
 
@@ -225,6 +226,4 @@ def lock_owner(folder: Path) -> tuple[int | None, str]:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a file that is whole whenever it is there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    storage.write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

@@ -59,6 +59,8 @@ class BatchStrategy(Strategy):
 
     system: ClassVar[str]
     """What people call it."""
+    set_up_nowhere: ClassVar[tuple[str, ...]] = ()
+    """What its commands say on a machine that has them, and no cluster: there are no jobs then."""
 
     walltime: Annotated[Seconds, AfterValidator(_long_enough)] | None = None
     """How long a worker may live: `04:00:00`, `4h`, at least a minute. It begins no task that would not be through by
@@ -116,6 +118,8 @@ class BatchStrategy(Strategy):
         except NoProgramError:
             return []
         except (NoAnswerError, TimeoutError) as problem:
+            if any(words in str(problem) for words in self.set_up_nowhere):
+                return []
             raise error(BATCH_SYSTEM, f"{self.system} does not answer: {problem}") from problem
 
     def _traced(self) -> list[TracedJob]:

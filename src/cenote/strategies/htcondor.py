@@ -56,6 +56,7 @@ class HTCondor(BatchStrategy):
     """
 
     system: ClassVar[str] = "HTCondor"
+    set_up_nowhere: ClassVar[tuple[str, ...]] = ("Neither the environment variable CONDOR_CONFIG",)
 
     job_flavour: str | None = None
     """The queue, where a site has job flavours: `longlunch`. Without a `walltime` it says how long workers live."""

@@ -38,6 +38,7 @@ class Slurm(BatchStrategy):
     """Starts workers as Slurm jobs; the nodes must see the run's folder, the data and this Python."""
 
     system: ClassVar[str] = "Slurm"
+    set_up_nowhere: ClassVar[tuple[str, ...]] = ("Could not establish a configuration source",)
 
     partition: str | None = None
     """Where the jobs go: `gpu`, or several as `short,long`."""

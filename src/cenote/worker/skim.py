@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cenote import storage
 from cenote.operations.events import Events
 from cenote.plan.plan import WriteStep
 from cenote.plugins import registry
@@ -53,7 +52,7 @@ def write_skim(
         return {**told, "bytes": len(content), _CONTENT: content}
     target = Path(folder) / name
     note(target)
-    with _whole(target) as temporary:
+    with storage.appearing(target, under_its_name=True) as temporary:
         sink.write(kept, temporary)
         size = temporary.stat().st_size
     return {**told, "bytes": size}
@@ -66,7 +65,7 @@ def bring_home(products: bytes, folder: str, written: WrittenFiles) -> Sequence[
     brought = [(name, one) for name, files in lists for one in files if _CONTENT in one]
     for name, one in brought:
         written.note(name, Path(folder) / one["path"])
-        with _whole(Path(folder) / one["path"]) as temporary:
+        with storage.appearing(Path(folder) / one["path"], under_its_name=True) as temporary:
             temporary.write_bytes(one.pop(_CONTENT))
     return pack(found) if brought else [products]
 
@@ -76,12 +75,3 @@ def _in_memory(sink: Sink, events: Events, name: Path) -> bytes:
         file = Path(scratch) / name.name
         sink.write(events, file)
         return file.read_bytes()
-
-
-@contextmanager
-def _whole(target: Path) -> Iterator[Path]:
-    """A name to write under; the file gets its own when all of it is there."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{os.getpid()}-{target.name}")
-    yield temporary
-    temporary.replace(target)

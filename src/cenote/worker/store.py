@@ -16,6 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from cenote import storage
 from cenote.worker.run_key import forget_key, key_of
 
 _MAGIC = b"cenote1\n"
@@ -148,18 +149,11 @@ class Store:
         seal = self._seal(name, parts)
         size = sum(len(part) for part in parts)
         target = self.path(name)
-        temporary = target.with_name(f".{name}.{os.getpid()}")
-        try:
-            file = _created(temporary)
-        except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file = _created(temporary)
-        with file:
+        with storage.appearing(target) as temporary, _created(temporary) as file:
             for part in [seal, *parts] if size >= _MAPPED_FROM else [b"".join([seal, *parts])]:
                 _write_all(file, memoryview(part))
             if wait:
                 os.fsync(file.fileno())
-        temporary.replace(target)
         return len(seal) + size
 
     def read(self, name: str) -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from cenote import storage
+
 _FOLDER = "written"
 
 
@@ -53,12 +55,8 @@ class WrittenFiles:
     def replace(self, products: Mapping[Path, str]) -> None:
         """Make the record this one: one list instead of many."""
         old = self._all_lists()
-        self._lists.mkdir(parents=True, exist_ok=True)
-        whole = self._lists / "all"
-        temporary = whole.with_name(f".all.{os.getpid()}")
         lines = [json.dumps([product, os.path.relpath(file, self._run)]) + "\n" for file, product in products.items()]
-        temporary.write_text("".join(lines), encoding="utf-8")
-        temporary.replace(whole)
+        whole = storage.write_text(self._lists / "all", "".join(lines))
         for other in old:
             if other != whole:
                 other.unlink(missing_ok=True)

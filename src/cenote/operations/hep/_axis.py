@@ -28,16 +28,18 @@ CUSTOMARY: tuple[tuple[str, tuple[int, float, float]], ...] = (
 """Bins that are taken when none are given, by how the column's name ends (capital letters do not matter)."""
 _COUNTED = re.compile(r"^(n_?[A-Z]\w*|n_\w+|\w*_?(count|multiplicity))$")
 _COUNTS = (20, 0.0, 20.0)
+MOST_BINS = 10_000_000
+"""Of one axis: more is a slip of the pen, and would fill the memory."""
 
 
 class Bins(Settings):
     """Bins of equal width."""
 
-    nbins: int | None = Field(default=None, gt=0)
+    nbins: int | None = Field(default=None, gt=0, le=MOST_BINS)
     """How many; for whole numbers one per number."""
-    low: float = Field(validation_alias=AliasChoices("low", "start"))
+    low: float = Field(validation_alias=AliasChoices("low", "start"), allow_inf_nan=False)
     """Where the first begins."""
-    high: float = Field(validation_alias=AliasChoices("high", "stop"))
+    high: float = Field(validation_alias=AliasChoices("high", "stop"), allow_inf_nan=False)
     """Where the last ends."""
 
     @model_validator(mode="after")
@@ -108,8 +110,11 @@ class Axis(Settings):
     def _variable(self) -> None:
         edges = self.bins if isinstance(self.bins, tuple) else ()
         numbers = [edge for edge in edges if isinstance(edge, int | float)]
-        if len(numbers) < 2 or len(numbers) != len(edges) or any(a >= b for a, b in pairwise(numbers)):
+        rising = all(a < b for a, b in pairwise(numbers))  # which it is not where one is no number at all
+        if len(numbers) < 2 or len(numbers) != len(edges) or not rising:
             raise _bad("a variable axis needs bins: a list of edges, each larger than the one before")
+        if not all(map(math.isfinite, numbers)):
+            raise _bad("the edges of a variable axis are finite: what is beyond the last one is in its overflow")
 
     def _integer(self) -> None:
         if self.bins is None:
@@ -117,6 +122,8 @@ class Axis(Settings):
         if not isinstance(self.bins, Bins):
             raise _bad("an integer axis needs bins: {low, high}, or none at all")
         width = self.bins.high - self.bins.low
+        if width > MOST_BINS:
+            raise _bad("an integer axis has one bin per number: {width} are too many", width=int(width))
         if width != int(width) or self.bins.low != int(self.bins.low) or self.bins.nbins not in (None, int(width)):
             raise _bad("an integer axis has one bin per number: {low: 0, high: 20} has 20")
 

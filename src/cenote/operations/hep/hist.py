@@ -15,7 +15,7 @@ from cenote.operations.events import Column, DatasetInfo, Events
 from cenote.operations.hep._axis import Axis
 from cenote.operations.hep._entries import aligned
 from cenote.operations.hep._filling import AxisFill, as_weight, axis_fill, filled, named_category
-from cenote.operations.interface import Operation, Result
+from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.plugins.settings import Settings
 
 DATASET_NAME = "dataset_name"
@@ -125,6 +125,16 @@ class Hist(Operation):
         own = [self.dataset_axis.source] if isinstance(self.dataset_axis, Axis) else []
         weights = [self.weight_expr, *(self.variations.weights.values() if self.variations else ())]
         return self.names_in(*own, *(axis.source for axis in self.axes), *(weights if self.weighted else ()))
+
+    def shape(self) -> ProductShape:
+        """Its axes; categories may turn out to be datasets or variations, so that they leave it open."""
+        clear = all(axis.type != "category" for axis in self.axes)
+        return ProductShape(
+            "histogram",
+            axes=tuple(axis.name for axis in self.axes) if clear and self.axes else None,
+            per_dataset=None if isinstance(self.dataset_axis, Axis) or not clear else bool(self.dataset_axis),
+            variations=self.variations.labels if self.variations else (),
+        )
 
     def run(self, events: Events) -> Result:
         """Fill one histogram for these events."""

@@ -15,7 +15,7 @@ from cenote.expressions.expression import ExpressionText, expression
 from cenote.expressions.lists import Counts, Lists, common_counts, lists_of
 from cenote.operations._element_masks import element_mask
 from cenote.operations._evaluation import value_of
-from cenote.operations.events import Column, Events
+from cenote.operations.events import Column, Events, describes_dataset
 from cenote.operations.hep._object_columns import column_of
 from cenote.operations.interface import Operation, Result
 from cenote.plugins.settings import Settings
@@ -81,6 +81,8 @@ class SelectObjects(Operation):
     def _column(self, name: str, columns: Collection[str]) -> str | None:
         """The column that a name means; None for a field that may be missing."""
         field = f"{self.collection}_{name}"
+        if describes_dataset(name) and field not in columns:
+            return name
         if field in columns or not columns:
             return field
         if name in self.keep:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext, Renderer
 
@@ -102,7 +102,4 @@ def _write(target: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any
     writer.writeheader()
     writer.writerows(rows)
     target.parent.mkdir(parents=True, exist_ok=True)
-    path = target.with_name(f"{target.name}.csv")
-    unfinished = target.with_name(f".{target.name}.csv.part")
-    unfinished.write_text(text.getvalue(), encoding="utf-8")
-    return unfinished.replace(path)
+    return storage.write_text(target.with_name(f"{target.name}.csv"), text.getvalue())

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from cenote import errors
+from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers import _canvas, _frame
 from cenote.renderers._bins import BinAxis, Flow, Roles, bin_axis
 from cenote.renderers._cast import Cast, cast_of
 from cenote.renderers._picture import Picture, histogram_of
-from cenote.renderers._samples import samples_of, transformed
+from cenote.renderers._samples import names_after, not_held, samples_of, transformed
 from cenote.renderers._stack import StackStyle, draw_points, draw_ratio, draw_stack
 from cenote.renderers.interface import DrawContext
 
@@ -71,6 +73,19 @@ class DataMC(Picture):
 
     data_mc: DataMCBlock = DataMCBlock()
     """What is special to this renderer."""
+
+    def check(self, shape: ProductShape, context: DrawContext) -> None:
+        """The datasets and groups that are named must be there; see `Renderer.check`."""
+        super().check(shape, context)
+        if shape.per_dataset is None:
+            return
+        known = names_after(self.transforms, context) if shape.per_dataset else {context.stage}
+        block = self.data_mc
+        data = (block.data,) if isinstance(block.data, str) else block.data or ()
+        for key, names in (("data", data), ("backgrounds", block.backgrounds), ("signals", block.signals)):
+            for name in names:
+                if name not in known:
+                    raise not_held(errors.BAD_VALUE, name, known, key=f"data_mc.{key}", stage=context.stage)
 
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""

@@ -6,17 +6,19 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from cenote import errors
-from cenote.names import listed
+from cenote.names import did_you_mean, listed
+from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers import _bins, _canvas, _frame
 from cenote.renderers._bins import BinAxis, Roles
-from cenote.renderers._picture import Picture, broken_note, histogram_of, shows_data
+from cenote.renderers._picture import Picture, broken_note, histogram_of, must_hold, shows_data
 from cenote.renderers._samples import Sample, samples_of, transformed
 from cenote.renderers._style import AxisStyle
 from cenote.renderers.interface import DrawContext
@@ -29,6 +31,19 @@ ONE, EACH = (10.0, 8.0), (7.0, 5.6)
 """The size of a single picture, and of each panel of several."""
 
 
+def _colour_map(name: str) -> str:
+    from matplotlib import colormaps  # only for one given by name: the import takes its time
+
+    if name in colormaps:
+        return name
+    near = did_you_mean(name, colormaps)
+    raise PydanticCustomError(
+        "colour_map",
+        "{problem}",
+        {"problem": f"matplotlib has no colour map '{name}'; {near or 'some are viridis, cividis, magma, Blues'}"},
+    )
+
+
 class Heatmap2DBlock(Settings):
     """Settings of `heatmap2d`."""
 
@@ -38,7 +53,7 @@ class Heatmap2DBlock(Settings):
     """The scale of colours beside the map."""
     max_cols: int | None = Field(default=None, ge=1)
     """The most panels side by side; null makes the whole nearly square."""
-    cmap: str = "viridis"
+    cmap: Annotated[str, AfterValidator(_colour_map)] = "viridis"
     """The colours: the name of one of matplotlib's colour maps."""
 
 
@@ -50,6 +65,16 @@ class Heatmap2D(Picture):
 
     heatmap2d: Heatmap2DBlock = Heatmap2DBlock()
     """What is special to this renderer."""
+
+    def check(self, shape: ProductShape, context: DrawContext) -> None:
+        """It needs two axes; see `Renderer.check`."""
+        super().check(shape, context)
+        if shape.axes is None:
+            return
+        if self.axes.y.name is not None:
+            must_hold(self.axes.y.name, shape.axes, "axis", stage=context.stage, listed_as="axes")
+        if len(shape.axes) != 2 and None in (self.axes.x.name, self.axes.y.name):
+            raise _needs_two_axes(errors.BAD_VALUE, shape.axes, context.stage)
 
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
@@ -78,12 +103,7 @@ class Heatmap2D(Picture):
             return roles.free[0], roles.free[1]
         if names[0] is None or names[1] is None:
             there = [histogram.axes[index].name for index in roles.free]
-            raise errors.error(
-                errors.RENDER_FAILED,
-                f"a heat map needs two axes, the histogram of stage '{context.stage}' has {len(there)}",
-                details=(f"axes: {listed(there)}",),
-                hint="choose two with axes.x.name and axes.y.name" if len(there) > 2 else "draw it with hist1d",
-            )
+            raise _needs_two_axes(errors.RENDER_FAILED, there, context.stage)
         x, y = (_bins.axis_called(histogram, name, roles.free, stage=context.stage) for name in names if name)
         return x, y
 
@@ -144,14 +164,7 @@ class Heatmap2D(Picture):
     def _colour_map(self) -> Any:
         from matplotlib import colormaps
 
-        name = self.heatmap2d.cmap
-        if name not in colormaps:
-            raise errors.error(
-                errors.RENDER_FAILED,
-                f"matplotlib has no colour map '{name}'",
-                details=("some of them: viridis, cividis, magma, Blues, RdBu_r",),
-            )
-        return colormaps[name]
+        return colormaps[self.heatmap2d.cmap]
 
     def _norm(self, values: _bins.Floats) -> Any:
         from matplotlib.colors import LogNorm, Normalize
@@ -165,6 +178,15 @@ class Heatmap2D(Picture):
         return Normalize(
             min(float(values.min()), 0.0) if low is None else low, float(values.max()) if high is None else high
         )
+
+
+def _needs_two_axes(kind: errors.ErrorKind, axes: Sequence[str], stage: str) -> errors.CenoteError:
+    return errors.error(
+        kind,
+        f"a heat map needs two axes, the histogram of stage '{stage}' has {len(axes)}",
+        details=(f"axes: {listed(axes)}",),
+        hint="choose two with axes.x.name and axes.y.name" if len(axes) > 2 else "draw it with hist1d",
+    )
 
 
 def file_name(name: str) -> str:
