@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # as in typing, which takes longer to import than everything else until signals are heard
 
 __version__ = "0.1.0"
 __all__ = [
@@ -20,6 +19,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:  # what a type checker sees; at run time names are imported when first used, so that starting is quick
+    from typing import Any
+
     from cenote.api import Analysis, Run, cancel, load, open_run
     from cenote.errors import CenoteError
     from cenote.notebook import show_progress
@@ -40,6 +41,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'cenote' has no attribute {name!r}")

@@ -1,5 +1,15 @@
-"""This file makes `python -m cenote` the same as the command `cenote`."""
+"""This file is the program `cenote`, and `python -m cenote`: it hears signals before it imports anything heavy."""
 
-from cenote.cli.main import main
+from cenote import signals
 
-main()
+
+def main() -> None:
+    """The console script."""
+    signals.take_over()
+    from cenote.cli.main import main as command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

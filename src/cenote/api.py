@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cenote import errors
+from cenote import errors, signals, storage
 from cenote.errors import CenoteError, Problem
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
@@ -18,16 +20,21 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
 from cenote.plan.look import Look, Progress
-from cenote.plan.plan import Plan
+from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probed import ProbeHistory, with_probes
+from cenote.plan.selection import refuse_unknown, select, tasks_from
 from cenote.report import write_report
 from cenote.report.notebook_view import run_as_html
 from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
-from cenote.runtime.execute import Listener, RunOptions, execute
+from cenote.runtime.earlier_results import tasks_to_reuse
+from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import product_kind
 from cenote.runtime.run_folder import RunFolder
+
+Names = str | Sequence[str]
+"""One stage or several, by id."""
 
 _EXIT_CODES = {"succeeded": 0, "partial": 1, "failed": 20, "cancelled": 130}
 
@@ -51,6 +58,26 @@ class CheckResult:
     __repr__ = __str__
 
 
+@dataclass(frozen=True)
+class Preview:
+    """What a run would do."""
+
+    plan: Plan
+    folder: Path
+    reused: frozenset[int]
+    """Tasks of the plan whose results are there already."""
+
+    def stages(self) -> dict[str, tuple[int, int]]:
+        """Stage → how many tasks it has, and how many of them would be reused."""
+        counts = {stage.stage: (stage.tasks, 0) for stage in self.plan.stages}
+        for task in self.reused:
+            if self.plan.tasks.kind[task] != MERGE:
+                for stage in self.plan.stages_of(task):
+                    tasks, reused = counts[stage]
+                    counts[stage] = tasks, reused + 1
+        return counts
+
+
 class Analysis:
     """A workflow file, with what the command line or the caller adds to it."""
 
@@ -63,7 +90,8 @@ class Analysis:
 
     @cached_property
     def _checked(self) -> Checked:
-        return self._read()
+        with _looking():
+            return self._read()
 
     @property
     def workflow(self) -> Workflow:
@@ -73,8 +101,20 @@ class Analysis:
             raise CenoteError(checked.problems)
         return checked.workflow
 
+    @property
+    def layers(self) -> tuple[tuple[str, str], ...]:
+        """What was read: (layer, file) of everything that says something in the end, the workflow's own file first."""
+        found = self._checked.workflow or self._checked.rest
+        origins = found.origins.values() if found is not None else ()
+        read = dict.fromkeys((origin.layer, origin.place.file) for origin in origins if origin.place is not None)
+        return tuple(sorted(read, key=lambda one: one[1] != str(self.file)))
+
     def check(self, *, read_files: bool = True) -> CheckResult:
         """Everything that is wrong, at once; looks into the first file of each dataset unless told not to."""
+        with _looking():
+            return self._all_problems(read_files=read_files)
+
+    def _all_problems(self, *, read_files: bool) -> CheckResult:
         checked = self._checked
         problems, warnings = list(checked.problems), list(checked.warnings)
         told = {problem.place for problem in checked.problems}
@@ -88,11 +128,24 @@ class Analysis:
             problems += [problem for problem in stage_problems(checked.rest, look) if problem.place not in told]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
-    def plan(self, *, strict: bool = False, keep_going: bool = False, progress: Progress | None = None) -> Plan:
-        """What will be done, where and why. Raises with every reason why it cannot be."""
+    def plan(
+        self,
+        *,
+        until: Names = (),
+        only: Names = (),
+        strict: bool = False,
+        keep_going: bool = False,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """What will be done, where and why. Raises with every reason why it cannot be.
+
+        `until` and `only` name stages: the plan ends with them, or is for their results alone.
+        """
         if self._checked.problems:
             raise CenoteError(self.check().problems)
-        plan = build_plan(self.workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
+        workflow = select(self.workflow, until=_names(until), only=_names(only))
+        with _looking():
+            plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
         return _warning_first(plan, *self._checked.warnings)
@@ -112,39 +165,102 @@ class Analysis:
         self,
         out: str | Path | None = None,
         *,
+        until: Names = (),
+        only: Names = (),
+        force: Names = (),
+        fresh: bool = False,
         resume: bool = False,
         replace: bool = False,
         keep_going: bool = False,
         workers: int | None = None,
         strict: bool = False,
         listen: Listener | None = None,
+        hear: Hearer | None = None,
         progress: Progress | None = None,
         command: Sequence[str] | None = None,
     ) -> Run:
-        """Run it and come back when it is over; `listen` is shown the state of the run a few times a second."""
+        """Run it and come back when it is over.
+
+        What an earlier run in the folder has done and nothing has changed is not done again (`resume` says so too);
+        `force` names stages that are, with all that follow them, and `fresh` forgets the earlier run (`replace` is its
+        older name). `until` and `only` name stages: the run ends with them, or is for their results alone.
+        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event.
+        """
+        if resume and (fresh or replace):
+            raise errors.error(errors.USAGE, "a run cannot be resumed and forgotten: choose one")
         if workers is not None and workers < 1:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
         if workers is not None and self.workflow.execution.backend != "local":
             raise _pools_count_workers(self.workflow, workers)
         folder = self._folder(out)
-        RunFolder(folder).refuse(resume=resume, replace=replace)
-        plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
+        RunFolder(folder).refuse()
+        plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
             plan = _warning_first(plan, f"{folder} holds no run yet: there is nothing to resume, so everything runs")
         options = RunOptions(
-            resume=resume,
-            replace=replace,
+            fresh=fresh or replace,
+            force=tasks_from(plan, _names(force)),
             keep_going=keep_going,
             workers=workers,
             cpus=this_machine().cpus,
             command=command,
         )
-        execute(plan, folder, options, listen)
-        write_report(folder)
+        with signals.noted(), _staying_here():
+            _execute_and_report(plan, folder, options, listen, hear)
         return open_run(folder)
+
+    def preview(
+        self,
+        out: str | Path | None = None,
+        *,
+        until: Names = (),
+        only: Names = (),
+        force: Names = (),
+        fresh: bool = False,
+        keep_going: bool = False,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> Preview:
+        """What `run` with the same words would do; nothing is run and nothing is written. Raises where it would."""
+        folder = RunFolder(self._folder(out))
+        folder.refuse()
+        plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        refuse_unknown(_names(force), plan.workflow)
+        forced = tasks_from(plan, _names(force))
+        return Preview(plan, folder.path, frozenset() if fresh else tasks_to_reuse(plan, folder, forced))
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
+
+
+@contextmanager
+def _looking() -> Iterator[None]:
+    """Looks at files and at somebody's code, and may be left at any point."""
+    with signals.raised(), storage.explained():
+        yield
+
+
+def _execute_and_report(
+    plan: Plan, folder: Path, options: RunOptions, listen: Listener | None, hear: Hearer | None
+) -> None:
+    done = execute(plan, folder, options, listen, hear)
+    try:
+        write_report(done.path)
+    except (CenoteError, OSError) as problem:
+        add_failure(done, problem)
+        raise
+
+
+@contextmanager
+def _staying_here() -> Iterator[None]:
+    """Somebody's code may change the working directory: afterwards it is what it was."""
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
@@ -152,11 +268,15 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
     pools = [pool.name for pool in execution.pools] or ["default"]
     return errors.error(
         errors.USAGE,
-        f"--workers counts the processes of the backend 'local'; with '{execution.backend}' every pool has its own "
-        "number of workers",
+        f"--cores (--workers) counts the processes of the backend 'local'; with '{execution.backend}' every pool has "
+        "its own number of workers",
         details=[f"pools: {', '.join(pools)}"],
         hint=f"say how many with --set execution.pools.{pools[0]}.workers={workers}",
     )
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _warning_first(plan: Plan, *warnings: str) -> Plan:
@@ -230,14 +350,23 @@ class Run:
 def load(
     file: str | Path,
     *,
+    text: str | None = None,
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     backend: str | None = None,
     strategy: str | None = None,
 ) -> Analysis:
-    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those."""
+    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those.
+
+    `text` is the workflow itself, where it is not in the file: the run is called after the file all the same, and
+    relative names are taken from its folder.
+    """
     path = Path(file)
-    return Analysis(path, lambda: read_workflow(path, profiles=profiles, sets=sets, backend=backend, strategy=strategy))
+    content = None if text is None else text.encode()
+    return Analysis(
+        path,
+        lambda: read_workflow(path, content=content, profiles=profiles, sets=sets, backend=backend, strategy=strategy),
+    )
 
 
 def open_run(folder: str | Path) -> Run:

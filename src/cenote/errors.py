@@ -87,9 +87,7 @@ def error(
 # 2: how the command was used
 USAGE = ErrorKind("usage", 2, "A command or an option of it was not understood, or two of them contradict.")
 NO_RUN = ErrorKind("no-run", 2, "The folder named holds no run: it has no journal.jsonl.")
-RUN_EXISTS = ErrorKind(
-    "run-exists", 2, "The output folder already holds a run: resume it, replace it, or choose another."
-)
+RUN_EXISTS = ErrorKind("run-exists", 2, "The output folder is in use by another run, or holds files that are no run's.")
 NOT_RUNNING = ErrorKind("not-running", 2, "A run was to be cancelled, but nothing that can be asked drives it.")
 STILL_RUNNING = ErrorKind("still-running", 2, "A run was asked to end, and had not ended when the time was over.")
 
@@ -131,13 +129,23 @@ WORKER_LOST = ErrorKind(
 NO_WORKER = ErrorKind(
     "no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.", transient=True
 )
+DAMAGED_RESULT = ErrorKind(
+    "damaged-result", 31, "Results that were stored could not be read back, however often they were made again."
+)
 OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than its worker has.")
 
 # 30-: surroundings
 ENVIRONMENT = ErrorKind("environment", 30, "Software that the run needs is missing: often an extra of the package.")
 NETWORK = ErrorKind("network", 30, "The driver cannot listen for workers as its settings say.")
+DISK_FULL = ErrorKind("disk-full", 31, "There is no room left where something must be written: a full disk or quota.")
+NO_ACCESS = ErrorKind("no-access", 32, "A file or folder that must be read or written may not be.")
+BROKEN_STORAGE = ErrorKind("broken-storage", 33, "A file system does not answer as it should.")
+BAD_PATH = ErrorKind(
+    "bad-path", 34, "A path leads nowhere: too long, links in a circle, or a file in the place of a folder."
+)
+DAMAGED_RUN = ErrorKind("damaged-run", 35, "A file in the folder of a run is damaged.")
 BATCH_SYSTEM = ErrorKind("batch-system", 40, "The batch system did not answer, or not sensibly.", transient=True)
 JOB_REFUSED = ErrorKind("job-refused", 41, "The batch system refused a job: asking again would not help.")
-INTERRUPTED = ErrorKind("interrupted", 130, "Somebody pressed Ctrl-C or cancelled the run.")
+INTERRUPTED = ErrorKind("interrupted", 130, "Ctrl-C, `cenote cancel` or a signal ended the command.")
 
 KINDS: tuple[ErrorKind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, ErrorKind))

@@ -16,11 +16,20 @@ def start_process(
     stdout: Path | None = None,
     stderr: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program and go on. Its output goes to the ends of these files, or nowhere."""
+    """Start a program and go on. Its output goes to the ends of these files, or nowhere.
+
+    It is in a process group of its own: Ctrl-C in a terminal is for this program, which ends the other.
+    """
     environment = {**os.environ, **(variables or {})}
     with (stdout or Path(os.devnull)).open("ab") as out, (stderr or Path(os.devnull)).open("ab") as err:
         return subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, pass_fds=tuple(pass_fds)
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=environment,
+            pass_fds=tuple(pass_fds),
+            process_group=0,
         )
 
 

@@ -1,14 +1,103 @@
-"""This file writes files so that they appear whole or not at all, and knows what an interrupted write leaves behind."""
+"""This file writes files so that they appear whole or not at all, and explains what file systems refuse.
+
+Whatever writes a file does it within `appearing` or `writing`, so that an error has the path and the room that is left
+there: full disks, missing rights, broken file systems, names that cannot be.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cenote import errors
+from cenote.errors import CenoteError, ErrorKind, Problem
+from cenote.units import format_bytes
+
 _UNFINISHED = ".unfinished"
 """How everything ends that is not whole yet; it begins with a dot."""
+KINDS: dict[int, ErrorKind] = {
+    errno.ENOSPC: errors.DISK_FULL,
+    errno.EDQUOT: errors.DISK_FULL,
+    errno.EFBIG: errors.DISK_FULL,
+    errno.EACCES: errors.NO_ACCESS,
+    errno.EPERM: errors.NO_ACCESS,
+    errno.EROFS: errors.NO_ACCESS,
+    errno.EIO: errors.BROKEN_STORAGE,
+    errno.ESTALE: errors.BROKEN_STORAGE,
+    errno.EREMOTEIO: errors.BROKEN_STORAGE,
+    errno.ENOTCONN: errors.BROKEN_STORAGE,
+    errno.EHOSTDOWN: errors.BROKEN_STORAGE,
+    errno.ENXIO: errors.BROKEN_STORAGE,
+    errno.ENOMEM: errors.BROKEN_STORAGE,
+    errno.EMFILE: errors.BROKEN_STORAGE,
+    errno.ENFILE: errors.BROKEN_STORAGE,
+    errno.ELOOP: errors.BAD_PATH,
+    errno.ENAMETOOLONG: errors.BAD_PATH,
+    errno.ENOTDIR: errors.BAD_PATH,
+    errno.EISDIR: errors.BAD_PATH,
+    errno.ENOENT: errors.BAD_PATH,
+    errno.EEXIST: errors.BAD_PATH,
+    errno.ENOTEMPTY: errors.BAD_PATH,
+}
+"""What a file system answers → the kind of error. Every other answer would be a fault of ours."""
+_REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE, errno.EREMOTEIO}
+_HINTS = {
+    errors.DISK_FULL: "make room there or choose another folder; what a run has finished stays, and it can be resumed",
+    errors.NO_ACCESS: "change its rights, or choose another folder",
+    errors.BROKEN_STORAGE: "look at the file system, then try again; what a run has finished stays",
+    errors.BAD_PATH: "correct the name, or choose another folder",
+}
+_WORDS = {
+    errno.EFBIG: "a file may not become larger here",
+    errno.ENOSPC: "no space left on device",
+    errno.EDQUOT: "disk quota exceeded",
+}
+
+
+def problem_of(problem: OSError, path: Path | str | None = None) -> Problem | None:
+    """What to tell of an error of a file system; None for an error that is none of those."""
+    kind = KINDS.get(problem.errno or 0)
+    if kind is None:
+        return None
+    where = str(path or problem.filename or "")
+    words = _WORDS.get(problem.errno or 0) or (problem.strerror or str(problem)).lower()
+    room = _room(where) if kind is errors.DISK_FULL else ""
+    return Problem(kind, f"{where}: {words}" if where else words, details=(room,) if room else (), hint=_HINTS[kind])
+
+
+def refusal(problem: BaseException, path: Path) -> CenoteError | None:
+    """What to raise where nothing can be written, whoever tries: a disk that is full, read-only or broken."""
+    if isinstance(problem, CenoteError) and problem.problems[0].kind in _HINTS:
+        return problem
+    if isinstance(problem, OSError) and problem.errno in _REFUSALS and (found := problem_of(problem, path)):
+        return CenoteError(found)
+    return None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the file system refuses in here is an error about this path."""
+    try:
+        yield
+    except OSError as problem:
+        if found := problem_of(problem, path):
+            raise CenoteError(found) from problem
+        raise
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """The same for work with many files: the error has the path that the system names."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.filename is not None and (found := problem_of(problem)):
+            raise CenoteError(found) from problem
+        raise
 
 
 @contextmanager
@@ -20,24 +109,24 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
     """
     if under_its_name:
         temporary = target.parent / f".{os.getpid()}{_UNFINISHED}" / target.name
-        temporary.parent.mkdir(parents=True, exist_ok=True)
     else:
         temporary = target.with_name(f".{target.name}.{os.getpid()}{_UNFINISHED}")
-    try:
-        yield temporary
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        if under_its_name:
-            with suppress(OSError):  # another thread writes there
-                temporary.parent.rmdir()
+    with writing(target):
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        finally:
+            if under_its_name:
+                with suppress(OSError):  # another thread writes there
+                    temporary.parent.rmdir()
 
 
 def write_text(target: Path, text: str) -> Path:
     """Write a text file, and its folder where there is none; returns its path."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     with appearing(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
@@ -58,3 +147,15 @@ def remove_unfinished(file: Path) -> None:
     if file.parent.name.endswith(_UNFINISHED):
         with suppress(OSError):
             file.parent.rmdir()
+
+
+def _room(where: str) -> str:
+    """`12 KB of 1 MB are free there`, if that can be known."""
+    path = Path(where)
+    for folder in (path, *path.parents):
+        try:
+            usage = shutil.disk_usage(folder)
+        except (OSError, ValueError):
+            continue
+        return f"{format_bytes(usage.free)} of {format_bytes(usage.total)} are free there"
+    return ""

@@ -40,7 +40,7 @@ class Leavings:
 def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leavings]:
     monkeypatch.chdir(tmp_path)
     folder, run = RunFolder(tmp_path / "out"), uuid.uuid4().hex[:12]
-    folder.prepare(resume=False, replace=False)
+    folder.prepare()
     folder.lock().close()
     journal = Journal(folder.path)
     journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])

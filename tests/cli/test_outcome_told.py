@@ -88,7 +88,7 @@ def test_a_failure_names_stage_file_events_and_what_to_do_next() -> None:
         ),
         '    File "ops.py", line 12, in run',
         (
-            f"next: mend it, then `{AGAIN} --resume`, which keeps 119 finished tasks; with `--keep-going` the rest of"
+            f"next: correct it, then `{AGAIN}`, which keeps 119 finished tasks; with `--keep-going` the rest of"
             " the data is processed all the same"
         ),
     ]
@@ -120,13 +120,13 @@ def test_many_kinds_of_failure_are_cut_short() -> None:
 def test_a_cancelled_run_says_how_to_continue() -> None:
     summary = a_summary(status="cancelled")
     summary["tasks"] = {**summary["tasks"], "done": 2, "kept": 1}
-    assert failures(summary) == f"next: continue with `{AGAIN} --resume`, which keeps 1 finished task"
+    assert failures(summary) == f"next: continue with `{AGAIN}`, which keeps 1 finished task"
 
 
 def test_no_run_promises_to_keep_what_only_its_workers_had() -> None:
     summary = a_summary(status="cancelled")
     summary["tasks"] = {**summary["tasks"], "done": 16, "kept": 0}
-    assert failures(summary) == f"next: continue with `{AGAIN} --resume`"
+    assert failures(summary) == f"next: continue with `{AGAIN}`"
 
 
 def test_tables_stand_for_themselves_among_pictures() -> None:

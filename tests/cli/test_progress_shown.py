@@ -7,8 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from cenote.cli.fitted_table import Column, FittedTable, name
 from cenote.cli.progress import LiveTable, PlainLines, Silence, progress_line, progress_on
-from cenote.cli.progress_table import pool_rows, shown_stages
+from cenote.cli.progress_table import pool_rows, shown_stages, stage_rows
 from cenote.engine.messages import (
     FailureInfo,
     PoolChanged,
@@ -108,6 +109,29 @@ def test_the_live_table_shows_stages_pools_and_warnings(width: int) -> None:
     assert all(len(line) <= width for line in told.replace("\x1b", "\n").splitlines())
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_names_of_stages_and_pools_stay_where_it_is_narrow(width: int) -> None:
+    console, file = a_console(terminal=False, width=width)
+    view = a_view(done=5, running=1, failed=1)
+    console.print(stage_rows(view, most=9))
+    console.print(pool_rows(view))
+    told = file.getvalue()
+    for words in ("Stage0 ", "5/20", "default ", "working"):
+        assert words in told
+    assert "…" not in told
+    assert all(len(line) <= width for line in told.splitlines())
+
+
+def test_a_long_name_is_cut_and_never_gone() -> None:
+    console, file = a_console(terminal=False, width=40)
+    table = FittedTable([Column("stage"), Column("done", rank=1), Column("memory", rank=2)])
+    table.add_row(name("AVeryLongNameOfAStageThatGoesOnAndOn"), "12,000/20,000", "1.2 GB")
+    console.print(table)
+    row = file.getvalue().splitlines()[1]
+    assert row.startswith("AVeryLongNameOfASta")
+    assert row.endswith(("12,000/20,000", "1.2 GB"))
+
+
 def a_run_that_waits() -> RunView:
     """A worker was asked for long ago and has not come."""
     view = RunView(some_facts())
@@ -126,7 +150,7 @@ def test_a_pool_is_shown_with_its_state_and_workers_there_wanted_and_asked_for()
     console.print(pool_rows(a_run_that_waits()))
     header, row = file.getvalue().splitlines()
     assert header.split() == ["pool", "state", "workers", "asked", "for", "lost", "running", "done", "left"]
-    assert row.split() == ["default", "FullyDispatched", "0/2", "1", "0", "0"]
+    assert row.split() == ["default", "all", "workers", "starting", "0/2", "1", "0", "0"]
 
 
 def test_a_stage_that_waits_says_why_in_the_table_and_in_plain_lines() -> None:

@@ -71,7 +71,7 @@ def cenote(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
 
 
-def test_a_run_says_what_it_left_and_a_second_one_is_refused() -> None:
+def test_a_run_says_what_it_left_and_a_second_one_reuses_it() -> None:
     done = cenote("run", "flow.yaml")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("succeeded in ")
@@ -79,10 +79,9 @@ def test_a_run_says_what_it_left_and_a_second_one_is_refused() -> None:
     assert "0 of 4 tasks (0 %)" in done.stderr
     assert json.loads(Path("out/flow/summary.json").read_text())["status"] == "succeeded"
     again = cenote("run", "flow.yaml")
-    assert again.returncode == 2
-    assert "already holds a run" in again.stderr
-    assert "--resume" in again.stderr
-    assert "--replace" in again.stderr
+    assert again.returncode == 0, again.stderr
+    assert "4 tasks, 4 of them reused" in again.stdout
+    assert json.loads(Path("out/flow/summary.json").read_text())["tasks"]["waiting"] == 0
 
 
 def test_json_is_the_summary_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +107,7 @@ def test_a_stage_that_raises_ends_with_20_and_tells_where(quiet: list[str], caps
     assert "Shaky raised on second.parquet" in told.replace(f"{Path.cwd()}/", "")
     assert "ValueError: no calibration for second" in told
     assert "ops.py" in told
-    assert "cenote run flow.yaml --set analysis.stages.Shaky.params.bad=second --out out/flow --resume" in told
+    assert "cenote run flow.yaml --set analysis.stages.Shaky.params.bad=second --out out/flow" in told
 
 
 def test_keep_going_ends_with_1_and_a_partial_product(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +120,7 @@ def test_an_interrupt_ends_with_130_and_resume_repeats_nothing(capsys: pytest.Ca
     stopped = cenote("run", "flow.yaml", "--set", "analysis.stages.Shaky.params.interrupt=second", "--workers", "1")
     assert stopped.returncode == 130, stopped.stderr
     assert stopped.stdout.startswith("cancelled after ")
-    assert "--resume" in stopped.stderr
+    assert "continue with `cenote run flow.yaml" in stopped.stderr
     assert "Traceback" not in stopped.stderr
     resumed = ["run", "flow.yaml", "--set", "analysis.stages.Shaky.params.interrupt=second", "--resume", "--json"]
     assert exit_code_of(resumed) == 0
@@ -155,8 +154,9 @@ def test_the_exit_code_tells_the_family_of_the_mistake(
 def test_a_missing_file_and_contradicting_options_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["check", "none.yaml"]) == 10
     assert exit_code_of(["run", "flow.yaml", "--resume", "--replace"]) == 2
+    assert exit_code_of(["run", "flow.yaml", "--resume", "--fresh"]) == 2
     assert exit_code_of(["plan", "flow.yaml", "--graph", "png"]) == 2
-    assert "--output plan.png" in capsys.readouterr().err
+    assert "--graph plan.png" in capsys.readouterr().err
 
 
 def test_workers_are_counted_by_pools_where_the_backend_is_not_local(capsys: pytest.CaptureFixture[str]) -> None:

@@ -298,15 +298,6 @@ def test_what_this_version_cannot_do_is_refused_by_check_as_by_run(
         assert [word for word in words if word not in answer] == [], answer
 
 
-def test_a_run_that_is_there_is_not_overwritten(desk_with_data: Desk) -> None:
-    desk_with_data.write("flow.yaml", DATA + STAGES)
-    assert desk_with_data.cenote("run", "flow.yaml", "--out", "out", "--quiet").returncode == 0
-    again = desk_with_data.cenote("run", "flow.yaml", "--out", "out")
-    assert "out already holds a run" in told(again)
-    assert "--resume continues it, --replace starts it anew" in again.stderr
-    assert again.returncode == 2
-
-
 def test_resuming_where_nothing_ran_runs_everything_and_says_so(desk_with_data: Desk) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES)
     finished = desk_with_data.cenote("run", "flow.yaml", "--out", "out", "--resume")
@@ -341,6 +332,11 @@ def test_a_folder_with_somebodys_files_is_left_alone(desk_with_data: Desk) -> No
         (("--workers", "0"), 2, ("--workers", "0 is not in the range")),
         (("--workers", "two"), 2, ("--workers", "'two'")),
         (("--resume", "--replace"), 2, ("choose one",)),
+        (("--resume", "--fresh"), 2, ("choose one",)),
+        (("--until", "H", "--only", "H"), 2, ("choose one",)),
+        (("--until", "h"), 11, ("there is no stage 'h'", "did you mean 'H'?")),
+        (("--only", "Hist"), 11, ("there is no stage 'Hist'", "stages: H")),
+        (("--force", "h"), 11, ("there is no stage 'h'", "did you mean 'H'?")),
     ],
 )
 def test_a_bad_option_is_explained(

@@ -14,6 +14,7 @@ import pytest
 import cenote
 from cenote.errors import CenoteError
 from cenote.notebook import ProgressLine
+from cenote.runtime.run_view import RunView
 
 from .conftest import Desk
 
@@ -176,3 +177,29 @@ def test_an_old_run_is_opened_by_its_folder(flow: Path) -> None:
     assert [path.name for path in again.plots] == [path.name for path in first.plots]
     with pytest.raises(CenoteError, match="holds no run"):
         cenote.open_run("elsewhere")
+
+
+def test_a_task_is_shown_as_running_while_it_runs_in_this_process(flow: Path, desk: Desk) -> None:
+    desk.write(
+        "ops.py",
+        """
+        from pathlib import Path
+
+        from cenote import operation
+
+        @operation("custom.look", reads=["MET_pt"], adds=["y"])
+        def look(events):
+            with Path("seen.txt").open("a") as seen:
+                seen.write(Path("shown.txt").read_text())
+            return {"y": events["MET_pt"]}
+        """,
+    )
+    axes = "axes: [{name: y, source: y, bins: {nbins: 10, low: 0, high: 100}}]"
+    stages = f"analysis.stages=[{{id: Look, op: custom.look}}, {{id: Y, op: hep.hist, params: {{{axes}}}}}]"
+
+    def show(view: RunView) -> None:
+        Path("shown.txt").write_text(f"{view.tasks.running} running, {view.pools[0].state}\n")
+
+    run = cenote.load(flow, sets=["plugins=[ops.py]", stages]).run("out", listen=show)
+    assert run.status == "succeeded", run.failures
+    assert set(Path("seen.txt").read_text().splitlines()) == {"1 running, working"}

@@ -94,7 +94,7 @@ def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk,
         driver.communicate(timeout=30)
     assert cancelled.returncode == 0, cancelled.stderr
     assert cancelled.stdout.startswith("cancelled after")
-    assert "--resume" in cancelled.stdout
+    assert "continue" in cancelled.stdout
     assert driver.returncode == 130
     assert workers
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
@@ -137,7 +137,7 @@ def test_a_terminal_that_is_closed_ends_the_run_as_ctrl_c_does(desk: Desk, flow:
         wait_for(happened(out, TaskStarted, 1))
         driver.send_signal(signal.SIGHUP)
         driver.communicate(timeout=30)
-    assert driver.returncode == 130
+    assert driver.returncode == 129
     assert cenote.open_run(out).status == "cancelled"
 
 

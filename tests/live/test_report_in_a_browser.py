@@ -138,6 +138,7 @@ QUESTIONS = {
     "title": "document.title",
     "text": "document.body.innerText",
     "images": "Array.from(document.images).map(image => image.naturalWidth)",
+    "tasks": "Array.from(document.querySelectorAll('rect.task')).map(bar => bar.getBoundingClientRect().width)",
     "wider": "document.documentElement.scrollWidth - window.innerWidth",
 }
 
@@ -178,6 +179,11 @@ def test_the_report_tells_of_the_run(seen: Seen) -> None:
 def test_every_picture_is_shown(seen: Seen) -> None:
     assert seen.values["images"]
     assert min(seen.values["images"]) > 0
+
+
+def test_every_task_has_its_bar(seen: Seen) -> None:
+    assert len(seen.values["tasks"]) >= 4
+    assert min(seen.values["tasks"]) > 0
 
 
 def test_the_page_fits_its_window(seen: Seen) -> None:

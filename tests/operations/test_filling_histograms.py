@@ -57,6 +57,22 @@ def test_counts_are_whole_numbers_and_nan_overflows() -> None:
     assert values(histogram) == [0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("kind", ["u1", "i2", "u4", "i8", "u8", "f4", "f8"])
+def test_whole_numbers_of_any_type_are_counted_where_they_belong(kind: str) -> None:
+    largest = np.inf if kind[0] == "f" else np.iinfo(kind).max
+    smallest = -np.inf if kind[0] == "f" else np.iinfo(kind).min
+    column = np.array([largest, smallest, 1, 2, 2], dtype=kind)
+    histogram = filled({"axes": [{"source": "n", "type": "integer", "bins": [1, 3]}]}, events_of({"n": column}))
+    assert values(histogram) == [1, 1, 2, 1]
+
+
+def test_axes_and_weights_follow_the_rules_of_expressions() -> None:
+    events = events_of({"n": np.array([0, 1, 3], dtype=np.uint32), "x": np.array([1.0, 2.0, 3.0])})
+    axes = [{"name": "n", "source": "n - 2", "type": "integer", "bins": [-2, 2]}]
+    assert values(filled({"axes": axes, "weight": "(x > 1) + (n > 1)"}, events)) == [0, 0, 1, 0, 2, 0]
+    assert values(filled({"axes": axes, "weight": "n - 1"}, events)) == [0, -1, 0, 0, 2, 0]
+
+
 def test_every_element_of_a_list_is_filled_with_the_weight_of_its_event() -> None:
     histogram = filled({"axes": [{"source": "Muon_pt", "bins": [0.0, 20.0, 60.0]}], "weight_expr": "w"})
     assert values(histogram) == [0.0, 1.0, 5.0, 0.0]

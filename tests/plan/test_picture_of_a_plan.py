@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cenote.language.workflow import Amounts, Pool
-from cenote.plan.picture import mermaid, png, svg
+from cenote.plan.picture import dot, mermaid, png, svg
 from cenote.plan.picture_cards import MOST_SEGMENTS, sketch
 from cenote.plan.picture_layers import arrange
 from cenote.plan.picture_scene import compose
@@ -74,6 +74,20 @@ def test_mermaid_groups_stages_by_segment_and_names_what_crosses() -> None:
     assert '    c2["RunInference"]' in lines
     assert '  c2 -- "score<br/>n_good" --> c3' in lines
     assert '    c4["MuonPt (histogram)<br/>MuonEta (histogram)"]' in lines
+
+
+def test_dot_groups_stages_by_segment_and_names_what_crosses() -> None:
+    lines = dot(three_pools()).splitlines()
+    assert lines[0].startswith('digraph "')
+    assert lines[-1] == "}"
+    assert '    c2 [label="RunInference"];' in lines
+    assert '  c2 -> c3 [label="score\\nn_good"];' in lines
+    assert any(line.startswith('  subgraph cluster_s1 { label="gpu\\n') for line in lines)
+
+
+def test_names_that_dot_would_read_as_its_own_are_kept() -> None:
+    plan = plan_of([StageSketch('a\\n"b"', op="x")], POOLS)
+    assert r'label="a\\n\"b\""' in dot(plan)
 
 
 def test_a_chain_is_one_card_and_so_are_the_ends_of_the_same_branch() -> None:

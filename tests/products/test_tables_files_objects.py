@@ -63,10 +63,10 @@ def test_merging_cutflows_in_steps_is_merging_at_once(parts: list[tuple[str, int
     assert product.merge([product.merge(tables[:cut]), product.merge(tables[cut:])]) == product.merge(tables)
 
 
-def test_a_cutflow_is_saved_as_csv_and_json(tmp_path: Path) -> None:
+def test_a_cutflow_is_saved_as_csv_json_and_latex(tmp_path: Path) -> None:
     table = a_cutflow()
     paths = CutflowProduct().save(table, tmp_path, "presel")
-    assert [path.name for path in paths] == ["presel.csv", "presel.json"]
+    assert [path.name for path in paths] == ["presel.csv", "presel.json", "presel.tex"]
     assert CutflowProduct().load(tmp_path, "presel") == table
     with paths[0].open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -58,7 +58,7 @@ def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
         "Stage 'Infer': 0 of 2 tasks done, 2 waiting. "
         "Its events come from 'Index', which has 1 of 2 tasks done. "
         "Pool 'gpu' has 0 of 2 workers, 2 asked for and not there yet (Priority). "
-        "It has been Submitted for 10m: waits for 2 workers. "
+        "For 10m its state has been Submitted (no worker has a machine yet): waits for 2 workers. "
         "Tasks that wait are given up in 1h 50m (queue_timeout: 2h)."
     )
 

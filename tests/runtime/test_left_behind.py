@@ -36,7 +36,7 @@ def dead() -> str:
 def folder(tmp_path: Path) -> Path:
     """A run, and then it was resumed; nothing drives it now."""
     folder = RunFolder(tmp_path / "out")
-    folder.prepare(resume=False, replace=False)
+    folder.prepare()
     for run in ("first", "second"):
         started(folder.path, run)
     folder.lock().close()

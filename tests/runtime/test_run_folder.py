@@ -1,4 +1,4 @@
-"""A run's folder is never touched by another run unless somebody says so."""
+"""A run's folder: what an earlier run left is kept, and what is not a run's is never touched."""
 
 from __future__ import annotations
 
@@ -12,45 +12,66 @@ import pytest
 
 from cenote.errors import CenoteError
 from cenote.runtime.run_folder import LOCK, STILL_SECONDS, RunFolder, is_locked
+from cenote.worker.store import Store
+from cenote.worker.written_files import WrittenFiles
 
 
 def a_run(path: Path) -> RunFolder:
     folder = RunFolder(path)
     folder.path.mkdir(exist_ok=True)
-    folder.prepare(resume=False, replace=False)
+    folder.prepare()
     (path / "journal.jsonl").write_text("{}\n")
-    (folder.products / "h.json").write_text("{}")
+    for name, product in (("products/h.json", "H"), ("plots/sr/h.png", "H"), ("products/skim/d/0.root", "S:files")):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text("{}")
+        WrittenFiles(folder.store).note(product, path / name)
+    Store(folder.store).write("ab" * 16, 1)
     return folder
 
 
-def test_a_second_run_in_the_same_folder_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_second_run_in_the_same_folder_keeps_everything(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "out")
-    with pytest.raises(CenoteError) as caught:
-        folder.prepare(resume=False, replace=False)
-    assert "--resume" in str(caught.value)
-    assert "--replace" in str(caught.value)
-    assert caught.value.exit_code == 2
+    before = files(folder.path)
+    folder.prepare()
+    assert files(folder.path) == before
 
 
-def test_replacing_removes_what_the_earlier_run_left(tmp_path: Path) -> None:
+def test_a_fresh_start_removes_what_runs_made_and_nothing_else(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "out")
-    (folder.path / "notes.txt").write_text("mine")
-    folder.prepare(resume=False, replace=True)
-    assert not (folder.products / "h.json").exists()
-    assert not (folder.path / "journal.jsonl").exists()
-    assert (folder.path / "notes.txt").exists()
+    mine = [
+        "notes.txt",
+        "plots/talk.png",
+        "plots/sr/mine.png",
+        "products/old/skim.root",
+        "work/ab/x",
+        "work/thesis.tex",
+    ]
+    for name in mine:
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_text("mine")
+    folder.prepare(fresh=True)
+    assert files(folder.path) == sorted(mine)
+    assert not (folder.products / "skim").exists(), "a folder that is empty now goes too"
 
 
-def test_resuming_keeps_everything(tmp_path: Path) -> None:
+def test_a_record_that_points_out_of_the_folder_removes_nothing_there(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "out")
-    folder.prepare(resume=True, replace=False)
-    assert (folder.products / "h.json").exists()
+    (tmp_path / "thesis.tex").write_text("years of work")
+    (folder.store / "written" / "forged").write_text(
+        f'["H", "plots/../../thesis.tex"]\n["H", "{tmp_path}/thesis.tex"]\nnonsense\n'
+    )
+    folder.prepare(fresh=True)
+    assert (tmp_path / "thesis.tex").exists()
 
 
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(CenoteError, match="not empty"):
-        RunFolder(tmp_path).prepare(resume=False, replace=False)
+        RunFolder(tmp_path).prepare()
 
 
 def test_two_runs_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:

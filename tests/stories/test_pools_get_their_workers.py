@@ -1,6 +1,15 @@
 """Stories of pools whose workers the engine asks for: how many, when, and what becomes of them."""
 
-from cenote.engine.messages import AnyCommand, FinishRun, NotePool, ResultLost, RunTask, StartWorkers, StopWorkers
+from cenote.engine.messages import (
+    AnyCommand,
+    FinishRun,
+    NotePool,
+    ResultLost,
+    ResultNotNeeded,
+    RunTask,
+    StartWorkers,
+    StopWorkers,
+)
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
 from cenote.language.workflow import Elastic
@@ -177,6 +186,21 @@ def test_a_closed_pool_opens_again_when_what_it_made_is_lost() -> None:
     assert about_workers(story.after(ResultLost(at=11.0, task=0, pool="gpu"))) == [StartWorkers("gpu", 1)]
     again = story.after(requested("new", "gpu"), joined("new", "gpu"), done(0, pool="gpu", worker="new", at=20.0))
     assert about_workers(again) == [StopWorkers("gpu", ("new",), "nothing is left for it to do")]
+
+
+def test_a_pool_that_was_opened_for_a_lost_result_closes_when_nobody_needs_that_any_more() -> None:
+    plan = a_plan(
+        partitions=1,
+        segments=[a_segment("Infer", pools=["gpu"]), a_segment("Hist", needs=["Infer"])],
+        pools=[a_pool("default"), a_pool("gpu")],
+    )
+    story = Story(plan, MANAGED)
+    story.after(started(), requested("card", "gpu"), joined("card", "gpu"), requested("cpu"), joined("cpu"))
+    story.after(done(0, pool="gpu", at=9.0), lost("card", "gpu", cause="retired", at=10.0))
+    story.after(ResultLost(at=11.0, task=0, pool="gpu"), requested("new", "gpu", at=12.0))
+
+    spared = story.after(ResultNotNeeded(at=13.0, task=0, pool="gpu"))
+    assert about_workers(spared) == [StopWorkers("gpu", ("new",), "nothing is left for it to do")]
 
 
 def test_a_run_whose_workers_join_by_themselves_never_asks_for_any() -> None:

@@ -12,6 +12,7 @@ from cenote.plan.plan import Partition, WriteStep
 from cenote.worker.envelope import Piece
 from cenote.worker.skim import bring_home, write_skim
 from cenote.worker.store import pack, unpack
+from cenote.worker.written_files import WrittenFiles
 
 WRITE = WriteStep("parquet", {}, "skim.parquet", ("x",))
 PIECE = Piece(Partition("data", "events", "a.root", 0, 3), part=0)
@@ -19,7 +20,7 @@ PIECE = Piece(Partition("data", "events", "a.root", 0, 3), part=0)
 
 def skim(folder: Path) -> dict[str, object]:
     events = Events({"x": np.arange(3.0)}, size=3, dataset=DatasetInfo("data"))
-    return write_skim(WRITE, events, str(folder), PIECE)
+    return write_skim(WRITE, events, str(folder), PIECE, lambda _: None)
 
 
 def test_what_a_worker_hands_over_is_what_it_would_have_written(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_what_a_worker_hands_over_is_what_it_would_have_written(tmp_path: Path) 
     handed_over = pack({"Hard:files": [skim(unseen)], "Hard": 7})
     assert not unseen.exists()
     unseen.mkdir()  # it is there, where the driver is
-    home = bring_home(b"".join(handed_over), str(unseen))
+    home = bring_home(b"".join(handed_over), str(unseen), WrittenFiles(tmp_path / "work"))
     assert unpack(b"".join(home)) == {"Hard:files": [written], "Hard": 7}
     assert ak.from_parquet(unseen / str(written["path"])).x.tolist() == [0.0, 1.0, 2.0]
     assert [file.name for file in unseen.rglob("*") if file.is_file()] == ["00000.parquet"]
@@ -37,4 +38,4 @@ def test_what_a_worker_hands_over_is_what_it_would_have_written(tmp_path: Path) 
 
 def test_what_lies_there_already_is_left_as_it_is(tmp_path: Path) -> None:
     packed = b"".join(pack({"Hard:files": [skim(tmp_path)]}))
-    assert bring_home(packed, str(tmp_path)) == [packed]
+    assert bring_home(packed, str(tmp_path), WrittenFiles(tmp_path / "work")) == [packed]

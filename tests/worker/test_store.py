@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.worker.store import Store
+from cenote.worker import run_key
+from cenote.worker.store import DamagedResultError, Store
 
 
 @pytest.fixture
@@ -57,9 +59,122 @@ def test_names_lists_everything_that_is_there(store: Store) -> None:
     assert store.names() == {"aa11", "bb33-0"}
 
 
-def test_a_file_of_something_else_is_refused(store: Store) -> None:
-    path = store.path("aa11")
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"not ours at all")
-    with pytest.raises(ValueError, match="not a stored result"):
+def damage(path: Path, how: str) -> None:
+    content = bytearray(path.read_bytes())
+    match how:
+        case "cut":
+            path.write_bytes(content[:-1])
+        case "empty":
+            path.write_bytes(b"")
+        case "longer":
+            path.write_bytes(content + b"x")
+        case "two bits":
+            content[-3] ^= 0b101
+            path.write_bytes(content)
+        case "a bit of its seal":
+            content[40] ^= 1
+            path.write_bytes(content)
+        case "something else":
+            path.write_bytes(b"not ours at all")
+        case "gone":
+            path.unlink()
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+@pytest.mark.parametrize("how", ["cut", "empty", "longer", "two bits", "a bit of its seal", "something else", "gone"])
+def test_what_is_not_what_was_written_is_not_read(store: Store, how: str, size: int) -> None:
+    store.write("aa11", {"x": np.arange(size, dtype=np.float64)})
+    damage(store.path("aa11"), how)
+    with pytest.raises(DamagedResultError, match="aa11 is damaged"):
         store.read("aa11")
+    assert not store.is_sound("aa11")
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "longer", "something else", "gone"])
+def test_a_wrong_length_shows_at_a_quick_look(store: Store, how: str) -> None:
+    store.write("aa11", [1, 2])
+    assert store.is_whole("aa11")
+    damage(store.path("aa11"), how)
+    assert not store.is_whole("aa11")
+
+
+def test_a_result_under_the_name_of_another_is_not_read(store: Store) -> None:
+    store.write("aa11", 1)
+    store.path("aa11").rename(store.path("aa22"))
+    with pytest.raises(DamagedResultError):
+        store.read("aa22")
+
+
+class Planted:
+    """Leaves a trace when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.trace,)
+
+
+def test_a_planted_result_is_not_executed(store: Store, tmp_path: Path) -> None:
+    store.write("aa11", 1)
+    elsewhere = Store(tmp_path / "elsewhere")
+    elsewhere.write("aa11", Planted(tmp_path / "executed"))
+    store.path("aa11").write_bytes(elsewhere.path("aa11").read_bytes())
+    with pytest.raises(DamagedResultError):
+        store.read("aa11")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_key_is_for_its_owner_alone(store: Store) -> None:
+    store.write("aa11", 1)
+    assert (store.folder / "key").stat().st_mode & 0o777 == 0o600
+    assert Store(store.folder).read("aa11") == 1
+
+
+def widen(key: Path) -> None:
+    key.chmod(0o640)
+
+
+def link(key: Path) -> None:
+    key.rename(key.with_name("elsewhere"))
+    key.symlink_to("elsewhere")
+
+
+def hard_link(key: Path) -> None:
+    key.with_name("elsewhere").hardlink_to(key)
+
+
+def shorten(key: Path) -> None:
+    key.write_bytes(b"guess")
+
+
+@pytest.mark.parametrize("change", [widen, link, hard_link, shorten, Path.unlink])
+def test_results_beside_a_key_that_others_may_know_are_not_trusted(
+    store: Store, change: Callable[[Path], None]
+) -> None:
+    store.write("aa11", 1)
+    change(store.folder / "key")
+    forget_what_was_made()
+    later = Store(store.folder)
+    assert not later.is_whole("aa11")
+    with pytest.raises(DamagedResultError):
+        later.read("aa11")
+    later.write("aa11", 2)
+    assert Store(store.folder).read("aa11") == 2
+
+
+def forget_what_was_made() -> None:
+    """As another process."""
+    run_key._made.clear()  # what only a process knows
+
+
+def test_clearing_leaves_what_others_put_there(store: Store) -> None:
+    name = "ab" * 16
+    store.write(name, 1)
+    store.write(f"{name}-0", 2)
+    store.path(name).with_name(f".{name}.4711").write_bytes(b"half")
+    mine = store.path(name).with_name("notes.txt")
+    mine.write_text("mine")
+    (store.folder / "thesis.tex").write_text("mine")
+    store.clear()
+    assert sorted(path.name for path in store.folder.rglob("*") if path.is_file()) == ["notes.txt", "thesis.tex"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cenote.worker.envelope import TaskEnvelope
@@ -38,6 +38,11 @@ class Bundle:
 
     def __post_init__(self) -> None:
         self.segment, self.kind = row_of(next(iter(self.envelopes.values())))
+
+    def slim(self) -> None:
+        """Keep no more of the tasks than who they are: they are through, and many may wait for their readers."""
+        bare = {task: replace(one, pieces=(), products=(), parts=()) for task, one in self.envelopes.items()}
+        self.envelopes = bare
 
 
 class Bundling:

@@ -18,8 +18,8 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
 
     def __init__(self) -> None:
         self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
-        self.finished: set[str] = set()
-        """Keys of bundles that are done and whose events others may still read."""
+        self._made: set[str] = set()
+        """Keys of bundles whose results were there, and have neither been forgotten nor begun again."""
         self._names: dict[str, str] = {}
 
     async def start(self, scheduler: Scheduler) -> None:
@@ -51,11 +51,19 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
         return [str(task.key) for worker in found for task in worker.processing]
 
     def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """A bundle is through, failed in a way that our own code could not tell of, is made again, or is not needed."""
-        if finish == "memory":
-            self.inbox.put(("memory", key))
-        elif finish == "erred":
-            self.inbox.put(("erred", key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
-        elif key in self.finished:
-            self.finished.discard(key)
-            self.inbox.put(("forgotten" if finish == "forgotten" else "again", key))
+        """A bundle is through, failed in a way that our own code could not tell of, is made again, or is let go.
+
+        Dask releases a result that nobody wants and then forgets it; only one that it begins to make again was lost.
+        """
+        match finish:
+            case "memory":
+                self._made.add(key)
+                self.inbox.put(("memory", key))
+            case "erred":
+                self.inbox.put(("erred", key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
+            case "forgotten":
+                self._made.discard(key)
+                self.inbox.put(("forgotten", key))
+            case "waiting" if key in self._made:
+                self._made.discard(key)
+                self.inbox.put(("again", key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import queue
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,19 @@ class DaskSession(JoinedSession):
         self._pools = {pool.name: pool for pool in request.pools}
         self._news = News()
         self._network = network
-        with dask.config.set(_CONFIG):
+        self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
+        self._configured.enter_context(dask.config.set(_CONFIG))
+        try:
             self._cluster = network.listen(self._scheduler)
             self._client = Client(self._cluster, set_as_default=False)
+        except BaseException:
+            self._configured.close()
+            raise
         self._client.register_plugin(TaskPlugin(request.program))
         self._tasks = SentTasks(
             self._client,
             request.program,
             store=Store(request.store),
-            finished=self._news.finished,
             now=self._now,
         )
         self._slots: dict[str, int] = {}
@@ -113,9 +118,10 @@ class DaskSession(JoinedSession):
             return told
 
     def close(self) -> None:
-        self._tasks.close()
-        self._client.close()
-        self._cluster.close()
+        with self._configured:
+            self._tasks.close()
+            self._client.close()
+            self._cluster.close()
 
     # news
 
@@ -130,7 +136,7 @@ class DaskSession(JoinedSession):
             case ("again", key):
                 return self._tasks.made_again(key)
             case ("forgotten", key):
-                self._tasks.forgotten(key)
+                return self._tasks.forgotten(key)
             case ("failed", worker, key, outcome):
                 return self._tasks.failed(key, worker, pickle.loads(outcome))
             case ("erred", key, text):

@@ -10,11 +10,12 @@ from cenote.backends._dask_bundles import Bundle, Bundling
 from cenote.backends._dask_command import stated
 from cenote.backends._dask_worker import run_bundle
 from cenote.backends._outcomes import event_of, placed, withdrawn
-from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, TaskFailed, TaskStarted
+from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed, TaskStarted
 from cenote.language.workflow import Amounts
 from cenote.worker.envelope import Outcome, Program, TaskEnvelope
 from cenote.worker.skim import bring_home
-from cenote.worker.store import Store
+from cenote.worker.store import Store, is_worth_waiting
+from cenote.worker.written_files import WrittenFiles
 
 
 class SentTasks:
@@ -26,13 +27,11 @@ class SentTasks:
         program: Program,
         *,
         store: Store,
-        finished: set[str],
         now: Callable[[], float],
     ) -> None:
         self._client, self._store, self._now = client, store, now
         self._segments, self._files = program.segments, program.files
-        self._finished = finished
-        """Keys of bundles whose events others may still read: whoever listens to Dask tells when one is lost."""
+        self._written = WrittenFiles(store.folder)
         self._bundling = Bundling()
         self._waiting: dict[str, dict[int, TaskEnvelope]] = {}
         """Pool → tasks that are sent as soon as all news has been heard."""
@@ -45,7 +44,9 @@ class SentTasks:
         self._futures: dict[str, Future] = {}
         """Name of a stored result → the future of the bundle that made it."""
         self._left: dict[str, Bundle] = {}
-        """Key of a bundle that is through and left events for others."""
+        """Key of a bundle that is through and left events for others, until Dask forgets it."""
+        self._again: set[str] = set()
+        """Of those, the ones that were lost and are being made again."""
         self._sent = 0
 
     # there
@@ -119,6 +120,7 @@ class SentTasks:
         self._bundles.clear()
         self._bundle_of.clear()
         self._left.clear()
+        self._again.clear()
 
     # and back
 
@@ -145,8 +147,8 @@ class SentTasks:
         self._close(bundle)
         bundle.future = None  # Dask may forget it with the last of its names
         if self._segments[bundle.segment].exports and bundle.kind == "run" and bundle.envelopes:
+            bundle.slim()
             self._left[key] = bundle
-            self._finished.add(key)
         return events
 
     def _outcomes(self, bundle: Bundle) -> list[AnyEvent]:
@@ -172,8 +174,9 @@ class SentTasks:
         self._bundling.finish(envelope, outcome.seconds)
         segment, ran = self._segments[envelope.segment], envelope.kind == "run"
         carries_skims = ran and "files" in segment.products.values()
-        packed = bring_home(products, self._files) if carries_skims else [products]
-        self._store.write_packed(envelope.key, packed)
+        packed = bring_home(products, self._files, self._written) if carries_skims else [products]
+        wait = is_worth_waiting(envelope.kind, outcome.seconds)
+        self._store.write_packed(envelope.key, packed, wait=wait)
         exports = segment.exports if ran else ()
         self._futures.update({f"{envelope.key}-{n}": bundle.future for n in range(len(exports))})
 
@@ -181,12 +184,13 @@ class SentTasks:
         """The events of finished tasks went with their worker, and Dask makes them again."""
         if key not in self._left:
             return []
+        self._again.add(key)
         bundle = self._left[key]
         return [ResultLost(at=self._now(), task=task, pool=bundle.pool) for task in bundle.envelopes]
 
     def _through_again(self, key: str) -> list[AnyEvent]:
         bundle = self._left[key]
-        self._finished.add(key)
+        self._again.discard(key)
         if key not in self._said:
             return []
         worker, told = self._said.pop(key)
@@ -196,9 +200,14 @@ class SentTasks:
             if outcome.task in bundle.envelopes
         ]
 
-    def forgotten(self, key: str) -> None:
-        """Nobody needs what a bundle left any more."""
-        self._left.pop(key, None)
+    def forgotten(self, key: str) -> list[AnyEvent]:
+        """Nobody needs the result of a bundle any more; if it was being made again, that has come to nothing."""
+        self._said.pop(key, None)
+        bundle = self._left.pop(key, None)
+        if bundle is None or key not in self._again:
+            return []
+        self._again.discard(key)
+        return [ResultNotNeeded(at=self._now(), task=task, pool=bundle.pool) for task in bundle.envelopes]
 
     def failed(self, key: str, worker: str, outcome: Outcome) -> list[AnyEvent]:
         """A task ended its worker."""

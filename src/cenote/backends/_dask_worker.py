@@ -63,7 +63,7 @@ class Parcel:
         value = self._inputs[name]
         return value if isinstance(value, Events) else unpack(value)
 
-    def write(self, name: str, value: Any) -> int:
+    def write(self, name: str, value: Any, *, wait: bool = False) -> int:  # noqa: ARG002  # the driver stores it
         """Keep a result until the task ends."""
         if isinstance(value, Events):
             self.exports[name] = value
@@ -87,7 +87,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         self.farewell.tell(partial(self.say, "leaving"))
         try:
             self.runner = TaskRunner(self.program)
-        except Exception as problem:  # Dask would log it, and go on with a worker that cannot run anything
+        except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
             sys.stderr.write(f"this worker cannot run the tasks: {failure_of(problem).message}\n")
             self._end(1)
         self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}

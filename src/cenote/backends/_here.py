@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NoReturn
 
-from cenote.backends._outcomes import event_of, withdrawn
+from cenote import signals
+from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends._places import Places
 from cenote.backends._processes import Processes
 from cenote.backends.interface import Session, SessionRequest
-from cenote.engine.messages import AnyEvent, TaskStarted
-from cenote.worker.envelope import TaskEnvelope
+from cenote.engine.messages import AnyEvent, FailureInfo, TaskStarted
+from cenote.signals import Interrupted
+from cenote.worker.envelope import Outcome, TaskEnvelope
 from cenote.worker.memory import keep_freed_memory
 from cenote.worker.run_task import TaskRunner
 
 SMALL_SECONDS = 1.0
 """After so much work here, processes are worth their start."""
+
+
+class _EndedError(BaseException):
+    """Somebody's code called `os._exit`."""
+
+
+@contextmanager
+def _staying_alive() -> Iterator[list[int]]:
+    """Here a task shares its process with the driver, which must live: `os._exit` raises, and the codes are kept."""
+    end, process = os._exit, os.getpid()
+    ended: list[int] = []
+
+    def stay(status: int) -> NoReturn:
+        if os.getpid() != process:  # a child that the task forked
+            end(status)
+        ended.append(status)
+        raise _EndedError(status)
+
+    os._exit = stay
+    try:
+        yield ended
+    finally:
+        os._exit = end
 
 
 class Here(Session):
@@ -26,6 +56,8 @@ class Here(Session):
         self._runner = TaskRunner(request.program)
         self._places = Places(request.pools)
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
+        self._begun: tuple[TaskEnvelope, str, int] | None = None
+        """The task that has a place and runs next, with its pool and place: its start is news before it blocks."""
         self._worked = 0.0
         self._coming: Processes | None = None
         """Processes that are being started: until the first of them is ready, the work goes on here."""
@@ -41,7 +73,7 @@ class Here(Session):
     def cancel(self, task: int) -> None:
         if self._others is not None:
             self._others.cancel(task)
-        elif (taken := self._places.withdraw(task)) is not None:
+        elif (taken := self._withdraw(task)) is not None:
             self._pending.append(withdrawn(taken[0], at=self._request.clock(), pool=taken[1]))
 
     def events(self, seconds: float) -> list[AnyEvent]:
@@ -50,13 +82,15 @@ class Here(Session):
             return told
         if self._others is not None:
             return self._others.events(seconds)
+        if self._begun is not None:
+            return [self._run(*self._begun)]
         if self._is_worth_processes():
             self._hand_over()
             return []
         if not self._places.waiting:
             time.sleep(seconds)  # nothing to do and nobody to wait for: let time pass instead of spinning
             return []
-        return self._run_next()
+        return self._begin_next()
 
     def close(self) -> None:
         if self._coming is not None:
@@ -70,17 +104,43 @@ class Here(Session):
             self._coming.prepare(self._places.waiting)
         return many and self._coming is not None and self._coming.has_somebody_ready()
 
-    def _run_next(self) -> list[AnyEvent]:
-        taken = self._places.take()
-        if taken is None:
+    def _begin_next(self) -> list[AnyEvent]:
+        self._begun = self._places.take()
+        if self._begun is None:
             return []
-        envelope, pool, place = taken
-        worker, clock = self._places.worker(pool, place), self._request.clock
-        started = TaskStarted(at=clock(), task=envelope.task, attempt=envelope.attempt, pool=pool, worker=worker)
-        outcome = self._runner.run(envelope)
+        envelope, pool, place = self._begun
+        worker, at = self._places.worker(pool, place), self._request.clock()
+        return [TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker=worker)]
+
+    def _run(self, envelope: TaskEnvelope, pool: str, place: int) -> AnyEvent:
+        self._begun = None
+        outcome = self._outcome(envelope)
         self._places.free(pool, place)
         self._worked += outcome.seconds
-        return [started, event_of(outcome, envelope, at=clock(), pool=pool, worker=worker)]
+        worker = self._places.worker(pool, place)
+        return event_of(outcome, envelope, at=self._request.clock(), pool=pool, worker=worker)
+
+    def _withdraw(self, task: int) -> tuple[TaskEnvelope, str] | None:
+        """Take a task back that has not been run, with its pool."""
+        if self._begun is None or self._begun[0].task != task:
+            return self._places.withdraw(task)
+        envelope, pool, place = self._begun
+        self._begun = None
+        self._places.free(pool, place)
+        return envelope, pool
+
+    def _outcome(self, envelope: TaskEnvelope) -> Outcome:
+        """Of a task that may take long: a signal stops it where it is."""
+        try:
+            with signals.raised(), _staying_alive() as ended:
+                outcome = self._runner.run(envelope)
+        except Interrupted:
+            stopped = FailureInfo(cause="stopped", message="stopped, as asked")
+            return Outcome(task=envelope.task, failure=placed(stopped, envelope))
+        if outcome.failure is None or not ended:
+            return outcome
+        lost = FailureInfo(cause="lost", message=f"its code ended the process with os._exit({ended[0]})")
+        return replace(outcome, failure=placed(lost, envelope))
 
     def _hand_over(self) -> None:
         assert self._coming is not None

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 
 from cenote import errors
@@ -18,6 +18,7 @@ from cenote.engine.messages import AnyEvent, FailureInfo, TaskFailed, TaskStarte
 from cenote.shell import start_process
 from cenote.worker.envelope import Outcome, TaskEnvelope
 from cenote.worker.last_words import tail
+from cenote.worker.store import Store
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Tasks are the parallelism: libraries that start a thread per core would fight over the cores."""
@@ -129,7 +130,7 @@ class Processes(Session):
         )
         theirs.close()
         pipe = Connection(ours.detach())
-        pipe.send(self._request.program)
+        pipe.send(replace(self._request.program, key=Store(self._request.store).key))
         self._crew.workers.append(_Worker(process, pipe, number))
 
     def _listen(self, seconds: float) -> None:

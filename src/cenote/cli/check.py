@@ -30,7 +30,7 @@ def command(choices: Choices, *, data: bool, as_json: bool) -> int:
     show_warnings(result.warnings)
     if not result.ok:
         raise CenoteError(result.problems)
-    click.echo(f"{choices.file}: no problems")
+    click.echo(f"{choices.name}: no problems")
     return 0
 
 

@@ -40,10 +40,10 @@ def command(out: Path, *, quiet: bool) -> int:
     folder = out / "out"
     with progress_on(messages(), quiet=quiet, title=flow.name) as progress:
         run = load(flow).run(
-            folder, replace=True, listen=progress, progress=progress.planning, command=["cenote", *sys.argv[1:]]
+            folder, fresh=True, listen=progress, progress=progress.planning, command=["cenote", *sys.argv[1:]]
         )
     again = f"cenote run {flow} --out {folder}"
     tell_outcome(run, again=again, quiet=quiet)
     if not quiet:
-        click.echo(f"\nthe workflow is {flow}; change it, then `{again} --replace`")
+        click.echo(f"\nthe workflow is {flow}; change it, then `{again}`")
     return run.exit_code

@@ -14,9 +14,14 @@ EXIT_CODES: tuple[tuple[str, str], ...] = (
     ("2", "the command was not understood, or the output folder is taken"),
     ("10-19", "the file is wrong (10 YAML and keys, 11 plan, 12 plugins, 14 no pool can ever run a stage)"),
     ("20-29", "the run failed (20 a stage, 21 workers)"),
-    ("30-39", "software or credentials are missing"),
+    (
+        "30-39",
+        "the surroundings (30 software, 31 full disk, 32 no access, 33 broken storage, 34 bad path, 35 damaged run)",
+    ),
     ("40-49", "the batch system refused"),
     (f"{FAULT}", "a fault of cenote itself"),
-    (f"{INTERRUPTED}", "interrupted"),
+    ("129", "ended by SIGHUP: the terminal was closed"),
+    (f"{INTERRUPTED}", "ended by Ctrl-C or `cenote cancel`"),
+    ("143", "ended by SIGTERM"),
     (f"{PIPE_CLOSED}", "whatever read the output went away"),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +11,11 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from cenote import __version__
+from cenote import __version__, signals
+from cenote.cli import streams
 from cenote.cli.commands import COMMANDS
 from cenote.cli.exit_codes import EXIT_CODES, FAULT, INTERRUPTED, PIPE_CLOSED
-from cenote.errors import CenoteError
+from cenote.errors import CenoteError, Problem
 from cenote.names import did_you_mean
 
 
@@ -88,41 +88,61 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The console script."""
+    """What the program does, once it hears signals."""
+    signals.take_over()
+    streams.make_ready()
     code = exit_code_of(arguments)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        code = _reader_went_away()
+    except OSError as problem:
+        code = _exit_code_of_refusal(problem)
+    signals.leave(code)
     sys.exit(code)
 
 
 def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     """Run a command; whatever happens ends in an exit code, and user mistakes never in a traceback."""
     try:
-        code: Any = cli.main(arguments, prog_name="cenote", standalone_mode=False)  # Any: what the command returned
+        with signals.raised():
+            code: Any = cli.main(arguments, prog_name="cenote", standalone_mode=False)  # Any: what a command returns
     except CenoteError as error:
-        from cenote.cli.problems import show_problems
-
-        show_problems(error.problems)
-        return error.exit_code
+        return _exit_code_of_problems(error.problems)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("cenote: interrupted", err=True)
-        return INTERRUPTED
+        return signals.exit_code()
     except ReaderGoneError:
-        return _reader_went_away()
+        return PIPE_CLOSED
+    except OSError as problem:
+        return _exit_code_of_refusal(problem)
     except Exception as fault:
-        from cenote.cli.faults import show_fault
-
-        show_fault(fault)
-        return FAULT
+        return _exit_code_of_fault(fault)
+    if code == INTERRUPTED:
+        return signals.exit_code()
     return code if isinstance(code, int) else 0
 
 
-def _reader_went_away() -> int:
-    """`cenote ops | head`: end as quietly as other tools, and keep Python from complaining at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return PIPE_CLOSED
+def _exit_code_of_problems(problems: Sequence[Problem]) -> int:
+    from cenote.cli.problems import show_problems
+
+    show_problems(problems)
+    return CenoteError(problems).exit_code
+
+
+def _exit_code_of_refusal(problem: OSError) -> int:
+    """A file system refuses something, or stdout does; every other error of the system is a fault of ours."""
+    from cenote.storage import problem_of
+
+    if isinstance(problem, BrokenPipeError):
+        return PIPE_CLOSED
+    found = problem_of(problem)
+    return _exit_code_of_fault(problem) if found is None else _exit_code_of_problems([found])
+
+
+def _exit_code_of_fault(fault: Exception) -> int:
+    from cenote.cli.faults import show_fault
+
+    show_fault(fault)
+    return FAULT

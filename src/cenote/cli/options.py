@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -10,12 +11,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cenote.errors import BAD_YAML, error
+
 if TYPE_CHECKING:  # importing the API costs what `cenote run --help` must not pay
     from cenote.api import Analysis
+
+STDIN = Path("-")
+"""The FILE that stands for standard input."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+
+
+def part_options(command: Command) -> Command:
+    """The options that choose a part of the workflow."""
+    until = click.option(
+        "--until", multiple=True, metavar="STAGE", help="End with this stage: only what it needs and itself."
+    )
+    only = click.option(
+        "--only", multiple=True, metavar="STAGE", help="Only the results of this stage: what it needs is not kept."
+    )
+    return until(only(command))
 
 
 @dataclass(frozen=True)
@@ -27,12 +44,39 @@ class Choices:
     profiles: tuple[str, ...]
     backend: str | None
     strategy: str | None
+    verbose: int = 0
+    """How often `-v` was given."""
+
+    @property
+    def name(self) -> Path:
+        """The file, or what stands for it where the workflow comes from standard input."""
+        return Path("stdin") if self.file == STDIN else self.file
 
     def load(self) -> Analysis:
         """The analysis; what is wrong inside the file comes out of its methods."""
         from cenote.api import load
 
-        return load(self.file, profiles=self.profiles, sets=self.sets, backend=self.backend, strategy=self.strategy)
+        text = _standard_input() if self.file == STDIN else None
+        analysis = load(
+            self.name,
+            text=text,
+            profiles=self.profiles,
+            sets=self.sets,
+            backend=self.backend,
+            strategy=self.strategy,
+        )
+        if self.verbose:
+            from cenote.cli.verbose import layer_lines
+
+            self.tell(layer_lines(analysis))
+        return analysis
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Print what `-v` asks for, beside the answer."""
+        from cenote.cli.console import messages
+
+        for line in lines:
+            messages().print(line, soft_wrap=True)
 
     def as_arguments(self) -> list[str]:
         """The same choices as they would be typed, for hints that can be copied."""
@@ -45,8 +89,18 @@ class Choices:
         return arguments
 
 
+def _standard_input() -> str:
+    if sys.stdin.isatty():
+        click.echo("reading a workflow from the terminal; Ctrl-D on a line of its own ends it", err=True)
+    content = sys.stdin.buffer.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise error(BAD_YAML, "standard input is not UTF-8 text", hint="send it as UTF-8") from None
+
+
 def workflow_choices(command: Command) -> Callable[..., Any]:
-    """Give a command the FILE argument and the options above; it receives them as one `Choices`."""
+    """Give a command the FILE argument (`-`: standard input) and these options; it receives them as one `Choices`."""
 
     @click.argument("file", type=click.Path(path_type=Path))
     @click.option(
@@ -57,6 +111,9 @@ def workflow_choices(command: Command) -> Callable[..., Any]:
     )
     @click.option("--backend", metavar="NAME", help="How tasks are executed.")
     @click.option("--strategy", metavar="NAME", help="How workers come to exist.")
+    @click.option(
+        "-v", "--verbose", count=True, help="Say more on stderr: which files are read, what happens; -vv says it all."
+    )
     @wraps(command)
     def with_choices(
         *,
@@ -65,8 +122,9 @@ def workflow_choices(command: Command) -> Callable[..., Any]:
         profiles: tuple[str, ...],
         backend: str | None,
         strategy: str | None,
+        verbose: int,
         **others: Any,
     ) -> Any:
-        return command(Choices(file, sets, profiles, backend, strategy), **others)
+        return command(Choices(file, sets, profiles, backend, strategy, verbose), **others)
 
     return with_choices

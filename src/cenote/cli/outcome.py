@@ -27,6 +27,7 @@ _CAUSES = {
     "timeout": "took too long",
     "lost": "lost its worker",
     "oom": "ran out of memory",
+    "damaged": "read a damaged result",
     "internal": "met a fault of cenote",
 }
 _KINDS = {"render-failed": "has no picture", "no-worker": "found no worker", "job-refused": "found no worker"}
@@ -82,7 +83,7 @@ def status_line(summary: Summary) -> Text:
     if tasks["done"] == tasks["total"]:
         words = [plural(tasks["total"], "task")]
     if tasks["reused"]:
-        words.append(f"{tasks['reused']:,} of them from before")
+        words.append(f"{tasks['reused']:,} of them reused")
     if summary["retries"]:
         words.append(f"{summary['retries']:,} tried again")
     if summary["events"]:
@@ -143,9 +144,7 @@ def _next_step(summary: Summary, *, again: str) -> str:
     kept = summary["tasks"].get("kept")  # not known of a run that was cut off
     keeps = f", which keeps {plural(kept, 'finished task')}" if kept else ""
     if summary["status"] == "cancelled":
-        return f"continue with `{again} --resume`{keeps}"
+        return f"continue with `{again}`{keeps}"
     if summary["status"] == "partial":
-        return f"mend the input or the code, then `{again} --resume`{keeps}; products are marked partial until then"
-    return (
-        f"mend it, then `{again} --resume`{keeps}; with `--keep-going` the rest of the data is processed all the same"
-    )
+        return f"correct the input or the code, then `{again}`{keeps}; products are marked partial until then"
+    return f"correct it, then `{again}`{keeps}; with `--keep-going` the rest of the data is processed all the same"

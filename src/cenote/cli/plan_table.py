@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from rich.console import Console, Group, RenderableType
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cenote.cli.amounts import amounts_in_words, plural
+from cenote.cli.fitted_table import Column, FittedTable, name
 from cenote.cli.origins import given_by_site, origins_of_pool
 from cenote.cli.probe_table import VERDICT_STYLES
 from cenote.placement.pools import PlacedPool, Verdict
@@ -21,6 +22,22 @@ from cenote.units import format_count
 _VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
 MOST_STAGES = 200
 """Rows of the table; a workflow of thousands of stages is for `--json`."""
+_STAGE_COLUMNS = (
+    Column("stage"),
+    Column("operation", rank=4),
+    Column("pool", rank=1, wraps=True),
+    Column("why", rank=2, wraps=True),
+    Column("segment", rank=5, right=True),
+    Column("tasks", rank=3, right=True),
+)
+_POOL_COLUMNS = (
+    Column("pool"),
+    Column("strategy", rank=4),
+    Column("workers", rank=1),
+    Column("slots", rank=5, right=True),
+    Column("each worker", rank=2, wraps=True),
+    Column("set by", rank=3, wraps=True),
+)
 
 
 def show_plan(plan: Plan, console: Console) -> None:
@@ -37,16 +54,14 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print(Group(*totals(plan)))
 
 
-def stage_table(plan: Plan) -> Table:
+def stage_table(plan: Plan) -> FittedTable:
     """One row per stage."""
-    table = _table("stage", "operation", "pool", "why", "segment", "tasks")
-    table.columns[0].overflow = table.columns[1].overflow = "fold"
-    table.columns[4].justify = table.columns[5].justify = "right"
+    table = _table(_STAGE_COLUMNS)
     placed = {placement.stage: placement for placement in plan.placement.stages}
     for stage in plan.stages[:MOST_STAGES]:
         placement = placed.get(stage.stage)
         table.add_row(
-            Text(stage.stage, style="bold"),
+            name(stage.stage, style="bold"),
             stage.op,
             Text(pools_in_words(placement.pools, shared=placement.shared), style=_VERDICT_STYLES[placement.verdict])
             if placement
@@ -72,13 +87,12 @@ def _why(verdict: Verdict, reason: str) -> str:
     return reason if verdict is Verdict.YES else f"{verdict.value}: {reason}"
 
 
-def pool_table(plan: Plan) -> Table:
+def pool_table(plan: Plan) -> FittedTable:
     """One row per pool, with who set what."""
-    table = _table("pool", "strategy", "workers", "slots", "each worker", "set by")
-    table.columns[3].justify = "right"
+    table = _table(_POOL_COLUMNS)
     for pool in plan.placement.pools:
         table.add_row(
-            Text(pool.name, style="bold"),
+            name(pool.name, style="bold"),
             pool.strategy,
             workers_in_words(pool),
             f"{pool.slots}",
@@ -98,8 +112,8 @@ def probe_table(plan: Plan, *, now: float) -> Table | None:
     if not plan.probes:
         table.add_row("probed", f"never: `cenote probe {plan.workflow.file.name}` tries what workers would find")
         return table
-    for number, name in enumerate(names):
-        table.add_row("" if number else "probed", name, _probe_in_words(plan.probes.get(name), now))
+    for number, pool in enumerate(names):
+        table.add_row("" if number else "probed", pool, _probe_in_words(plan.probes.get(pool), now))
     return table
 
 
@@ -130,33 +144,31 @@ def worker_in_words(pool: PlacedPool) -> str:
 def totals(plan: Plan) -> Iterator[RenderableType]:
     """How much there is to do, and what it leaves."""
     if site := given_by_site(plan.workflow):
-        yield _line("site", site)
+        yield titled("site", site)
     merges = int((plan.tasks.kind == MERGE).sum())
     files = len({partition.url for partition in plan.partitions})
-    yield _line(
+    yield titled(
         "data",
         f"{format_count(plan.events)} events in {plural(files, 'file')} of {plural(len(plan.datasets), 'dataset')}, "
         f"cut into {plural(len(plan.partitions), 'partition')}",
     )
-    yield _line(
+    yield titled(
         "work",
         f"{plural(len(plan.tasks), 'task')} in {plural(len(plan.segments), 'segment')}"
         + (f", {merges:,} of them merges" if merges else ""),
     )
     for position, product in enumerate(plan.products):
         pictures = ", ".join(render.out or render.name for render in product.renders)
-        yield _line(
+        yield titled(
             "products" if position == 0 else "",
             f"{product.name} ({product.kind})" + (f", drawn as {pictures}" if pictures else ""),
         )
 
 
-def _line(title: str, words: str) -> Text:
+def titled(title: str, words: str) -> Text:
+    """A line below the tables."""
     return Text.assemble((f"{title:<10}", "bold"), words)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold underline")
-    for column in columns:
-        table.add_column(column)
-    return table
+def _table(columns: Sequence[Column]) -> FittedTable:
+    return FittedTable(columns, header_style="bold underline", gap=2)

@@ -40,10 +40,10 @@ def command(choices: Choices, *, out: Path | None, wait: str, as_json: bool) -> 
         patience = float(parse_seconds(wait))
     except ValueError as problem:
         raise error(USAGE, f"--wait: {problem}") from None
-    with probe_progress_on(messages(), quiet=as_json, title=choices.file.name) as progress:
+    with probe_progress_on(messages(), quiet=as_json, title=choices.name.name) as progress:
         result = choices.load().probe(out, wait=patience, listen=progress, progress=progress.planning)
     if as_json:
-        click.echo(json.dumps(as_object(result, choices.file), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(as_object(result, choices.name), indent=2, ensure_ascii=False))
     else:
         show_probe(result, output())
     return NO_WORKER.exit_code if result.verdict == "problem" else 0

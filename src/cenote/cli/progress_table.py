@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from rich.console import Group
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from cenote.cli.amounts import duration_in_words, plural, rate_in_words
+from cenote.cli.fitted_table import Column, FittedTable, name
 from cenote.runtime.explain import waiting_in_words
+from cenote.runtime.pool_words import pool_word
 from cenote.runtime.run_summary import PoolView, StageView
 from cenote.runtime.run_view import RunView
 from cenote.units import format_bytes
@@ -34,16 +35,36 @@ STATE_STYLES = {
 }
 
 
-def stage_rows(view: RunView, *, most: int) -> Table:
+_STAGE_COLUMNS = (
+    Column("stage"),
+    Column("", rank=4),
+    Column("done", rank=1, right=True),
+    Column("running", rank=3, right=True),
+    Column("failed", rank=2, right=True),
+    Column("events", rank=6, right=True),
+    Column("left", rank=5, right=True),
+    Column("memory", rank=7, right=True),
+)
+_POOL_COLUMNS = (
+    Column("pool"),
+    Column("state", rank=1),
+    Column("workers", rank=2, right=True),
+    Column("asked for", rank=5, right=True),
+    Column("lost", rank=4, right=True),
+    Column("running", rank=3, right=True),
+    Column("done", rank=6, right=True),
+    Column("left", rank=7, right=True),
+)
+
+
+def stage_rows(view: RunView, *, most: int) -> FittedTable:
     """Stages with how far, how fast and how long; the ones at work come first when not all fit."""
-    table = _table("stage", "", "done", "running", "failed", "events", "left", "memory")
-    for column in table.columns[2:]:
-        column.justify = "right"
+    table = FittedTable(_STAGE_COLUMNS)
     stages = view.stages
     shown = shown_stages(stages, most=most)
     for stage in shown:
         table.add_row(
-            _name(stage.id, style="bold" if stage.running else ""),
+            name(stage.id, style="bold" if stage.running else ""),
             ProgressBar(total=max(1, stage.tasks), completed=stage.done + stage.failed, width=12),
             f"{stage.done:,}/{stage.tasks:,}",
             f"{stage.running or ''}",
@@ -53,7 +74,7 @@ def stage_rows(view: RunView, *, most: int) -> Table:
             format_bytes(stage.peak_memory) if stage.peak_memory else "",
         )
     if len(shown) < len(stages):
-        table.add_row(Text(f"… {plural(len(stages) - len(shown), 'more stage')}", style="dim"))
+        table.add_row(name(f"… {plural(len(stages) - len(shown), 'more stage')}", style="dim"))
     return table
 
 
@@ -66,16 +87,14 @@ def shown_stages(stages: Sequence[StageView], *, most: int) -> list[StageView]:
     return [stage for stage in stages if stage.id in chosen]
 
 
-def pool_rows(view: RunView) -> Table:
+def pool_rows(view: RunView) -> FittedTable:
     """Pools with what they are doing and their workers: how many are there of as many as there may be, or came."""
-    table = _table("pool", "state", "workers", "asked for", "lost", "running", "done", "left")
-    for column in table.columns[2:]:
-        column.justify = "right"
+    table = FittedTable(_POOL_COLUMNS)
     wanted = {pool.name: pool.workers for pool in view.facts.pools}
     for pool in view.pools:
         table.add_row(
-            _name(pool.name),
-            Text(pool.state, style=STATE_STYLES.get(pool.state, "")),
+            name(pool.name),
+            Text(pool_word(pool.state).short, style=STATE_STYLES.get(pool.state, "")),
             f"{pool.workers_started}" if view.finished else f"{pool.workers}/{wanted[pool.name]}",
             f"{pool.awaited or ''}",
             Text(f"{pool.workers_lost or ''}", style="red"),
@@ -105,14 +124,3 @@ def warning_lines(view: RunView) -> Group | None:
     if len(latest) < len(view.warnings):
         lines.insert(0, Text(f"… {len(view.warnings) - len(latest)} more warnings", style="dim"))
     return Group(*lines)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for position, column in enumerate(columns):
-        table.add_column(column, no_wrap=position > 0)  # where it is narrow, the names give way
-    return table
-
-
-def _name(name: str, style: str = "") -> Text:
-    return Text(name, style=style, no_wrap=True, overflow="ellipsis")

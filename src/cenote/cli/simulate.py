@@ -38,7 +38,7 @@ def command(choices: Choices, *, as_json: bool, given: tuple[str, ...], earlier:
     from cenote.cli.progress import progress_on
     from cenote.simulate.predict import Model, gains, predict
 
-    with progress_on(messages(), title=choices.file.name) as progress:
+    with progress_on(messages(), title=choices.name.name) as progress:
         plan = choices.load().plan(progress=progress.planning)
     seconds = {**_seconds_of_run(earlier), **dict(_parsed(text, plan) for text in given)}
     try:

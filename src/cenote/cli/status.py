@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cenote.cli.options import JSON_OPTION
+from cenote.runtime.pool_words import POOL_WORDS
 
 if TYPE_CHECKING:  # what `cenote status --help` must not pay for
     from cenote.runtime.followed_run import FollowedRun
@@ -18,7 +19,14 @@ LOOK_EVERY = 0.5
 """Seconds between two looks at the journal."""
 
 
-@click.command("status")
+def _states() -> str:
+    """What the words of the table of pools mean."""
+    width = max(len(word.short) for word in POOL_WORDS.values())
+    rows = [f"  {word.short:<{width}}  {word.meaning}" for word in POOL_WORDS.values()]
+    return "\n".join(["\b", "What a pool's state means:", *rows])
+
+
+@click.command("status", epilog=_states())
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--follow", "-f", is_flag=True, help="Go on showing until the run ends.")
 @JSON_OPTION

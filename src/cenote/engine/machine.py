@@ -22,6 +22,7 @@ from cenote.engine.messages import (
     LossCause,
     PoolChanged,
     ResultLost,
+    ResultNotNeeded,
     RunFinished,
     RunStarted,
     RunTask,
@@ -104,6 +105,8 @@ class Engine:
                 self._task_reused(event, commands)
             case ResultLost():
                 self._staffing.make_again(event)
+            case ResultNotNeeded():
+                self._staffing.spare(event)
             case WorkerJoined():
                 self._worker_joined(event, commands)
             case WorkerLeaving():
@@ -178,7 +181,7 @@ class Engine:
             self._not_done(event, commands)
 
     def _task_reused(self, event: TaskReused, commands: list[AnyCommand]) -> None:
-        if not 0 <= event.task < len(self._states):
+        if event.spared or not 0 <= event.task < len(self._states):
             return
         if event.task in self._attempts.out:
             commands.append(CancelTask(event.task))

@@ -26,8 +26,9 @@ class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
 class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a task did not succeed, in words and for rules."""
 
-    cause: Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "internal"]
-    """`error` is the user's code; `lost` is the worker's death; `stopped` was asked for by CancelTask."""
+    cause: Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
+    """`error` is the user's code; `lost` is the worker's death; `stopped` was asked for by CancelTask; `damaged` is an
+    earlier result that the task reads, and `file` names it."""
     message: str
     stage: str | None = None
     dataset: str | None = None
@@ -61,6 +62,9 @@ class TaskReused(Event, frozen=True, tag=True):
     """
 
     task: int
+    spared: bool = False
+    """The result itself is not there, and nobody will read it: all that would come of it is there. The engine finds
+    that out by itself and passes over it."""
 
 
 class TaskStarted(Event, frozen=True, tag=True):
@@ -105,6 +109,13 @@ class TaskFailed(Event, frozen=True, tag=True):
 class ResultLost(Event, frozen=True, tag=True):
     """What a finished task left for others went with its worker, and the backend makes it again by itself: the pool
     needs a worker for that, until TaskDone comes once more."""
+
+    task: int
+    pool: str
+
+
+class ResultNotNeeded(Event, frozen=True, tag=True):
+    """A result that was lost is not made again after all: meanwhile nobody reads it any more."""
 
     task: int
     pool: str
@@ -239,6 +250,7 @@ AnyEvent = (
     | TaskDone
     | TaskFailed
     | ResultLost
+    | ResultNotNeeded
     | TaskGivenUp
     | WorkerRequested
     | JobChanged

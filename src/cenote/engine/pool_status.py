@@ -7,24 +7,16 @@ from enum import Enum
 
 
 class PoolState(Enum):
-    """How a pool is."""
+    """How a pool is; `runtime/pool_words.py` says what each word means."""
 
     SUBMITTED = "Submitted"
-    """It exists; no worker of it is on a machine yet."""
     PARTIALLY_DISPATCHED = "PartiallyDispatched"
-    """Some workers have a machine, but none has joined."""
     FULLY_DISPATCHED = "FullyDispatched"
-    """All its workers have a machine, but none has joined."""
     PARTIALLY_EXECUTING = "PartiallyExecuting"
-    """Some workers have joined, others are still awaited."""
     FULLY_EXECUTING = "FullyExecuting"
-    """All its workers have joined."""
     CLOSING = "Closing"
-    """Nothing is left for it to do, and its workers are being ended."""
     CLOSED = "Closed"
-    """It has no workers any more, and will have none."""
     FAILURE = "Failure"
-    """It was given up: it kept losing its workers."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ RULES = {
     "oom": Rule.AS_RETRIES_SAY,
     "lost": Rule.MOVES,
     "stopped": Rule.MOVES,
+    "damaged": Rule.FINAL,
     "internal": Rule.FINAL,
 }
 

@@ -13,6 +13,7 @@ from cenote.engine.messages import (
     LossCause,
     NotePool,
     ResultLost,
+    ResultNotNeeded,
     StartWorkers,
     StopWorkers,
     TaskDone,
@@ -114,6 +115,11 @@ class Staffing:
         """A finished task is run again by the backend, behind our back."""
         self._next_look = 0.0
         self._again[event.task] = event.pool
+
+    def spare(self, event: ResultNotNeeded) -> None:
+        """A finished task is not run again after all."""
+        self._next_look = 0.0
+        self._again.pop(event.task, None)
 
     def made_again_in(self, pool: str) -> int:
         """How many finished tasks a pool has to run again."""

@@ -46,7 +46,7 @@ class TaskStates:
         self._users = np.ascontiguousarray(table.users, dtype=np.int32).data
         unmet = np.diff(table.needs_start).astype(np.int32)
         states = np.where(unmet == 0, READY, WAITING).astype(np.uint8)
-        results = _result_tasks(plan)
+        results = plan.result_tasks()
         self._state = bytearray(states.tobytes())
         self._marks = bytearray((results * _RESULT).astype(np.uint8).tobytes())
         self._unmet = array("i", unmet.tobytes())
@@ -242,10 +242,3 @@ class TaskStates:
 
     def _users_of(self, task: int) -> Iterable[int]:
         return self._users[self._users_start[task] : self._users_start[task + 1]]
-
-
-def _result_tasks(plan: Plan) -> NDArray[np.bool_]:
-    """The tasks for whose sake the run is: those that hold a whole product, and those that nobody uses."""
-    results: NDArray[np.bool_] = np.diff(plan.tasks.users_start) == 0
-    results[[product.task for product in plan.products]] = True
-    return results

@@ -39,11 +39,20 @@ def dimensions(value: Column) -> int:
 
 def leaf_kind(value: Column) -> str:
     """numpy's letter for what the innermost values are: `b`, `i`, `u`, `f`, `U` for text, `?` where unknown."""
+    if isinstance(value, str):
+        return "U"
+    found = leaf_type(value)
+    return "?" if found is None else found.kind
+
+
+def leaf_type(value: Column) -> np.dtype[Any] | None:
+    """numpy's type of the innermost values; None where it is unknown, as for records."""
     if not isinstance(value, ak.Array):
-        return "U" if isinstance(value, str) else np.asarray(value).dtype.kind
+        return np.asarray(value).dtype
     layout = value.layout
     while layout.parameter("__array__") not in ("string", "bytestring") and hasattr(layout, "content"):
         layout = layout.content
     if layout.parameter("__array__") in ("string", "bytestring"):
-        return "U"
-    return str(layout.dtype.kind) if isinstance(layout, ak.contents.NumpyArray) else "?"
+        return np.dtype(np.str_)
+    found: np.dtype[Any] | None = layout.dtype if isinstance(layout, ak.contents.NumpyArray) else None
+    return found

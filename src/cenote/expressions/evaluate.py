@@ -14,9 +14,20 @@ from cenote.expressions.functions import FUNCTIONS, power
 from cenote.expressions.lists import lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
+from cenote.expressions.whole_numbers import are_conditions, bits, comparable, wide
 
 Lookup = Callable[[str], Column]
 """Gives the column (or constant) of a name."""
+
+
+def _arithmetic(apply: Callable[[Any, Any], Any], *, signed: bool = False) -> Callable[[Column, Column], Column]:
+    """Of numbers; conditions count as 0 and 1. `signed`: of unsigned numbers too the result may be negative."""
+    return lambda left, right: apply(*wide(left, right, signed=signed))
+
+
+def _times(left: Column, right: Column) -> Column:
+    """The product of two conditions is 1 where both hold: a condition again, which a selection may be."""
+    return operator.mul(left, right) if are_conditions(left, right) else operator.mul(*wide(left, right))
 
 
 def _bitwise(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
@@ -29,7 +40,7 @@ def _bitwise(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, C
                 f"'{sign}' joins a condition with numbers; write (flags {sign} 4) != 0 for a bit test, "
                 f"x != 0 for a flag stored as a number"
             )
-        return apply(left, right)
+        return apply(*bits(left, right))
 
     return joined
 
@@ -38,22 +49,39 @@ def _shift(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Colum
     def shifted(left: Column, right: Column) -> Column:
         if isinstance(right, int) and not 0 <= right < 64:
             raise EvaluationError(f"a shift by {right} bits has no meaning")
-        return apply(left, right)
+        return apply(*wide(left, right))
 
     return shifted
 
 
 def _inverted(value: Column) -> Column:
-    return np.logical_not(value) if leaf_kind(value) in "b?" else ~value
+    if leaf_kind(value) in "b?":
+        return np.logical_not(value)
+    (pattern,) = bits(value)
+    return ~pattern
+
+
+def _negative(value: Column) -> Column:
+    (number,) = wide(value, signed=True)
+    return -number
+
+
+def _positive(value: Column) -> Column:
+    (number,) = wide(value)
+    return +number
+
+
+def _comparison(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
+    return lambda left, right: apply(*comparable(left, right))
 
 
 _BINARY: dict[str, Callable[[Column, Column], Column]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
+    "+": _arithmetic(operator.add),
+    "-": _arithmetic(operator.sub, signed=True),
+    "*": _times,
     "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
+    "//": _arithmetic(operator.floordiv),
+    "%": _arithmetic(operator.mod),
     "**": power,
     "&": _bitwise("&", operator.and_),
     "|": _bitwise("|", operator.or_),
@@ -64,18 +92,18 @@ _BINARY: dict[str, Callable[[Column, Column], Column]] = {
     "or": np.logical_or,
 }
 _UNARY: dict[str, Callable[[Column], Column]] = {
-    "-": operator.neg,
-    "+": operator.pos,
+    "-": _negative,
+    "+": _positive,
     "~": _inverted,
     "not": np.logical_not,
 }
 _COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
+    "<": _comparison(operator.lt),
+    "<=": _comparison(operator.le),
+    ">": _comparison(operator.gt),
+    ">=": _comparison(operator.ge),
+    "==": _comparison(operator.eq),
+    "!=": _comparison(operator.ne),
 }
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from cenote.expressions import kinematics
 from cenote.expressions.arrays import Column, dimensions, plain
 from cenote.expressions.problems import EvaluationError
+from cenote.expressions.whole_numbers import alike, wide
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ def _smallest_or_largest(pairwise: Any, over_elements: Callable[..., Column]) ->
     """Of each event's elements for one value; of several values, element by element. Any: a numpy ufunc."""
 
     def apply(*values: Column, **options: Any) -> Column:
-        return over_elements(values[0], **options) if len(values) == 1 else reduce(pairwise, values)
+        if len(values) == 1:
+            return over_elements(values[0], **options)
+        return plain(reduce(pairwise, alike(*values)))
 
     return apply
 
@@ -75,6 +78,7 @@ def _number_of(values: Column, axis: int = 1) -> Column:
 
 
 def _where(condition: Column, chosen: Column, other: Column) -> Column:
+    chosen, other = alike(chosen, other)
     if any(isinstance(value, ak.Array) for value in (condition, chosen, other)):
         return plain(ak.where(condition, chosen, other))
     return np.where(condition, chosen, other)
@@ -87,20 +91,34 @@ def _nth(values: Column, position: Column, default: Column = 0.0) -> Column:
         found = ak.pad_none(values, position + 1, axis=1)[:, position]
     else:
         found = ak.firsts(ak.mask(values, ak.num(values, axis=1) >= -position)[:, position:], axis=1)
-    return plain(ak.fill_none(found, default))
+    return _filled(found, default)
 
 
 def _first(values: Column, default: Column | None = None) -> Column:
     found = ak.firsts(values, axis=1)
-    return plain(found if default is None else ak.fill_none(found, default))
+    return plain(found) if default is None else _filled(found, default)
 
 
 def _last(values: Column, default: Column | None = None) -> Column:
     found = ak.firsts(values[:, ::-1], axis=1)
-    return plain(found if default is None else ak.fill_none(found, default))
+    return plain(found) if default is None else _filled(found, default)
+
+
+def _filled(values: Column, default: Column, axis: int | None = -1) -> Column:
+    """With the default where a value is missing."""
+    if not isinstance(values, ak.Array):
+        return values
+    values, default = alike(values, default)
+    return plain(ak.fill_none(values, default, axis=axis))
+
+
+def _clipped(values: Column, low: Column, high: Column) -> Column:
+    values, low, high = alike(values, low, high)
+    return plain(np.minimum(np.maximum(values, low), high))
 
 
 def _rounded(values: Column, decimals: Column = 0) -> Column:
+    (values,) = wide(values)
     if isinstance(values, ak.Array):
         return plain(ak.round(values, decimals=decimals))
     return np.round(values, decimals)
@@ -110,11 +128,13 @@ def power(base: Column, exponent: Column) -> Column:
     """`base ** exponent`; whole numbers to negative powers give fractions, and huge powers do not hang."""
     if isinstance(exponent, int) and (exponent < 0 or (isinstance(base, int) and exponent > 64)):
         exponent = float(exponent)
+    base, exponent = wide(base, exponent)
     return base**exponent
 
 
-def _per_element(ufunc: Any) -> Callable[..., Column]:
-    return lambda *values: plain(ufunc(*values))
+def _per_element(ufunc: Any, prepared: Callable[..., tuple[Column, ...]] = wide) -> Callable[..., Column]:
+    """Any: a numpy ufunc. Of narrow whole numbers it would give fractions of three digits."""
+    return lambda *values: plain(ufunc(*prepared(*values)))
 
 
 def _elementwise() -> dict[str, Function]:
@@ -126,12 +146,13 @@ def _elementwise() -> dict[str, Function]:
         "floor": np.floor, "ceil": np.ceil, "abs": np.abs, "fabs": np.fabs, "sign": np.sign, "isnan": np.isnan,
         "isinf": np.isinf, "isfinite": np.isfinite,
     }  # fmt: skip
-    two = {"arctan2": np.arctan2, "atan2": np.arctan2, "hypot": np.hypot, "minimum": np.minimum, "maximum": np.maximum}
+    two = {
+        "arctan2": _per_element(np.arctan2), "atan2": _per_element(np.arctan2), "hypot": _per_element(np.hypot),
+        "minimum": _per_element(np.minimum, alike), "maximum": _per_element(np.maximum, alike),
+    }  # fmt: skip
     return {
         **{name: Function(f"{name}(x)", "for each value", _per_element(f), (1,)) for name, f in one.items()},
-        **{
-            name: Function(f"{name}(a, b)", "for each pair of values", _per_element(f), (2,)) for name, f in two.items()
-        },
+        **{name: Function(f"{name}(a, b)", "for each pair of values", f, (2,)) for name, f in two.items()},
     }
 
 
@@ -177,9 +198,7 @@ def _others() -> dict[str, Function]:
         "round": Function("round(x, decimals)", "rounded, halves to even", _rounded, (1, 2)),
         "power": Function("power(x, n)", "x ** n", power, (2,)),
         "pow": Function("pow(x, n)", "x ** n", power, (2,)),
-        "clip": Function(
-            "clip(x, low, high)", "kept within limits", lambda x, low, high: np.minimum(np.maximum(x, low), high), (3,)
-        ),
+        "clip": Function("clip(x, low, high)", "kept within limits", _clipped, (3,)),
         "first": Function("first(x, default=…)", "the first element of each event, or missing", _first, (1,), default),
         "last": Function("last(x, default=…)", "the last element of each event, or missing", _last, (1,), default),
         "nth": Function("nth(x, i, default=0.0)", "the element at position i, or the default", _nth, (2, 3), default),
@@ -207,7 +226,7 @@ def _others() -> dict[str, Function]:
         "fill_none": Function(
             "fill_none(x, value)",
             "the value where one is missing",
-            lambda x, value, axis=-1: plain(ak.fill_none(x, value, axis=axis)) if isinstance(x, ak.Array) else x,
+            _filled,
             (2,),
             axis,
         ),

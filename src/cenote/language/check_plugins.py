@@ -17,6 +17,7 @@ from cenote.language.workflow import PluginSource
 from cenote.language.yaml_source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.signals import Interrupted
 
 ALWAYS_THERE = {PluginKind.BACKEND: {"local"}, PluginKind.STRATEGY: {"local", "default"}}
 """What the language itself promises."""
@@ -151,7 +152,9 @@ def check_settings(kind: PluginKind, name: str, settings: Located, what: str, fi
         report_errors(problem.errors(include_url=False), factory, settings, what, findings)
     except CenoteError as problem:
         findings.add(problem.problems, settings)
-    except Exception as problem:  # a plugin's own validator; a fault there must not look like one of ours
+    except Interrupted:
+        raise
+    except BaseException as problem:  # a plugin's own validator; a fault there must not look like one of ours
         words = f"{what}: {kind.value} '{name}' refuses its settings: {type(problem).__name__}: {problem}"
         findings.report(errors.BAD_PLUGIN, words, settings)
     return False

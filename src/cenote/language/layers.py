@@ -32,6 +32,7 @@ class Layered:
 def read_layers(
     file: Path,
     *,
+    content: bytes | None = None,
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     backend: str | None = None,
@@ -39,7 +40,7 @@ def read_layers(
 ) -> Layered:
     """Read a workflow and everything under and over it. Later layers win, key by key."""
     reader = _Reader(folder=file.parent)
-    workflow = reader.with_includes(file, layer=file.name)
+    workflow = reader.with_includes(file, layer=file.name, content=content)
     if workflow is None:
         return Layered(None, tuple(reader.problems))
     assignments = reader.assignments(sets, backend, strategy)
@@ -101,9 +102,11 @@ class _Reader:
     folder: Path
     problems: list[Problem] = field(default_factory=list)
 
-    def with_includes(self, path: Path, *, layer: str, trail: tuple[Path, ...] = ()) -> Located | None:
+    def with_includes(
+        self, path: Path, *, layer: str, trail: tuple[Path, ...] = (), content: bytes | None = None
+    ) -> Located | None:
         """A file with the files it includes merged under it; None when it cannot be read."""
-        parsed = read_yaml(path, layer=layer)
+        parsed = read_yaml(path, layer=layer, content=content)
         self.problems += parsed.problems
         if parsed.root is None:
             return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cenote.errors import CYCLE, UNKNOWN_POOL, Problem, unique
 from cenote.language.check import check_document
 from cenote.language.findings import Findings
-from cenote.language.layers import read_layers
+from cenote.language.layers import Layered, read_layers
 from cenote.language.site import explained
 from cenote.language.workflow import Workflow
 
@@ -33,6 +33,7 @@ class Checked:
 def read_workflow(
     file: Path,
     *,
+    content: bytes | None = None,
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     backend: str | None = None,
@@ -40,20 +41,19 @@ def read_workflow(
 ) -> Checked:
     """Read, merge and check a workflow. Never raises for what a user wrote: every problem is in the answer.
 
-    The keyword arguments are the command line: `--profile`, `--set key=value`, `--backend`, `--strategy`.
+    `content` is the workflow itself, where it is not in the file, whose name and folder still count. The other keyword
+    arguments are the command line: `--profile`, `--set key=value`, `--backend`, `--strategy`.
     """
     with _collector_paused():
-        return _read(Path(file), profiles, sets, backend, strategy)
+        layered = read_layers(file, content=content, profiles=profiles, sets=sets, backend=backend, strategy=strategy)
+        return _checked(layered, file, content)
 
 
-def _read(
-    file: Path, profiles: Sequence[str], sets: Sequence[str], backend: str | None, strategy: str | None
-) -> Checked:
-    layered = read_layers(file, profiles=profiles, sets=sets, backend=backend, strategy=strategy)
+def _checked(layered: Layered, file: Path, content: bytes | None) -> Checked:
     if layered.root is None:
         return Checked(None, tuple(unique(layered.problems)))
     findings = Findings(problems=list(layered.problems))
-    workflow = check_document(layered.root, file, findings)
+    workflow = replace(check_document(layered.root, file, findings), content=content)
     problems = tuple(explained(findings.problems, layered.site, layered.root))
     whole = all(problem.kind is UNKNOWN_POOL for problem in problems)
     ordered = all(problem.kind is not CYCLE for problem in problems)

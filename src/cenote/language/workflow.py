@@ -288,6 +288,12 @@ class Workflow:
     """Parts without a place of their own in this value; see `availability.unavailable` for all of them."""
     origins: Mapping[Path_, Origin] = field(default_factory=dict)
     """For every value of the merged document (leaves and mappings)."""
+    content: bytes | None = None
+    """What was read where it is in no file, as from standard input."""
+    helpers: frozenset[str] = frozenset()
+    """Stages that run for others' sake alone, because a part of the workflow was chosen: nothing of them is kept."""
+    left_out: frozenset[str] = frozenset()
+    """Stages of the file that were not chosen."""
 
     def place(self, *path: str | int) -> Place | None:
         """Where this was written, or the nearest thing around it."""

@@ -92,11 +92,13 @@ class Parsed:
     problems: tuple[Problem, ...] = ()
 
 
-def read_yaml(path: Path, *, layer: str | None = None, shown: str | None = None) -> Parsed:
-    """Read a file that must hold one mapping. `shown` is its name in messages."""
+def read_yaml(
+    path: Path, *, layer: str | None = None, shown: str | None = None, content: bytes | None = None
+) -> Parsed:
+    """Read a file that must hold one mapping. `shown` is its name in messages; `content` is what it would hold."""
     name = shown or str(path)
     try:
-        text = _text_of(path, name)
+        text = _decoded(_content_of(path, name) if content is None else content, name)
     except errors.CenoteError as problem:
         return Parsed(None, problem.problems)
     parsed = parse_yaml(text, file=name, layer=layer or name)
@@ -115,20 +117,24 @@ def parse_yaml(text: str, *, file: str | None, layer: str) -> Parsed:
     return Parsed(root, tuple(composer.problems))
 
 
-def _text_of(path: Path, name: str) -> str:
-    start = Place(name, 1, 1)
+def _content_of(path: Path, name: str) -> bytes:
+    """As much of a file as tells whether it can be read: of a data file the beginning is enough."""
     try:
         with path.open("rb") as file:
             head = file.read(4096)
-            if b"\0" in head:
-                raise errors.error(errors.BAD_YAML, f"{name} is not a text file", place=start)
-            content = head + file.read(LARGEST_FILE)
+            return head if b"\0" in head else head + file.read(LARGEST_FILE)
     except IsADirectoryError:
         raise errors.error(errors.MISSING_FILE, f"{name} is a folder, not a file") from None
     except FileNotFoundError:
         raise errors.error(errors.MISSING_FILE, f"{name} does not exist", hint=_neighbour(path)) from None
     except (OSError, ValueError) as problem:
         raise errors.error(errors.MISSING_FILE, f"{name} cannot be read: {problem}") from None
+
+
+def _decoded(content: bytes, name: str) -> str:
+    start = Place(name, 1, 1)
+    if b"\0" in content[:4096]:
+        raise errors.error(errors.BAD_YAML, f"{name} is not a text file", place=start)
     if len(content) > LARGEST_FILE:
         raise errors.error(errors.BAD_YAML, f"{name} is larger than {LARGEST_FILE >> 20} MiB", place=start)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from cenote.language.workflow import Origin, Path_
 from cenote.placement.pools import PlacedPool, PoolSize, StagePlacement
-from cenote.plan.plan import MERGE, Plan, Segment, StageSummary, TaskTable
+from cenote.plan.plan import MERGE, Partition, Plan, Segment, StageSummary, TaskTable
 from cenote.plan.probed import probe_as_json, probe_key
 
 Json = dict[str, Any]
@@ -43,6 +43,8 @@ def plan_as_json(plan: Plan) -> Json:
         "tasks": len(plan.tasks),
         "merges": int((plan.tasks.kind == MERGE).sum()),
         "task_blocks": task_blocks(plan.tasks),
+        "input_files": _input_files(plan.partitions),
+        "partition_blocks": _partition_blocks(plan),
         "learned": [asdict(learned) for learned in plan.learned],
         "warnings": list(plan.warnings),
     }
@@ -58,6 +60,32 @@ def task_blocks(tasks: TaskTable) -> list[tuple[int, int, bool]]:
     return [
         (end - start, int(rows[start]) // 2, bool(rows[start] % 2)) for start, end in zip(starts, ends, strict=True)
     ]
+
+
+def _input_files(partitions: Sequence[Partition]) -> list[Json]:
+    """The files, each with the events at which it is cut: the partitions are what lies between, in this order."""
+    found: list[Json] = []
+    for partition in partitions:
+        same = {"dataset": partition.dataset, "source": partition.source, "file": partition.url}
+        if found and found[-1] | same == found[-1] and found[-1]["edges"][-1] == partition.start:
+            found[-1]["edges"].append(partition.stop)
+        else:
+            found.append({**same, "edges": [partition.start, partition.stop]})
+    return found
+
+
+def _partition_blocks(plan: Plan) -> list[tuple[int, int, int]]:
+    """(first task, first partition, how many): tasks with consecutive numbers that take consecutive partitions."""
+    tasks = plan.tasks
+    scopes = np.array([segment.scope == "partition" for segment in plan.segments] or [False])
+    numbers = np.flatnonzero((tasks.kind != MERGE) & scopes[tasks.segment])
+    if len(numbers) == 0:
+        return []
+    partitions = tasks.partition[numbers]
+    breaks = (np.diff(numbers) != 1) | (np.diff(partitions) != 1)
+    starts = [0, *(np.flatnonzero(breaks) + 1).tolist()]
+    ends = [*starts[1:], len(numbers)]
+    return [(int(numbers[start]), int(partitions[start]), end - start) for start, end in zip(starts, ends, strict=True)]
 
 
 def _stages(plan: Plan) -> list[Json]:

@@ -190,7 +190,7 @@ def _products(
         )
         for segment in segments
         for name, kind in segment.products.items()
-        if name in results
+        if name in results and name.removesuffix(":files") not in workflow.helpers
     ]
     order = {stage.id: number for number, stage in enumerate(resolved.stages)}
     return tuple(sorted(found, key=lambda product: order[product.stage]))

@@ -59,14 +59,11 @@ class _Walk:
         return tuple(found) or (SOURCE,)
 
     def _add(self, stage: ResolvedStage) -> None:
-        columns = self.resolved.available.get((self.number, stage.id))
+        applied = stage.applied[self.number]
         after = self.read_after[stage.id]
-        if any(entry.keep is None for entry in stage.stage.write):
-            after.update(columns or ())
-        for entry in stage.stage.write:
-            after.update(entry.keep or ())
-        passing = set() if stage.scope is not Scope.PARTITION else after - set(stage.adds)
-        needed = frozenset(passing | self._own_reads(stage))
+        after.update(*applied.writes)
+        passing = set() if stage.scope is not Scope.PARTITION else after - set(applied.adds)
+        needed = frozenset(passing.union(applied.reads))
         self.needed[stage.id] = needed
         for name in self.inputs[stage.id]:
             if name != SOURCE:
@@ -74,23 +71,12 @@ class _Walk:
         if len(self.inputs[stage.id]) > 1:
             self._check_clash(stage, needed)
 
-    def _own_reads(self, stage: ResolvedStage) -> set[str]:
-        """What it reads, without what other flavours' files have and this one's do not."""
-        names: set[str] = set()
-        for source in self.inputs[stage.id]:
-            after = self.resolved.available.get((self.number, source))
-            columns = self.flavour.columns.get(stage.root) if source == SOURCE else after
-            if columns is None:
-                return set(stage.reads)
-            names.update(name for name in stage.reads if name in columns)
-        return names
-
     def _check_clash(self, stage: ResolvedStage, needed: frozenset[str]) -> None:
         definers: dict[str, set[str]] = {}
         for source in self.inputs[stage.id]:
-            columns = self.resolved.available.get((self.number, source))
-            for name in needed & columns.keys() if columns is not None else ():
-                definers.setdefault(name, set()).add(columns[name] if columns is not None else "")
+            columns = self._columns_from(source, stage.root)
+            for name in needed & columns.keys():
+                definers.setdefault(name, set()).add(columns[name])
         for name, stages in definers.items():
             if len(stages) > 1:
                 written = sorted(stage or "the files" for stage in stages)
@@ -103,6 +89,12 @@ class _Walk:
                         hint="give one of them another name",
                     )
                 )
+
+    def _columns_from(self, source: str, root: str) -> Mapping[str, str]:
+        """Column → the stage that defined it, for one input."""
+        if source == SOURCE:
+            return dict.fromkeys(self.flavour.columns.get(root) or (), SOURCE)
+        return self.resolved.available.get((self.number, source)) or {}
 
 
 def column_flow(workflow: Workflow, resolved: Resolved) -> ColumnFlow:

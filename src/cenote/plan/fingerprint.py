@@ -42,7 +42,7 @@ def segment_digest(
         {
             "version": __version__,
             "steps": [
-                [s.stage, s.op, s.params, fingerprint, s.inputs, s.product, s.datasets, s.needs_products, _writes(s)]
+                [s.stage, s.op, _settings(s), fingerprint, s.inputs, s.product, s.datasets, s.needs_products]
                 for s, fingerprint in steps
             ],
             "source": None if source is None else [source.kind, source.settings, source.renames],
@@ -53,8 +53,8 @@ def segment_digest(
     )
 
 
-def _writes(step: Step) -> list[list[Any]]:
-    return [[w.kind, w.settings, w.path_template, w.keep] for w in step.writes]
+def _settings(step: Step) -> list[Any]:
+    return [step.params, step.own_params, [[w.kind, w.settings, w.path_template, w.keep] for w in step.writes]]
 
 
 def partition_digest(partition: Partition, dataset: bytes) -> bytes:

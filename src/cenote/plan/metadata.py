@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.machine import this_machine
 from cenote.plan.metadata_cache import MetadataCache
 from cenote.plan.packed_columns import Packer
 from cenote.shell import run_command
+from cenote.signals import Interrupted
 from cenote.sources._files import is_remote
 from cenote.sources.interface import FileInfo, Source
 
@@ -78,6 +80,13 @@ def describe_one(source: Source, url: str) -> Answer:
         return source.describe(url)
     except CenoteError as problem:
         return problem.problems[0]
+    except Interrupted:
+        raise
+    except BaseException as problem:
+        if _is_built_in(source):
+            raise
+        name = type(source).__name__
+        return Problem(errors.BAD_INPUT, f"{url}: {name} cannot read it: {type(problem).__name__}: {problem}")
 
 
 def _key(source: Source, kind: str, url: str) -> bytes:

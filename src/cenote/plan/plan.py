@@ -61,12 +61,18 @@ class Step:
     """The kind of product, if it makes one."""
     datasets: frozenset[str] | None = None
     """The datasets it applies to; None for all."""
+    own_params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Dataset → its settings, where its columns make them others than `params`."""
     needs_products: tuple[str, ...] = ()
     """Run-scope or dataset-scope stages whose product it may use."""
     modifiers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     writes: tuple[WriteStep, ...] = ()
     timeout: int | None = None
     retries: int = 0
+
+    def applies(self, dataset: str) -> bool:
+        """Whether it runs on this dataset."""
+        return self.datasets is None or dataset in self.datasets
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,23 @@ class Segment:
             if step.writes:
                 found[f"{step.stage}:files"] = "files"
         return found
+
+    def inputs_for(self, dataset: str) -> dict[str, tuple[str, ...]]:
+        """Each stage that runs on a dataset → where its events come from: stages that do not apply are passed by.
+
+        That is a stage of this segment, one of its `imports`, or `""` for the source.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        passed: dict[str, tuple[str, ...]] = {}
+        for step in self.steps:
+            inputs = dict.fromkeys(name for need in step.inputs or ("",) for name in passed.get(need, (need,)))
+            (found if step.applies(dataset) else passed)[step.stage] = tuple(inputs)
+        return found
+
+    def imports_for(self, dataset: str) -> tuple[str, ...]:
+        """Those of its `imports` that a dataset needs."""
+        used = {name for inputs in self.inputs_for(dataset).values() for name in inputs}
+        return tuple(stage for stage in self.imports if stage in used)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -282,6 +305,12 @@ class Plan:
     def __repr__(self) -> str:
         counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
         return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
+
+    def result_tasks(self) -> NDArray[np.bool_]:
+        """Whether the run is for a task's sake: it holds a whole product, or nobody uses it."""
+        results: NDArray[np.bool_] = np.diff(self.tasks.users_start) == 0
+        results[[product.task for product in self.products]] = True
+        return results
 
     def stages_of(self, task: int) -> Sequence[str]:
         """The stages that a task runs (for a merge: those whose products it merges)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -40,17 +40,33 @@ class Flavour:
 
 
 @dataclass(frozen=True)
+class Applied:
+    """A stage as it is for the datasets of one flavour: as if they were the only ones."""
+
+    operation: Operation
+    reads: tuple[str, ...]
+    """Columns, by the name they have in the events."""
+    adds: tuple[str, ...] = ()
+    writes: tuple[tuple[str, ...], ...] = ()
+    """The columns of each skim, in the order of `write`."""
+
+    def params(self) -> dict[str, Any]:
+        """The settings as plain data: what travels to the workers."""
+        return self.operation.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+@dataclass(frozen=True)
 class ResolvedStage:
     """A stage whose operation is concrete."""
 
     stage: Stage
     operation: Operation
+    """As it is for the first flavour that it applies to; what it makes is the same for all of them."""
     scope: Scope
     root: str
     """The source its events began at."""
-    reads: tuple[str, ...]
-    """Columns, by the name they have in the events."""
-    adds: tuple[str, ...]
+    applied: Mapping[int, Applied]
+    """Flavour → what it is there; without the flavours that it does not apply to."""
     datasets: frozenset[str] | None
     """Where it applies; None for everywhere."""
 
@@ -59,9 +75,15 @@ class ResolvedStage:
         """The stage's id."""
         return self.stage.id
 
-    def params(self) -> dict[str, Any]:
-        """The settings as plain data: what travels to the workers."""
-        return self.operation.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that it reads in any dataset."""
+        return tuple(dict.fromkeys(name for applied in self.applied.values() for name in applied.reads))
+
+    @property
+    def adds(self) -> tuple[str, ...]:
+        """The columns that it adds or replaces in any dataset."""
+        return tuple(dict.fromkeys(name for applied in self.applied.values() for name in applied.adds))
 
 
 @dataclass(frozen=True)
@@ -158,38 +180,41 @@ class _Resolving:
     def add(self, stage: Stage) -> None:
         inputs = {number: self._input(number, stage) for number in range(len(self.flavours))}
         self.roots[stage.id] = self._root(stage)
-        operation = self._operation(stage, inputs)
-        if operation is None:
+        operations = self._operations(stage, inputs)
+        if operations is None:
             for number in inputs:
                 self.available[number, stage.id] = None
             return
+        operation = next(iter(operations.values()))
         scope = Scope(stage.scope) if stage.scope else operation.scope
         self._check_scope(stage, operation, scope)
-        reads: dict[str, None] = {}
+        reads: dict[int, tuple[str, ...]] = {}
         lacking: dict[str, list[str]] = {}
         for number, flavour in enumerate(self.flavours):
-            columns = inputs[number]
-            if stage.id in flavour.applies:
-                for name in dict.fromkeys(operation.reads()):
-                    known = self._column(name, operation, columns)
-                    if known is not None:
-                        reads[known] = None
-                    elif without := self._without(name, operation, flavour):
-                        lacking.setdefault(name, []).extend(without)
-                self.available[number, stage.id] = _after(stage.id, operation, columns)
-            else:
-                self.available[number, stage.id] = columns
+            here = inputs[number]
+            applies = stage.id in flavour.applies
+            self.available[number, stage.id] = _after(stage.id, operations[number], here) if applies else here
+            if applies:
+                reads[number] = self._columns_read(operations[number], flavour, here, lacking)
         for name, datasets in lacking.items():
             unknown = self._unknown_fact if name in operation.facts() else self._unknown_column
             self.problems.append(unknown(stage, name, datasets, inputs))
+        written = [self._written(stage, entry) for entry in stage.write]
         self.stages.append(
             ResolvedStage(
-                stage=self._with_columns_to_write(stage) if stage.write else stage,
+                stage=stage,
                 operation=operation,
                 scope=scope,
                 root=self.roots[stage.id],
-                reads=tuple(reads),
-                adds=tuple(operation.adds()),
+                applied={
+                    number: Applied(
+                        operation=operations[number],
+                        reads=columns_read,
+                        adds=tuple(operations[number].adds()),
+                        writes=tuple(columns[number] for columns in written),
+                    )
+                    for number, columns_read in reads.items()
+                },
                 datasets=self._datasets(stage),
             )
         )
@@ -227,21 +252,27 @@ class _Resolving:
             joined = columns if joined is None else joined.joined(columns)
         return joined
 
-    def _operation(self, stage: Stage, inputs: Mapping[int, Available | None]) -> Operation | None:
-        columns = next(
-            (inputs[n] for n, f in enumerate(self.flavours) if stage.id in f.applies and inputs[n] is not None),
-            None,
-        )
+    def _operations(self, stage: Stage, inputs: Mapping[int, Available | None]) -> dict[int, Operation] | None:
+        """Flavour → the operation for its columns, at least one; None where that cannot be had.
+
+        What a stage makes of all datasets is merged, so what makes a product decides from the columns they share.
+        """
+        applying = [number for number, flavour in enumerate(self.flavours) if stage.id in flavour.applies]
         try:
             factory = registry.load(PluginKind.OPERATION, stage.op)
-            operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
-            resolved = operation if columns is None else operation.resolve(list(columns))
+            with registry.blamed(PluginKind.OPERATION, stage.op):
+                operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
+                if operation.product is not None and (shared := _shared(inputs[number] for number in applying)):
+                    operation = operation.resolve(shared)
+                resolved = {n: _resolved(operation, inputs[n]) for n in applying} or {-1: operation}
+                for one in resolved.values():  # somebody's functions: what they raise is theirs
+                    one.reads(), one.adds(), one.keeps()
         except CenoteError as problem:
             self.problems.extend(p.at(self.workflow.place(*stage.path, "op")) for p in problem.problems)
             return None
         except ValidationError:
             return None  # the language's check has told of it, with its place
-        note = getattr(resolved, "inferred_axis_note", None)
+        note = getattr(next(iter(resolved.values())), "inferred_axis_note", None)
         if callable(note) and (said := note()):
             self.warnings.append(f"stage '{stage.id}': {said}")
         return resolved
@@ -259,6 +290,19 @@ class _Resolving:
             )
         )
 
+    def _columns_read(
+        self, operation: Operation, flavour: Flavour, columns: Available | None, lacking: dict[str, list[str]]
+    ) -> tuple[str, ...]:
+        """The columns that an operation reads of these datasets; names that mean nothing there go to `lacking`."""
+        reads: dict[str, None] = {}
+        for name in dict.fromkeys(operation.reads()):
+            known = self._column(name, operation, columns)
+            if known is not None:
+                reads[known] = None
+            elif without := self._without(name, operation, flavour):
+                lacking.setdefault(name, []).extend(without)
+        return tuple(reads)
+
     def _column(self, name: str, operation: Operation, columns: Available | None) -> str | None:
         """The column that a name means; None where it means something else, or nothing."""
         if columns is None:  # no file could be looked at
@@ -274,34 +318,35 @@ class _Resolving:
             return flavour.datasets
         return [one for one in flavour.datasets if one in self.facts and self.facts[one].get(name) is None]
 
-    def _with_columns_to_write(self, stage: Stage) -> Stage:
-        """With the patterns under `keep` replaced by the columns that they match after this stage."""
-        after: dict[str, None] = {}
-        for number, flavour in enumerate(self.flavours):
-            columns = self.available[number, stage.id]
-            if columns is None:
-                return stage
-            after.update(dict.fromkeys(columns if stage.id in flavour.applies else ()))
-        return replace(stage, write=tuple(self._with_columns(stage, entry, after) for entry in stage.write))
-
-    def _with_columns(self, stage: Stage, entry: Write, after: Collection[str]) -> Write:
+    def _written(self, stage: Stage, entry: Write) -> dict[int, tuple[str, ...]]:
+        """Flavour → the columns of a skim: names, and what patterns match after this stage."""
+        after = {
+            n: self.available[n, stage.id] for n, flavour in enumerate(self.flavours) if stage.id in flavour.applies
+        }
         if entry.keep is None:
-            return entry
-        kept: dict[str, None] = {}
-        for wanted in entry.keep:
-            plain = wanted if wanted in after else wanted.replace(".", "_")
-            found = [plain] if plain in after else fnmatch.filter(after, wanted)
-            if not found:
-                problem = Problem(
-                    errors.UNKNOWN_COLUMN,
-                    f"stage '{stage.id}' writes '{wanted}', which is not there after it",
-                    place=self.workflow.place(*entry.path, "keep"),
-                    details=(f"columns here: {listed(after)}",),
-                    hint=did_you_mean(wanted, after),
-                )
-                self.problems.append(problem)
-            kept.update(dict.fromkeys(found))
-        return replace(entry, keep=tuple(kept))
+            return {number: tuple(columns or ()) for number, columns in after.items()}
+        found = {
+            number: {wanted: _matching(wanted, columns) for wanted in entry.keep} for number, columns in after.items()
+        }
+        if all(columns is not None for columns in after.values()):
+            lost = [wanted for wanted in entry.keep if not any(names[wanted] for names in found.values())]
+            self.problems.extend(
+                self._nothing_to_write(stage, entry, wanted, after.values()) for wanted in lost if after
+            )
+        return {
+            number: tuple(dict.fromkeys(name for matching in names.values() for name in matching))
+            for number, names in found.items()
+        }
+
+    def _nothing_to_write(self, stage: Stage, entry: Write, wanted: str, after: Iterable[Available | None]) -> Problem:
+        there = dict.fromkeys(name for columns in after for name in columns or ())
+        return Problem(
+            errors.UNKNOWN_COLUMN,
+            f"stage '{stage.id}' writes '{wanted}', which is not there after it",
+            place=self.workflow.place(*entry.path, "keep"),
+            details=(f"columns here: {listed(there)}",),
+            hint=did_you_mean(wanted, there),
+        )
 
     def _unknown_column(
         self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]
@@ -346,6 +391,24 @@ class _Resolving:
     def _mentioned(self, stage: Stage, name: str) -> Place | None:
         params = (*stage.path, "params")
         return self.workflow.place(*next(_mentions(stage.params, name, params), params))
+
+
+def _shared(inputs: Iterable[Available | None]) -> list[str]:
+    """The columns that all have, in the order of the first; none where one is not known."""
+    first, *others = [*inputs] or [None]
+    return [] if first is None else [name for name in first if all(other and name in other for other in others)]
+
+
+def _resolved(operation: Operation, columns: Available | None) -> Operation:
+    return operation if columns is None else operation.resolve(list(columns))
+
+
+def _matching(wanted: str, columns: Collection[str] | None) -> list[str]:
+    """What a name or pattern under `keep` means here; as written where the columns are not known."""
+    if columns is None:
+        return [wanted]
+    plain = wanted if wanted in columns else wanted.replace(".", "_")
+    return [plain] if plain in columns else fnmatch.filter(columns, wanted)
 
 
 def _after(stage: str, operation: Operation, columns: Available | None) -> Available | None:

@@ -160,7 +160,7 @@ def _step(
     return Step(
         stage=stage.id,
         op=stage.stage.op,
-        params=stage.params(),
+        **_params(stage, resolved),
         inputs=stage.stage.needs,
         live=tuple(sorted(flow.live[stage.id])),
         reads=stage.reads,
@@ -173,23 +173,30 @@ def _step(
             if need in by_id and by_id[need].scope is not Scope.PARTITION and by_id[need].operation.product
         ),
         modifiers=tuple((m.name, m.settings) for m in (*workflow.execution.modifiers, *requirement.modifiers)),
-        writes=tuple(_write_step(stage, number, resolved) for number in range(len(stage.stage.write))),
+        writes=tuple(_write_step(stage, number) for number in range(len(stage.stage.write))),
         timeout=requirement.timeout,
         retries=requirement.retries,
     )
 
 
-def _write_step(stage: ResolvedStage, number: int, resolved: Resolved) -> WriteStep:
+def _params(stage: ResolvedStage, resolved: Resolved) -> dict[str, Any]:
+    """`params`, and `own_params` of datasets whose columns give the operation other settings."""
+    of_flavour = {number: applied.params() for number, applied in stage.applied.items()}
+    usual: dict[str, Any] = next(iter(of_flavour.values()), {})
+    own = {n: params for n, params in of_flavour.items() if params != usual}
+    return {
+        "params": usual,
+        "own_params": {dataset: own[n] for n in own for dataset in resolved.flavours[n].datasets},
+    }
+
+
+def _write_step(stage: ResolvedStage, number: int) -> WriteStep:
     entry = stage.stage.write[number]
-    everything: dict[str, None] = {}
-    for flavour in range(len(resolved.flavours)):
-        everything.update(dict.fromkeys(resolved.available.get((flavour, stage.id)) or ()))
-    settings: dict[str, Any] = dict(entry.settings)
     return WriteStep(
         kind=entry.kind,
-        settings=settings,
+        settings=dict(entry.settings),
         path_template=entry.path_template,
-        keep=tuple(everything) if entry.keep is None else entry.keep,
+        keep=tuple(dict.fromkeys(name for applied in stage.applied.values() for name in applied.writes[number])),
     )
 
 

@@ -92,7 +92,7 @@ def _crossings(
 
 def applies(segment: Segment, dataset: str) -> bool:
     """Whether any stage of the segment runs on this dataset."""
-    return any(step.datasets is None or dataset in step.datasets for step in segment.steps)
+    return any(step.applies(dataset) for step in segment.steps)
 
 
 def product_tasks(
@@ -114,13 +114,13 @@ def _over_partitions(layout: _Layout, segment: Segment, data: Sequence[bytes]) -
     runs: dict[int, int] = {}
     layout.runs.append(runs)
     numbers = {info.name: number for number, info in enumerate(layout.datasets)}
-    applying = {info.name: applies(segment, info.name) for info in layout.datasets}
+    imports = {info.name: segment.imports_for(info.name) for info in layout.datasets if applies(segment, info.name)}
     for position, partition in enumerate(layout.partitions):
-        if partition.source != segment.root or not applying[partition.dataset]:
+        if partition.source != segment.root or partition.dataset not in imports:
             continue
         needs = dict.fromkeys(
             layout.runs[crossing.segment][position]
-            for stage in segment.imports
+            for stage in imports[partition.dataset]
             for crossing in layout.crossings[layout.flavour_of[partition.dataset], stage]
             if crossing.segment >= 0
         )

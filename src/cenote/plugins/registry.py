@@ -10,17 +10,21 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pydantic import ValidationError
+
 from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.plugins.kinds import INTERFACE_FILES, PLANNED, PluginKind
 from cenote.plugins.shipped import SourceFile, modules_beside, spec_of
+from cenote.signals import Interrupted
 
 Factory = type[Any]
 """A plugin's class: called with its settings as keyword arguments."""
@@ -56,6 +60,20 @@ def load(kind: PluginKind, name: str) -> Factory:
     if name in _installed(kind):
         return _imported(_installed(kind)[name], what=f"{kind.value} '{name}'")
     raise errors.CenoteError(unknown(kind, name))
+
+
+@contextmanager
+def blamed(kind: PluginKind, name: str) -> Iterator[None]:
+    """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+    try:
+        yield
+    except (errors.CenoteError, Interrupted, ValidationError):
+        raise
+    except BaseException as problem:
+        if (kind, name) not in _added and name in _built_in(kind):
+            raise
+        words = f"{kind.value} '{name}' fails: {type(problem).__name__}: {problem}".rstrip(": ")
+        raise errors.error(errors.BAD_PLUGIN, words, place=_place_in_plugin(problem)) from problem
 
 
 def unknown(kind: PluginKind, name: str) -> errors.Problem:
@@ -120,7 +138,9 @@ def add_import(target: str, *, kind: PluginKind | None = None, name: str | None 
         return
     try:
         module = importlib.import_module(target)
-    except Exception as problem:
+    except Interrupted:
+        raise
+    except BaseException as problem:  # a plugin may raise anything, SystemExit included
         raise errors.error(
             errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {type(problem).__name__}: {problem}"
         ) from problem
@@ -139,12 +159,15 @@ def _execute(name: str, file: SourceFile) -> ModuleType:
     except errors.CenoteError as problem:  # it declares nonsense, and that was explained
         del sys.modules[name]
         raise errors.CenoteError(one.at(_place_in(path, problem)) for one in problem.problems) from problem
-    except Exception as problem:
+    except Interrupted:
+        del sys.modules[name]
+        raise
+    except BaseException as problem:
         del sys.modules[name]
         words = problem.msg if isinstance(problem, SyntaxError) else str(problem)
         raise errors.error(
             errors.BAD_PLUGIN,
-            f"plugin file {path.name} fails: {type(problem).__name__}: {words}",
+            f"plugin file {path.name} fails: {type(problem).__name__}: {words}".rstrip(": "),
             place=_place_in(path, problem),
         ) from problem
     finally:
@@ -166,6 +189,11 @@ def _place_in(path: Path, problem: BaseException) -> errors.Place | None:
             line = step.tb_lineno
         step = step.tb_next
     return errors.Place(_shown(path), line, 1) if line else None
+
+
+def _place_in_plugin(problem: BaseException) -> errors.Place | None:
+    """Where in a plugin file, if it was there."""
+    return next((place for path in _files if (place := _place_in(Path(path), problem))), None)
 
 
 def _add_declared(module: ModuleType) -> None:
@@ -214,7 +242,9 @@ def _imported(target: str, *, what: str) -> Factory:
         value: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             value = getattr(value, part)
-    except Exception as problem:
+    except Interrupted:
+        raise
+    except BaseException as problem:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {type(problem).__name__}: {problem}"
         ) from problem

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, WithJsonSchema
@@ -44,6 +49,54 @@ class AlsoWritten:
         return {**handler(schema), ALSO_WRITTEN: list(self.forms)}
 
 
+def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """What the JSON Schema of a class says beyond its types: the meaning of each key, and its other spellings."""
+    for name, meaning in _meanings(model).items():
+        key = _key_of(name, model)
+        if key in schema.get("properties", {}):
+            schema["properties"][key].setdefault("description", meaning)
+    _other_spellings(schema, model)
+
+
+def _key_of(name: str, model: type[BaseModel]) -> str:
+    """How a field is called in the schema."""
+    info = model.model_fields[name]
+    alias = info.validation_alias
+    if isinstance(alias, AliasChoices):
+        return str(alias.choices[0])
+    return alias if isinstance(alias, str) else info.alias or name
+
+
+def _meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Field → the docstring below it, in the class that declared it last."""
+    found: dict[str, str] = {}
+    for parent in reversed(model.__mro__):
+        if issubclass(parent, BaseModel) and parent is not BaseModel:
+            own = _docstrings_below(parent)
+            found |= {name: own.get(name, "") for name in inspect.get_annotations(parent)}
+    return {name: text for name, text in found.items() if text and name in model.model_fields}
+
+
+@cache
+def _docstrings_below(cls: type[Any]) -> dict[str, str]:
+    """Annotated name → the string below it, from the source; nothing where there is no source.
+
+    Read only for the schema and the documentation: parsing takes longer than declaring the class, and Python 3.11 does
+    not survive it in two threads at once, as a worker with several slots would have it.
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    return {
+        field.target.id: inspect.cleandoc(below.value.value)
+        for field, below in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+    }
+
+
 class Settings(BaseModel):
     """Frozen, strict about unknown keys, documented by the docstring below each field."""
 
@@ -59,10 +112,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         populate_by_name=True,
         arbitrary_types_allowed=True,
-        json_schema_extra=_other_spellings,
+        json_schema_extra=_complete,
     )
 
     @classmethod

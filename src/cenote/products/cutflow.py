@@ -1,4 +1,4 @@
-"""This file is the product `cutflow`: how many events each cut of each dataset saw and kept; saved as CSV and JSON."""
+"""This file is the product `cutflow`: how many events each cut of each dataset saw and kept; as CSV, JSON and LaTeX."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import csv
 import html
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cenote.products._latex import in_latex
 from cenote.products.interface import Product
 from cenote.storage import write_text
 
@@ -82,6 +83,15 @@ class CutflowRow:
 
 
 @dataclass(frozen=True)
+class CutflowLine:
+    """A cut with all datasets."""
+
+    label: str
+    passed: Mapping[str, tuple[float, float | None]]
+    """Dataset → events (or sum of weights) that pass, and their share of what came to the cut."""
+
+
+@dataclass(frozen=True)
 class Cutflow:
     """A table: cuts in their order, and for each the datasets in theirs."""
 
@@ -102,6 +112,22 @@ class Cutflow:
             if row.dataset == dataset and name in (row.name, row.label):
                 return row
         raise KeyError(f"no cut '{name}' of dataset '{dataset}'")
+
+    def table(self) -> tuple[CutflowLine, ...]:
+        """The cuts in their order, each with all datasets; before the first cut, what came in."""
+        found: dict[str, dict[str, CutflowRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.name, {})[row.dataset] = row
+        if not found:
+            return ()
+        several = len({row.selection for row in self.rows}) > 1
+        first = next(iter(found.values()))
+        lines = [CutflowLine("all events", {dataset: (row.n_in, None) for dataset, row in first.items()})]
+        for rows in found.values():
+            one = next(iter(rows.values()))
+            label = f"{one.selection}: {one.label}" if several else one.label
+            lines.append(CutflowLine(label, {name: (row.n_out, row.efficiency) for name, row in rows.items()}))
+        return tuple(lines)
 
     def __str__(self) -> str:
         table = [_HEADINGS, *(_cells(row) for row in self.rows)]
@@ -146,7 +172,7 @@ class CutflowProduct(Product):
         return Cutflow(tuple(_by_cut(found)))
 
     def save(self, value: Any, folder: Path, name: str) -> list[Path]:
-        """`<name>.csv` and `<name>.json`."""
+        """`<name>.csv`, `<name>.json` and `<name>.tex`."""
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -154,6 +180,7 @@ class CutflowProduct(Product):
         return [
             write_text(folder / f"{name}.csv", text.getvalue()),
             write_text(folder / f"{name}.json", json.dumps(_document(value), indent=1)),
+            write_text(folder / f"{name}.tex", _latex(value)),
         ]
 
     def load(self, folder: Path, name: str) -> Any:
@@ -178,6 +205,30 @@ class CutflowProduct(Product):
         """`5 cuts, 2 datasets`."""
         cuts, datasets = len({row.name for row in value.rows}), len(value.datasets)
         return f"{cuts} cut{'' if cuts == 1 else 's'}, {datasets} dataset{'' if datasets == 1 else 's'}"
+
+
+def _latex(value: Cutflow) -> str:
+    """A table of plain LaTeX, to be taken in with `\\input`: no package is needed."""
+    lines = [
+        rf"\begin{{tabular}}{{l{'rr' * len(value.datasets)}}}",
+        r"\hline",
+        " & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{in_latex(dataset)}}}" for dataset in value.datasets)]) + r" \\",
+        " & ".join(["cut", *("passed & share" for _ in value.datasets)]) + r" \\",
+        r"\hline",
+    ]
+    for line in value.table():
+        cells = [_latex_cells(line.passed.get(dataset)) for dataset in value.datasets]
+        lines.append(" & ".join([in_latex(line.label), *cells]) + r" \\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+
+
+def _latex_cells(passed: tuple[float, float | None] | None) -> str:
+    if passed is None:
+        return " & "
+    number, share = passed
+    mantissa, _, exponent = (f"{number:.6g}" if number % 1 else f"{number:.0f}").partition("e")
+    written = rf"${mantissa} \times 10^{{{int(exponent)}}}$" if exponent else mantissa
+    return f"{written} & " + ("" if share is None else rf"{100 * share:.1f}\,\%")
 
 
 def _by_cut(found: dict[tuple[str, str], CutflowRow]) -> Iterator[CutflowRow]:

@@ -59,6 +59,17 @@ class Fields:
         value = self._values.get(key)
         return [Fields(one) for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
+    def rows(self, key: str, width: int) -> list[tuple[int, ...]]:
+        """The list of rows of so many whole numbers (or yes and no) under this key."""
+        value = self._values.get(key)
+        lists = [one for one in value if isinstance(one, list)] if isinstance(value, list) else []
+        return [tuple(map(int, one)) for one in lists if len(one) == width and all(isinstance(n, int) for n in one)]
+
+    def numbers(self, key: str) -> list[int]:
+        """The list of whole numbers under this key."""
+        value = self._values.get(key)
+        return [one for one in value if isinstance(one, int)] if isinstance(value, list) else []
+
     def items(self) -> list[tuple[str, str]]:
         """Every key with its value as text, for tables of names and values."""
         return [(str(key), self.text(str(key))) for key in self._values]

@@ -1,18 +1,29 @@
-"""This file reads a journal for the one thing that the summary does not tell: when each pool was busy."""
+"""This file reads a journal for what the summary does not tell: when each pool was busy, and with which tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.report.run_record import Timeline
+from cenote.report.run_record import SlotRecord, TaskSpan, Timeline
 
 STEPS = 160
 """Points of time that the picture shows."""
+CLOCK_SKEW = 0.02
+"""Seconds by which two tasks of one slot may seem to overlap: their ends are noted when they are heard of."""
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    """As much of a failure as is needed here."""
+
+    message: str = ""
+    cause: str = ""
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -21,29 +32,80 @@ class _Line(msgspec.Struct, frozen=True):
     type: str = ""
     at: float = 0.0
     pool: str = ""
+    worker: str = ""
+    task: int | None = None
     seconds: float = 0.0
+    failure: _Failure | None = None
 
 
-_ENDS_A_TASK = frozenset({"TaskDone", "TaskFailed"})
+class _Attempt(NamedTuple):
+    """A task on a worker."""
+
+    pool: str
+    worker: str
+    span: TaskSpan
 
 
 def read_timeline(journal: Path) -> Timeline:
-    """How many tasks ran in each pool over the course of the last attempt."""
+    """How many tasks ran in each pool over the course of the last attempt, and what each slot of a worker ran."""
     first = last = None
-    tasks: dict[str, list[tuple[float, float]]] = {}
+    ended: list[_Attempt] = []
+    begun: dict[int, _Line] = {}
     for line in _lines(journal):
-        if line.type == "RunStarted":
-            first, tasks = line.at, {}
-        if line.type in _ENDS_A_TASK and line.pool:
-            tasks.setdefault(line.pool, []).append((line.at - max(line.seconds, 0.0), line.at))
         last = line.at
-    if first is None or last is None or last <= first or not tasks:
+        match line.type:
+            case "RunStarted":
+                first, ended, begun = line.at, [], {}
+            case "TaskStarted" if line.task is not None:
+                begun[line.task] = line
+            case "TaskDone" | "TaskFailed" if line.task is not None and first is not None:
+                begun.pop(line.task, None)
+                ended.append(_attempt(line, line.task, first))
+    if first is None or last is None or last <= first or not (ended or begun):
         return Timeline(0.0, ())
+    open_ends = [
+        _Attempt(line.pool, line.worker, TaskSpan(task, line.at - first, last - first, cut_off=True))
+        for task, line in begun.items()
+    ]
+    attempts = [*ended, *open_ends]
     edges = np.linspace(0.0, last - first, STEPS + 1)
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for attempt in attempts:
+        spans.setdefault(attempt.pool, []).append((attempt.span.start, attempt.span.end))
     return Timeline(
         last - first,
-        tuple((pool, _running(np.array(spans) - first, edges)) for pool, spans in sorted(tasks.items())),
+        tuple((pool, _running(np.array(found), edges)) for pool, found in sorted(spans.items())),
+        tuple(_slots(attempts)),
     )
+
+
+def _attempt(line: _Line, task: int, first: float) -> _Attempt:
+    message = line.failure.message.partition("\n")[0] if line.failure else None
+    end = line.at - first
+    return _Attempt(line.pool, line.worker, TaskSpan(task, end - max(line.seconds, 0.0), end, message))
+
+
+def _slots(attempts: Iterable[_Attempt]) -> Iterator[SlotRecord]:
+    """What ran at once on a worker ran in different slots: each task takes the first that is free."""
+    workers: dict[tuple[str, str], list[TaskSpan]] = {}
+    for attempt in attempts:
+        if attempt.worker:  # stopped before any worker took it
+            workers.setdefault((attempt.pool, attempt.worker), []).append(attempt.span)
+    for (pool, worker), spans in sorted(workers.items(), key=lambda one: _as_counted(one[0])):
+        slots: list[list[TaskSpan]] = []
+        for span in sorted(spans, key=lambda span: (span.start, span.task)):
+            free = next((slot for slot in slots if slot[-1].end <= span.start + CLOCK_SKEW), None)
+            if free is None:
+                slots.append([span])
+            else:
+                free.append(span)
+        for number, slot in enumerate(slots):
+            yield SlotRecord(pool, worker, number, tuple(slot))
+
+
+def _as_counted(names: tuple[str, str]) -> tuple[tuple[int | str, ...], ...]:
+    """`gpu-2` before `gpu-10`."""
+    return tuple(tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)) for name in names)
 
 
 def _lines(journal: Path) -> Iterator[_Line]:

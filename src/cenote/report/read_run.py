@@ -19,6 +19,7 @@ from cenote.report.run_record import (
     SegmentRecord,
     StageRecord,
 )
+from cenote.report.task_names import TaskNames
 from cenote.units import format_bytes
 
 
@@ -63,6 +64,7 @@ def read_run(folder: Path) -> RunRecord:
         ),
         picture=_picture(folder, plan),
         timeline=read_timeline(journal),
+        task_names=TaskNames(plan),
         failures=tuple(_failure(one) for one in summary.objects("failures")),
         fallbacks=tuple(_fallback(one) for one in summary.objects("fallbacks")),
         warnings=tuple(dict.fromkeys((*plan.texts("warnings"), *summary.texts("warnings")))),

@@ -16,6 +16,7 @@ CAUSES = {
     "timeout": "it ran longer than its time limit",
     "lost": "its worker was lost",
     "oom": "it ran out of memory",
+    "damaged": "a damaged result of an earlier task",
     "internal": "a fault of Cenote itself",
 }
 """What each cause means to a reader."""

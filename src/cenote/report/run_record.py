@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cenote.report.task_names import TaskNames
+
 Counts = tuple[tuple[str, int], ...]
 
 
@@ -140,11 +142,35 @@ class InputRecord:
 
 
 @dataclass(frozen=True)
+class TaskSpan:
+    """One attempt at a task: when and how it ran, in seconds since the start of the run."""
+
+    task: int
+    start: float
+    end: float
+    failure: str | None = None
+    """Why it failed; None where it did not."""
+    cut_off: bool = False
+    """Whether nothing was heard of its end."""
+
+
+@dataclass(frozen=True)
+class SlotRecord:
+    """One slot of a worker, with what ran there, in order of time."""
+
+    pool: str
+    worker: str
+    slot: int
+    spans: tuple[TaskSpan, ...]
+
+
+@dataclass(frozen=True)
 class Timeline:
-    """How many tasks each pool ran over the course of the run, in steps of equal length."""
+    """How many tasks each pool ran over the course of the run, in steps of equal length; and what each slot ran."""
 
     seconds: float
     pools: tuple[tuple[str, tuple[float, ...]], ...]
+    slots: tuple[SlotRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,6 +200,7 @@ class RunRecord:
     picture: str
     """The plan as SVG; empty when there is none."""
     timeline: Timeline
+    task_names: TaskNames
     failures: tuple[FailureRecord, ...]
     fallbacks: tuple[FallbackRecord, ...]
     warnings: tuple[str, ...]

@@ -21,8 +21,8 @@ def timeline(work: Timeline) -> Markup | None:
         "svg",
         element("title", title),
         lanes,
-        _label(LEFT, height - 6, "0", "start"),
-        _label(WIDTH, height - 6, format_seconds(work.seconds), "end"),
+        label(LEFT, height - 6, "0", "start"),
+        label(WIDTH, height - 6, format_seconds(work.seconds), "end"),
         viewBox=f"0 0 {WIDTH:.0f} {height:.0f}",
         role="img",
         aria_label=title,
@@ -41,12 +41,13 @@ def _lane(pool: str, running: tuple[float, ...], index: int) -> Markup:
     points.append(f"{WIDTH:.1f},{base:.1f}")
     return element(
         "g",
-        _label(LEFT - 12, base - LANE / 2, pool if len(pool) <= 16 else f"{pool[:15]}…", "end"),
-        _label(LEFT - 12, base - LANE / 2 + 15, f"up to {most:.3g}", "end", class_="quiet"),
+        label(LEFT - 12, base - LANE / 2, pool if len(pool) <= 16 else f"{pool[:15]}…", "end"),
+        label(LEFT - 12, base - LANE / 2 + 15, f"up to {most:.3g}", "end", class_="quiet"),
         element("polygon", points=" ".join(points), class_=f"lane lane{index % 5}"),
         element("line", x1=f"{LEFT:.0f}", x2=f"{WIDTH:.0f}", y1=f"{base:.1f}", y2=f"{base:.1f}"),
     )
 
 
-def _label(x: float, y: float, text: str, anchor: str, *, class_: str | None = None) -> Markup:
+def label(x: float, y: float, text: str, anchor: str, *, class_: str | None = None) -> Markup:
+    """Words at a point."""
     return element("text", text, x=f"{x:.0f}", y=f"{y:.0f}", text_anchor=anchor, class_=class_)

@@ -7,7 +7,9 @@ import base64
 from cenote.report.markup import Markup, element, joined
 from cenote.report.run_record import RunRecord, SegmentRecord, StageRecord
 from cenote.report.tables import Cell, badge, bar, clock, count, folded, table
+from cenote.report.task_timeline import task_timeline
 from cenote.report.timeline import timeline
+from cenote.runtime.pool_words import pool_word
 from cenote.units import format_bytes, format_count, format_seconds
 
 NOTHING = Cell("–")
@@ -104,7 +106,7 @@ def pools(run: RunRecord) -> Markup | None:
             (
                 pool.name,
                 pool.strategy or "–",
-                pool.state,
+                _state(pool.state),
                 pool.resources,
                 Cell(f"{pool.workers} × {pool.slots}"),
                 count(pool.workers_started),
@@ -120,7 +122,16 @@ def pools(run: RunRecord) -> Markup | None:
         *("Pool", "Strategy", "State", "One worker has", "Workers × slots", "Started", "Lost"),
         *("Tasks", "Slots busy", "Idle", "Use", "Cost"),
     )
-    return joined(table(headings, rows, caption="Pools, in the order written"), timeline(run.timeline))
+    return joined(
+        table(headings, rows, caption="Pools, in the order written"),
+        timeline(run.timeline),
+        task_timeline(run.timeline, run.task_names),
+    )
+
+
+def _state(state: str) -> Markup:
+    word = pool_word(state)
+    return joined(word.short, element("span", word.meaning, class_="detail") if word.meaning else None)
 
 
 def fallbacks(run: RunRecord) -> Markup | None:

@@ -35,6 +35,7 @@ class Envelopes:
         self._number_of = {info.name: number for number, info in enumerate(plan.datasets)}
         self._partial: dict[int, str] = {}
         """Merges with parts missing → the name that their result lies under instead."""
+        self._imports_for: dict[tuple[int, str], tuple[str, ...]] = {}
         self._part: list[int] = []
         counts: dict[tuple[str, str], int] = {}
         for partition in plan.partitions:
@@ -80,7 +81,7 @@ class Envelopes:
         partition = self._plan.partitions[position]
         layout, table = self._plan.layout, self._plan.tasks
         imports = []
-        for stage in segment.imports:
+        for stage in self._imports(segment, partition.dataset):
             names = []
             for crossing in layout.crossings[layout.flavour_of[partition.dataset], stage]:
                 if crossing.segment < 0:
@@ -91,6 +92,12 @@ class Envelopes:
                 names.append(f"{key}-{exports.index(crossing.stage)}")
             imports.append((stage, tuple(names)))
         return Piece(partition, self._part[position], imports=tuple(imports))
+
+    def _imports(self, segment: Segment, dataset: str) -> tuple[str, ...]:
+        key = (segment.index, dataset)
+        if key not in self._imports_for:
+            self._imports_for[key] = segment.imports_for(dataset)
+        return self._imports_for[key]
 
     def _products(self, segment: Segment, positions: Sequence[int]) -> tuple[tuple[str, str], ...]:
         whole = segment.scope == "run" or not positions
@@ -111,5 +118,9 @@ class Envelopes:
         name = self.name_of(task)
         if self._plan.tasks.kind[task] == MERGE:
             return [name]
-        exports = self._plan.segments[int(self._plan.tasks.segment[task])].exports
-        return [name, *(f"{name}-{position}" for position in range(len(exports)))]
+        segment = self._plan.segments[int(self._plan.tasks.segment[task])]
+        if not segment.exports:
+            return [name]
+        dataset = self._plan.partitions[int(self._plan.tasks.partition[task])].dataset
+        leaving = {step.stage for step in segment.steps if step.applies(dataset)}
+        return [name, *(f"{name}-{n}" for n, stage in enumerate(segment.exports) if stage in leaving)]

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from cenote import errors, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
+from cenote.engine.messages import AnyEvent, FailureInfo, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
 from cenote.plan.history import MemoryHistory
 from cenote.plan.picture import svg
 from cenote.plan.plan import Plan
 from cenote.runtime.configured import backend_of, strategy_of
+from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.envelopes import Envelopes, make_program
 from cenote.runtime.journal import Journal
 from cenote.runtime.loop import Loop, Status
@@ -28,10 +34,16 @@ from cenote.runtime.run_facts import RunFacts
 from cenote.runtime.run_folder import Pulse, RunFolder, write_json
 from cenote.runtime.run_view import RunView
 from cenote.runtime.worker_jobs import WorkerJobs
+from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
-from cenote.worker.store import Store
+from cenote.worker.failure import failure_of
+from cenote.worker.store import DamagedResultError, Store
 
 Listener = Callable[[RunView], None]
+Hearer = Callable[[Plan, AnyEvent], None]
+"""Hears of every event of the run, once it is written down."""
+_BETWEEN_TASKS = 0.2
+"""Seconds that a run must be at rest before it is shown so: one task has ended, the next is about to start."""
 _SMALL_VALUES = 4_000_000
 """Values to read (events × columns) below which starting processes costs more than it brings."""
 _AHEAD = 0.2
@@ -42,8 +54,10 @@ _AHEAD = 0.2
 class RunOptions:
     """How to run, apart from what the workflow says."""
 
-    resume: bool = False
-    replace: bool = False
+    fresh: bool = False
+    """Forget what earlier runs left in the folder; otherwise what is unchanged is not done again."""
+    force: frozenset[int] = frozenset()
+    """Tasks to be done again although nothing of them has changed."""
     keep_going: bool = False
     workers: int | None = None
     """Processes at the most; None for one per core."""
@@ -55,77 +69,146 @@ class RunOptions:
 class _Watched:
     """Keeps the view of the run up to date and shows it, not more often than a person can read."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, listen: Listener | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        clock: Callable[[], float],
+        listen: Listener | None,
+        hear: Hearer | None,
+    ) -> None:
+        self._plan, self._hear = plan, hear
         self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
+        self._shown_at_rest = True
+        self._worked = 0.0
+        """When a task last ran."""
         self._pulse = Pulse(folder, clock)
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self.view.apply(event)
             self.memory.take(event)
+            if self._hear is not None:
+                self._hear(self._plan, event)
         self._pulse()
         now = self._clock()
-        if self._listen is not None and now - self._shown > 0.1:
+        at_work = self.view.at_work
+        self._worked = now if at_work else self._worked
+        began = at_work and self._shown_at_rest  # the next news may be a long task away
+        between_tasks = not at_work and now - self._worked < _BETWEEN_TASKS
+        if began or (now - self._shown > 0.1 and not between_tasks):
             self._shown = now
-            self._listen(self.view)
+            self.show()
 
     def saved(self, done: int, products: int) -> None:
         self.view.saved = (done, products)
         self([Tick(at=self._clock())])
 
     def show(self) -> None:
+        self._shown_at_rest = not self.view.at_work
         if self._listen is not None:
             self._listen(self.view)
 
 
-def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None) -> RunFolder:
-    """Run a plan to its end. Whatever happens, the folder tells of it afterwards."""
-    folder = RunFolder(out)
-    folder.refuse(resume=options.resume, replace=options.replace)
-    with folder.lock():
-        folder.prepare(resume=options.resume, replace=options.replace)
+def execute(
+    plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None, hear: Hearer | None = None
+) -> RunFolder:
+    """Run a plan to its end. Whatever happens, the folder tells of it afterwards.
+
+    A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
+    """
+    folder = RunFolder(out.absolute())
+    folder.refuse()
+    with signals.noted() as interruptions, storage.explained(), folder.lock():
+        resumed = folder.holds_run and not options.fresh
+        folder.prepare(fresh=options.fresh)
+        folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
+        reuse = Reuse(plan, folder, options.force, resumed=resumed)
         write_json(folder.plan, plan_as_json(plan))
-        folder.picture.write_text(svg(plan), encoding="utf-8")
+        with storage.writing(folder.picture):
+            folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(plan, folder, listen, time.time)
+        watched = _Watched(plan, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            _drive(plan, folder, options, journal, watched)
+            while _drive(plan, folder, options, journal, watched, reuse, interruptions):
+                pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
     return folder
 
 
-def _drive(plan: Plan, folder: RunFolder, options: RunOptions, journal: Journal, watched: _Watched) -> None:
+@dataclass
+class _Ending:
+    """How a run ends: what went wrong first counts, and the rest is done all the same."""
+
+    status: Status = "failed"
+    publication: Publication = field(default_factory=Publication)
+    problem: BaseException | None = None
+
+    @contextmanager
+    def brought_about(self) -> Iterator[None]:
+        """A part of the end."""
+        try:
+            yield
+        except Interrupted:
+            self.status = "cancelled"
+        except BaseException as problem:  # raised again when the folder tells of it
+            self._fail(problem)
+
+    def _fail(self, problem: BaseException) -> None:
+        self.status = "failed"
+        if self.problem is None:
+            self.problem = problem
+            self.publication.failures.append(_failure_of_run(problem))
+
+
+def _drive(
+    plan: Plan,
+    folder: RunFolder,
+    options: RunOptions,
+    journal: Journal,
+    watched: _Watched,
+    reuse: Reuse,
+    interruptions: Interruptions,
+) -> bool:
+    """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
     store = Store(folder.store)
     envelopes = Envelopes(plan)
+    again = False
     run = uuid.uuid4().hex[:12]
-    session = _open(plan, folder, options, run)
-    choices = EngineOptions(
-        keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
-    )
-    engine = Engine(plan, choices)
-    loop = Loop(engine, session, journal, envelopes, store, watched)
     started = time.time()
-    status: Status = "failed"
-    publication = Publication()
-    try:
-        status = loop.run(_first_events(plan, store, envelopes, options, run=run, at=started))
-        if status != "cancelled":
-            publication = _publish(plan, envelopes, store, folder, watched)
-    except KeyboardInterrupt:
-        status = "cancelled"
-        raise
-    finally:
+    ending = _Ending()
+    session = _open(plan, folder, options, run, interruptions)
+    with ending.brought_about():
+        choices = EngineOptions(
+            keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
+        )
+        engine = Engine(plan, choices)
+        loop = Loop(engine, session, journal, envelopes, store, watched, interruptions)
         try:
-            session.close()
-        finally:
-            kept = len(plan.tasks) if status == "succeeded" else _kept(plan, _whole_tasks(plan, store, envelopes))
-            _finish(folder, journal, watched, publication, status=status, started=started, kept=kept)
+            ending.status = loop.run(_first_events(plan, reuse.found(envelopes), reuse, run=run, at=started))
+            again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
+            if ending.status != "cancelled" and not again:
+                ending.publication = _publish(plan, envelopes, store, folder, watched, interruptions)
+        except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
+            again = reuse.drop([problem.name])
+            if not again:
+                raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
+    with ending.brought_about():
+        session.close()
+    if again and ending.problem is None and ending.status != "cancelled":
+        return True
+    with ending.brought_about():
+        kept = len(plan.tasks) if ending.status == "succeeded" else len(reuse.found(envelopes))
+        _finish(folder, journal, watched, ending, started=started, kept=kept)
+    if ending.problem is not None:
+        raise ending.problem
+    return False
 
 
-def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Session:
+def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions) -> Session:
     backend = backend_of(plan)
     request = SessionRequest(
         run=run,
@@ -141,7 +224,15 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str) -> Sessi
     if not isinstance(session, JoinedSession):
         return session
     strategies = _strategies(plan)
-    return WorkerJobs(session, request.pools, strategies, run=run, logs=request.logs, clock=time.time)
+    return WorkerJobs(
+        session,
+        request.pools,
+        strategies,
+        run=run,
+        logs=request.logs,
+        clock=time.time,
+        hurried=lambda: interruptions.hurried,
+    )
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
@@ -168,71 +259,70 @@ def _values(plan: Plan) -> int:
     )
 
 
-def _first_events(
-    plan: Plan, store: Store, envelopes: Envelopes, options: RunOptions, *, run: str, at: float
-) -> list[AnyEvent]:
-    """The start, what is known beforehand, and (when resuming) the tasks whose results are still there."""
+def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
+    """The start, what is known beforehand, and the tasks that an earlier run has done."""
     events: list[AnyEvent] = [
-        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=options.resume)
+        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=reuse.resumed)
     ]
-    events += [Warned(at=at, message=message) for message in plan.warnings]
-    if options.resume:
-        events += [TaskReused(at=at, task=task) for task in _whole_tasks(plan, store, envelopes)]
+    events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
+    events += [TaskReused(at=at, task=task) for task in found.whole]
+    events += [TaskReused(at=at, task=task, spared=True) for task in found.spared]
     return events
 
 
-def _whole_tasks(plan: Plan, store: Store, envelopes: Envelopes) -> list[int]:
-    """Tasks that need not be repeated: everything that they made is in the store, events for other pools included."""
-    there = store.names()
-    return [
-        task
-        for task in range(len(plan.tasks))
-        if plan.tasks.key(task) in there and all(name in there for name in envelopes.stored_names(task))
-    ]
-
-
-def _kept(plan: Plan, whole: Collection[int]) -> int:
-    """How many tasks a resumed run would not repeat: those that are whole, and those that only such ones read."""
-    there, read, asked = set(whole), set[int](), set[int]()
-    kept = 0
-    for task in reversed(range(len(plan.tasks))):
-        needs = plan.tasks.needs_of(task)
-        if task in there or (task in read and task not in asked):
-            kept += 1
-        else:
-            asked.update(needs)
-        read.update(needs)
-    return kept
-
-
-def _publish(plan: Plan, envelopes: Envelopes, store: Store, folder: RunFolder, watched: _Watched) -> Publication:
+def _publish(
+    plan: Plan,
+    envelopes: Envelopes,
+    store: Store,
+    folder: RunFolder,
+    watched: _Watched,
+    interruptions: Interruptions,
+) -> Publication:
     names = {product.name: envelopes.name_of(product.task) for product in plan.products}
     partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
-    return publish(plan, store, folder, names=names, partial=partial, told=watched.saved)
+
+    def told(done: int, products: int) -> None:
+        watched.saved(done, products)
+        interruptions.check()
+
+    return publish(plan, store, folder, names=names, partial=partial, told=told)
 
 
 def _finish(
-    folder: RunFolder,
-    journal: Journal,
-    watched: _Watched,
-    publication: Publication,
-    *,
-    status: Status,
-    started: float,
-    kept: int,
+    folder: RunFolder, journal: Journal, watched: _Watched, ending: _Ending, *, started: float, kept: int
 ) -> None:
-    if publication.failures and status == "succeeded":
-        status = "partial"
+    if ending.publication.failures and ending.status == "succeeded":
+        ending.status = "partial"
     at = time.time()
-    finished = RunFinished(at=at, status=status, seconds=at - started)
-    journal.write([finished])
-    watched([finished])
+    with ending.brought_about():  # the summary may find room where the journal did not
+        journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
+    watched([RunFinished(at=at, status=ending.status, seconds=at - started)])
     summary: dict[str, Any] = watched.view.summary()
     summary["tasks"]["kept"] = kept
-    summary["products"] = [asdict(product) for product in publication.products]
-    summary["failures"] += [
-        {"stage": f.stage, "cause": f.cause, "message": f.message, "kind": f.error_kind} for f in publication.failures
-    ]
+    summary["products"] = [asdict(product) for product in ending.publication.products]
+    summary["failures"] += [_failure_as_json(failure) for failure in ending.publication.failures]
     write_json(folder.summary, summary)
     MemoryHistory().add(watched.memory.found(), at=at)
     watched.show()
+
+
+def add_failure(folder: RunFolder, problem: BaseException) -> None:
+    """A run that was over has failed after all: its summary says so, or is gone where it cannot be written."""
+    summary = json.loads(folder.summary.read_text(encoding="utf-8"))
+    summary["status"] = "failed"
+    summary["failures"].append(_failure_as_json(_failure_of_run(problem)))
+    folder.summary.unlink()
+    write_json(folder.summary, summary)
+
+
+def _failure_of_run(problem: BaseException) -> FailureInfo:
+    return msgspec.structs.replace(failure_of(problem), stage="the run", traceback=None)
+
+
+def _failure_as_json(failure: FailureInfo) -> dict[str, Any]:
+    return {
+        "stage": failure.stage,
+        "cause": failure.cause,
+        "message": failure.message,
+        "kind": failure.error_kind or errors.STAGE_FAILED.name,
+    }

@@ -12,6 +12,7 @@ from cenote.engine.messages import AnyEvent
 from cenote.engine.options import EngineOptions
 from cenote.names import did_you_mean, listed
 from cenote.plan.probe_result import in_a_sentence
+from cenote.runtime.pool_words import pool_word
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts
 from cenote.runtime.run_summary import PoolView, StageView
 from cenote.runtime.run_view import RunView
@@ -73,7 +74,7 @@ def explain_stage(view: RunView, stage: str, *, cut_off: bool = False) -> str:
 
 def waiting_in_words(view: RunView) -> list[str]:
     """A line for every stage that has waited for a worker for more than a moment."""
-    if view.finished or view.started is None:
+    if view.finished or view.started is None or view.saved is not None:
         return []
     pools = {pool.name: pool for pool in view.pools}
     facts = {pool.name: pool for pool in view.facts.pools}
@@ -163,7 +164,8 @@ def _pool_sentences(view: RunView, segment: SegmentFacts) -> Iterator[str]:
         yield f"Pool '{name}' has {_workers(pool, facts[name])}."
         if pool.changes and pool.changes[-1].reason:
             since = format_seconds(max(0.0, view.clock - pool.changes[-1].at))
-            yield f"It has been {pool.state} for {since}: {pool.changes[-1].reason}."
+            meaning = f" ({words})" if (words := pool_word(pool.state).meaning) else ""
+            yield f"For {since} its state has been {pool.state}{meaning}: {pool.changes[-1].reason}."
         elif pool.last_word and not pool.workers:
             yield f"The latest word on its workers: {pool.last_word}."
         if pool.last_lines and not pool.workers:

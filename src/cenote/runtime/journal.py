@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.engine.messages import AnyEvent
 
 NAME = "journal.jsonl"
@@ -22,20 +22,31 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        self._file: BinaryIO = self.path.open("ab")
+        with storage.writing(self.path):
+            self._file: FileIO = self.path.open("ab", buffering=0)
         if self._file.tell() and not self._ends_with_newline():
-            self._file.write(b"\n")  # an earlier driver was killed in the middle of a line
+            self._append(b"\n")  # an earlier driver was killed in the middle of a line
 
     def write(self, events: Iterable[AnyEvent]) -> None:
         """Append these events."""
         lines = [_encoder.encode(event) for event in events]
         if lines:
-            self._file.write(b"\n".join(lines) + b"\n")
-            self._file.flush()
+            self._append(b"\n".join(lines) + b"\n")
 
     def close(self) -> None:
         """End writing; closing twice is not an error."""
         self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        """All of it or nothing: on a full disk no half line stays."""
+        before, rest = self._file.tell(), memoryview(data)
+        with storage.writing(self.path):
+            try:
+                while rest:
+                    rest = rest[self._file.write(rest) :]
+            except OSError:
+                self._file.truncate(before)
+                raise
 
     def _ends_with_newline(self) -> bool:
         with self.path.open("rb") as file:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import FrameType
 from typing import Literal, assert_never
 
 import msgspec
@@ -37,6 +33,7 @@ from cenote.engine.messages import (
 )
 from cenote.runtime.envelopes import Envelopes
 from cenote.runtime.journal import Journal
+from cenote.signals import Interruptions
 from cenote.worker.store import Store
 
 Status = Literal["succeeded", "partial", "failed", "cancelled"]
@@ -55,22 +52,30 @@ class Loop:
     store: Store
     listen: Callable[[Iterable[AnyEvent]], None]
     """Told of every event after it is written down."""
+    interruptions: Interruptions
     clock: Callable[[], float] = time.time
     status: Status | None = None
-    _interrupts: int = 0
 
     def run(self, first: Iterable[AnyEvent]) -> Status:
-        """Until the engine says that the run is over."""
+        """Until the engine says that the run is over. The first signal asks it for the end, the next for haste."""
+        if self.interruptions.count:
+            return self._not_begun(first)
+        heard = 0
         self._take(list(first))
-        with self._interruptible():
-            heard = 0
-            while self.status is None:
-                events: list[AnyEvent] = self.session.events(_WAIT)
-                if self._interrupts > heard:
-                    heard = self._interrupts
-                    events.append(CancelAsked(at=self.clock()))
-                self._take(events or [Tick(at=self.clock())])
+        while self.status is None:
+            events: list[AnyEvent] = self.session.events(_WAIT)
+            if self.interruptions.count > heard:
+                heard = self.interruptions.count
+                events.append(CancelAsked(at=self.clock()))
+            self._take(events or [Tick(at=self.clock())])
         return self.status
+
+    def _not_begun(self, first: Iterable[AnyEvent]) -> Status:
+        """A run that was asked to end before it began: it is written down, and no worker is asked for."""
+        events: list[AnyEvent] = [*first, CancelAsked(at=self.clock())]
+        self.journal.write(events)
+        self.listen(events)
+        return "cancelled"
 
     def _take(self, events: list[AnyEvent]) -> None:
         self.journal.write(event for event in events if not isinstance(event, Tick))
@@ -101,31 +106,6 @@ class Loop:
                 self.status = status
             case _:
                 assert_never(command)
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Ctrl-C asks for a clean end; pressed again and again, it ends at once.
-
-        So does a terminal that is closed, unless the run was started so that it survives that (`nohup`).
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def interrupted(number: int, frame: FrameType | None) -> None:
-            self._interrupts += 1
-            if self._interrupts > 2:
-                signal.default_int_handler(number, frame)
-
-        heard = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            heard.append(signal.SIGHUP)
-        before = {number: signal.signal(number, interrupted) for number in heard}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _written_down(decision: GiveUpTask | SplitTask | MoveTasks | NotePool, at: float) -> AnyEvent:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from cenote import signals
 from cenote.errors import USAGE, error
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
@@ -24,6 +25,7 @@ from cenote.runtime.probe_question import question_for_all
 from cenote.runtime.probe_verdicts import expected_of, judge
 from cenote.runtime.run_folder import RunFolder
 from cenote.runtime.worker_jobs import worker_request
+from cenote.signals import Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.strategies.local import Local
 from cenote.worker.probe_report import NodeReport, Question, as_word
@@ -105,12 +107,12 @@ def probe(
         desk, deaf = None, problem.strerror or str(problem)
     if desk is not None:
         question = replace(question, host=desk.host, port=desk.port)
-    with desk or nullcontext(), _folder_in(out, token) as logs:
+    with signals.noted() as interruptions, desk or nullcontext(), _folder_in(out, token) as logs:
         probes = [
             _PoolUnderProbe(plan, pool, question, logs=logs, jobs=point is not None, wait=wait, pace=pace)
             for pool in plan.placement.pools
         ]
-        _carry_out(probes, desk, listen or (lambda _: None), pace)
+        _carry_out(probes, desk, listen or (lambda _: None), pace, interruptions)
         found = tuple(one.result(unheard=deaf) for one in probes)
     result = ProbeResult(found, time.time(), pace.clock() - began, jobs=point is not None)
     _keep(plan, result)
@@ -158,9 +160,16 @@ class _PoolUnderProbe:
         return replace(self.now(), findings=tuple(findings), report=report)
 
 
-def _carry_out(probes: Sequence[_PoolUnderProbe], desk: Desk | None, listen: Listener, pace: Pace) -> None:
+def _carry_out(
+    probes: Sequence[_PoolUnderProbe],
+    desk: Desk | None,
+    listen: Listener,
+    pace: Pace,
+    interruptions: Interruptions,
+) -> None:
     try:
         while True:
+            interruptions.check()
             came = {report.pool: report for report in desk.reports()} if desk else {}
             for one in probes:
                 one.attempt.step(came.get(one.pool.name))
@@ -169,16 +178,16 @@ def _carry_out(probes: Sequence[_PoolUnderProbe], desk: Desk | None, listen: Lis
                 return
             pace.pause(_LOOK_EVERY)
     finally:
-        with ExitStack() as at_last:  # all of them, though somebody may press Ctrl-C once more
-            at_last.callback(_see_off, [one.attempt for one in probes], pace)
+        with ExitStack() as at_last:  # all of them, though one may raise
+            at_last.callback(_see_off, [one.attempt for one in probes], pace, interruptions)
             for one in probes:
                 at_last.callback(one.attempt.cancel)
 
 
-def _see_off(attempts: Sequence[Attempt], pace: Pace) -> None:
+def _see_off(attempts: Sequence[Attempt], pace: Pace, interruptions: Interruptions) -> None:
     """Wait until cancelled jobs are gone: a batch system may complain about files that vanish under it."""
     until = pace.clock() + _GOODBYE
-    while not all(attempt.is_gone() for attempt in attempts) and pace.clock() < until:
+    while not all(attempt.is_gone() for attempt in attempts) and pace.clock() < until and not interruptions.hurried:
         pace.pause(_LOOK_EVERY)
 
 

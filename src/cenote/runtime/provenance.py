@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cenote import __version__
+from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
 from cenote.shell import run_command
 
@@ -27,7 +28,7 @@ def provenance(plan: Plan, *, command: Sequence[str] | None) -> dict[str, Any]:
         "platform": platform.platform(),
         "software": {name: found for name in _SOFTWARE if (found := _version(name))},
         "command": list(command) if command else None,
-        "workflow": {"file": str(workflow.file), "sha256": _sha256(workflow.file)},
+        "workflow": _workflow(workflow),
         "plugins": [
             {"file": plugin.target, "sha256": _sha256(Path(plugin.target))}
             if plugin.target.endswith(".py")
@@ -38,6 +39,13 @@ def provenance(plan: Plan, *, command: Sequence[str] | None) -> dict[str, Any]:
         "inputs": _inputs(plan),
         "git": _git_state(workflow.folder),
     }
+
+
+def _workflow(workflow: Workflow) -> dict[str, Any]:
+    if workflow.content is None:
+        return {"file": str(workflow.file), "sha256": _sha256(workflow.file)}
+    digest = hashlib.sha256(workflow.content).hexdigest()
+    return {"file": str(workflow.file), "sha256": digest, "text": workflow.content.decode(errors="replace")}
 
 
 def _version(package: str) -> str | None:

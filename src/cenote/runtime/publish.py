@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cenote import errors, signals, storage
 from cenote.engine.messages import FailureInfo
-from cenote.errors import CenoteError
+from cenote.errors import CenoteError, ErrorKind
 from cenote.plan.plan import Plan, ProductPlan
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
+from cenote.signals import Interrupted
 from cenote.worker.store import Store
+from cenote.worker.written_files import WrittenFiles
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Publication:
 
     products: list[Published] = field(default_factory=list)
     failures: list[FailureInfo] = field(default_factory=list)
+    skims: set[Path] = field(default_factory=set)
+    """Files that workers wrote, as far as their lists are published."""
 
 
 Told = Callable[[int, int], None]
@@ -49,8 +54,7 @@ def publish(
 ) -> Publication:
     """Save and draw every product that is there; `names` has where each lies in the store."""
     publication = Publication()
-    shutil.rmtree(folder.plots, ignore_errors=True)
-    folder.plots.mkdir()
+    folder.plots.mkdir(exist_ok=True)
     for name, together in _by_place(plan, names).items():
         bundle = store.read(name) if name in store else {}
         for product in together:
@@ -59,7 +63,33 @@ def publish(
                 told(len(publication.products), len(plan.products))
     order = {product.name: number for number, product in enumerate(plan.products)}
     publication.products.sort(key=lambda published: order[published.name])
+    _remove_stale(plan, folder, publication)
     return publication
+
+
+def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> None:
+    """Remove what earlier runs published and this one did not, except that of stages that were not chosen this time.
+
+    Skims of stages that are still there stay until a whole list of them says that they are not part of it: tasks that
+    are to be reused wrote them.
+    """
+    record = WrittenFiles(folder.store)
+    stages = {stage.id for stage in plan.workflow.stages}
+    unchosen = plan.workflow.helpers | plan.workflow.left_out
+    published = {folder.path / file for product in publication.products for file in (*product.files, *product.plots)}
+    published |= publication.skims
+    whole = {product.name for product in publication.products if not product.partial}
+    kept: dict[Path, str] = {}
+    stale: list[Path] = []
+    for file, product in record.products().items():
+        stage = product.removesuffix(":files")
+        is_skim = product != stage
+        if stage in unchosen or file in published or (is_skim and stage in stages and product not in whole):
+            kept[file] = product
+        else:
+            stale.append(file)
+    record.remove(stale)
+    record.replace(kept)
 
 
 def _by_place(plan: Plan, names: dict[str, str]) -> dict[str, list[ProductPlan]]:
@@ -76,32 +106,48 @@ def _publish_one(
 ) -> None:
     kind = product_kind(product.kind)
     file_name = product.name.replace(":", ".").replace("/", "_")
-    saved = kind.save(value, folder.products, file_name)
-    plots: list[Path] = []
-    for number, render in enumerate(product.renders):
-        stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
-        try:
-            plots += _draw(plan, product, value, number, folder.plots / stem, partial=partial)
-        except Exception as problem:
-            words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
-            publication.failures.append(
-                FailureInfo(
-                    cause="error",
-                    message=f"{render.name} cannot draw it: {words}",
-                    stage=product.stage,
-                    error_kind="render-failed",
-                )
+    target = folder.products / file_name
+    written = WrittenFiles(folder.store)
+    with _blamed(product, target, "its product cannot be saved", errors.STAGE_FAILED, publication):
+        saved = kind.save(value, folder.products, file_name)
+        written.note(product.name, *saved)
+        if product.kind == "files":
+            publication.skims.update(folder.products / one["path"] for one in value)
+        plots: list[Path] = []
+        for number, render in enumerate(product.renders):
+            stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
+            plot = folder.plots / stem
+            words = f"{render.name} cannot draw it"
+            with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
+                drawn = _draw(plan, product, value, number, plot, partial=partial)
+                written.note(product.name, *drawn)
+                plots += drawn
+        publication.products.append(
+            Published(
+                name=product.name,
+                kind=product.kind,
+                files=tuple(str(path.relative_to(folder.path)) for path in saved),
+                plots=tuple(str(path.relative_to(folder.path)) for path in plots),
+                partial=partial,
+                description=kind.describe(value),
             )
-    publication.products.append(
-        Published(
-            name=product.name,
-            kind=product.kind,
-            files=tuple(str(path.relative_to(folder.path)) for path in saved),
-            plots=tuple(str(path.relative_to(folder.path)) for path in plots),
-            partial=partial,
-            description=kind.describe(value),
         )
-    )
+
+
+@contextmanager
+def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publication: Publication) -> Iterator[None]:
+    """What somebody's code raises, be it SystemExit, is a failure of that product; what a disk refuses ends it all."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except BaseException as problem:  # told in the summary
+        if refused := storage.refusal(problem, target):
+            raise refused from problem
+        words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
+        publication.failures.append(
+            FailureInfo(cause="error", message=f"{what}: {words}", stage=product.stage, error_kind=kind.name)
+        )
 
 
 def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Path, *, partial: bool) -> list[Path]:

@@ -17,6 +17,8 @@ from typing import IO, Any
 
 from cenote import errors, storage
 from cenote.runtime import journal
+from cenote.worker.store import Store
+from cenote.worker.written_files import WrittenFiles
 
 LOCK = ".lock"
 """Held by the driver of a run; it says which process that is: `4711 on hostname`. Its time is the driver's pulse."""
@@ -24,6 +26,8 @@ PULSE_SECONDS = 30.0
 """Between two beats."""
 STILL_SECONDS = 20 * PULSE_SECONDS
 """Without a beat, after which a driver on another machine counts as dead."""
+_LEFT_BEHIND = (journal.NAME, "summary.json", "plan.json", "plan.svg", "provenance.json", "report.html")
+"""Files of a run beside its folders."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems answer that have no locks."""
 
@@ -79,30 +83,32 @@ class RunFolder:
         """Whether a run was started here."""
         return (self.path / journal.NAME).exists()
 
-    def refuse(self, *, resume: bool, replace: bool) -> None:
-        """Raise if a run must not go here: an earlier run that nobody spoke of, or somebody's files."""
+    def refuse(self) -> None:
+        """Raise if a run must not go here: it is no folder, or holds somebody's files and no run."""
         if self.path.exists() and not self.path.is_dir():
             raise errors.error(errors.USAGE, f"{self.path} is a file, the output must be a folder")
-        there = self.holds_run
-        if there and not resume and not replace:
-            raise errors.error(
-                errors.RUN_EXISTS,
-                f"{self.path} already holds a run",
-                hint="--resume continues it, --replace starts it anew, --out chooses another folder",
-            )
-        if not there and not resume and self.path.exists():
+        if self.path.exists() and not self.holds_run:
             self._refuse_foreign()
 
-    def prepare(self, *, resume: bool, replace: bool) -> None:
-        """Make it ready for a run; an earlier run stays if it is resumed, and goes if it is replaced."""
-        self.refuse(resume=resume, replace=replace)
-        if self.holds_run and replace and not resume:
-            for name in (journal.NAME, "summary.json", "plan.json", "plan.svg", "provenance.json", "report.html"):
-                (self.path / name).unlink(missing_ok=True)
-            for folder in (self.store, self.products, self.plots, self.path / "debug"):
-                shutil.rmtree(folder, ignore_errors=True)
+    def prepare(self, *, fresh: bool = False) -> None:
+        """Make it ready for a run; what an earlier run left stays, unless a fresh start is wanted."""
+        self.refuse()
+        if fresh:
+            self.forget()
         for folder in (self.store, self.products, self.plots, self.debug):
             folder.mkdir(parents=True, exist_ok=True)
+
+    def forget(self) -> None:
+        """Remove what runs left here: the files that they wrote, by their record, and never anybody else's."""
+        WrittenFiles(self.store).clear()
+        Store(self.store).clear()
+        for name in _LEFT_BEHIND:
+            (self.path / name).unlink(missing_ok=True)
+        for folder in (self.debug, self.path / "debug" / "profile"):
+            shutil.rmtree(folder, ignore_errors=True)
+        for folder in (self.store, self.products, self.plots, self.path / "debug"):
+            with suppress(OSError):  # somebody keeps something there
+                folder.rmdir()
 
     def _refuse_foreign(self) -> None:
         ours = {"work", "products", "plots", "debug", LOCK, "error.txt"}
@@ -122,7 +128,7 @@ class RunFolder:
             file = (self.path / LOCK).open("a+")
         except OSError as problem:
             raise errors.error(
-                errors.USAGE,
+                storage.KINDS.get(problem.errno or 0, errors.USAGE),
                 f"nothing can be written into {self.path}: {problem.strerror}",
                 hint="choose another folder with --out",
             ) from None
@@ -140,9 +146,10 @@ class RunFolder:
                 f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
                 hint="wait for it, or choose another folder with --out",
             )
-        file.truncate(0)
-        file.write(f"{os.getpid()} on {socket.gethostname()}")
-        file.flush()
+        with storage.writing(self.path / LOCK):
+            file.truncate(0)
+            file.write(f"{os.getpid()} on {socket.gethostname()}")
+            file.flush()
         return file
 
 

@@ -136,6 +136,7 @@ _KINDS = {
     "lost": errors.WORKER_LOST,
     "stopped": errors.INTERRUPTED,
     "oom": errors.OUT_OF_MEMORY,
+    "damaged": errors.DAMAGED_RESULT,
     "internal": errors.STAGE_FAILED,
 }
 """Cause of a failure → the kind of error it is, where nothing more exact is known."""

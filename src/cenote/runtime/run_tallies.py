@@ -19,6 +19,8 @@ class TaskTally:
     reused: int = 0
     running: int = 0
     failed: int = 0
+    not_run: int = 0
+    """Not begun when the run ended."""
     seconds: float = 0.0
     peak_memory: int = 0
     first_started: float | None = None
@@ -29,7 +31,11 @@ class TaskTally:
     @property
     def waiting(self) -> int:
         """Neither running nor finished in any way."""
-        return self.tasks - self.done - self.reused - self.running - self.failed
+        return self.tasks - self.done - self.reused - self.running - self.failed - self.not_run
+
+    def end(self) -> None:
+        """The run is over: nothing waits any more."""
+        self.not_run += self.waiting
 
     def start(self, *, at: float) -> None:
         """A worker took one."""
@@ -71,6 +77,7 @@ class TaskTally:
             "reused": self.reused,
             "running": self.running,
             "waiting": self.waiting,
+            "not_run": self.not_run,
             "seconds": round(self.seconds, 3),
         }
 
@@ -84,6 +91,7 @@ class TaskTally:
             total.reused += tally.reused
             total.running += tally.running
             total.failed += tally.failed
+            total.not_run += tally.not_run
             total.seconds += tally.seconds
             total.peak_memory = max(total.peak_memory, tally.peak_memory)
             total.pools += tally.pools

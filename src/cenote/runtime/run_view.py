@@ -17,6 +17,7 @@ from cenote.engine.messages import (
     JobChanged,
     PoolChanged,
     ResultLost,
+    ResultNotNeeded,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -135,7 +136,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | ResultLost() | WorkerLeaving():
+            case Tick() | ResultLost() | ResultNotNeeded() | WorkerLeaving():
                 pass
             case _:
                 assert_never(event)
@@ -154,6 +155,8 @@ class RunView:
         for task in list(self._running):
             self._leave(task)
             self._state[task] = _WAITING
+        for tally in self._tallies:
+            tally.end()
 
     def _task_started(self, event: TaskStarted) -> None:
         state = self._state_of(event.task)
@@ -273,6 +276,11 @@ class RunView:
     def finished(self) -> bool:
         """Whether the run has ended, well or not."""
         return self.ended is not None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a task runs."""
+        return bool(self._running)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -73,10 +73,12 @@ class WorkerJobs(Session):
         logs: Path,
         clock: Callable[[], float],
         errands: Errands | None = None,
+        hurried: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`hurried` says whether the end must not take long."""
         self._inner = inner
         self._pools = {pool.name: pool for pool in pools}
-        self._run, self._logs, self._clock = run, logs, clock
+        self._run, self._logs, self._clock, self._hurried = run, logs, clock, hurried
         self._errands = errands or Errands()
         self._queues = {pool: self._queue(pool, strategy) for pool, strategy in strategies.items()}
         self._jobs: dict[str, _Job] = {}
@@ -139,7 +141,7 @@ class WorkerJobs(Session):
 
     def close(self) -> None:
         """End the workers, give those a moment that bring their output home, and stop every job that is left: also when
-        something breaks on the way, or somebody presses Ctrl-C once more."""
+        something breaks on the way."""
         with ExitStack() as at_last:
             for queue in self._queues.values():
                 at_last.callback(queue.end)
@@ -152,7 +154,9 @@ class WorkerJobs(Session):
         self._errands.hear()
         patience = max((queue.strategy.seconds_to_end for queue in self._queues.values()), default=0.0)
         until = time.monotonic() + patience
-        while time.monotonic() < until and not all(queue.is_empty for queue in self._patient_queues()):
+        while not all(queue.is_empty for queue in self._patient_queues()):
+            if self._hurried() or time.monotonic() >= until:
+                return
             for queue in self._patient_queues():
                 queue.look()
             time.sleep(_LOOK_EVERY)

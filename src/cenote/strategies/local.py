@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -64,9 +65,10 @@ class Local(Strategy):
         ending = [self._processes[job] for job in jobs if job in self._processes]
         for process in ending:
             process.terminate()
+        deadline = time.monotonic() + _A_MOMENT
         for process in ending:
             try:
-                process.wait(_A_MOMENT)
+                process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -28,7 +28,7 @@ from cenote.engine.messages import (
 from cenote.engine.options import EngineOptions
 from cenote.plan.plan import Plan
 
-Cause = Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "internal"]
+Cause = Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
 
 
 class Story:

@@ -11,7 +11,7 @@ from cenote.operations.events import DatasetInfo
 from cenote.plan.plan import Partition, Segment
 from cenote.plugins.shipped import SourceFile
 
-VERSION = 2
+VERSION = 3
 """Of these forms; a worker refuses another one."""
 
 
@@ -34,6 +34,8 @@ class Program:
     """The folder for diagnostics."""
     folder: str = ""
     """What names of files are relative to: where the driver was started. Workers may be elsewhere."""
+    key: bytes = field(default=b"", repr=False)
+    """Of the store, for processes of this machine alone; a secret."""
     version: int = VERSION
 
 

@@ -13,8 +13,11 @@ class Exchange(Protocol):
     def read(self, name: str) -> Any:
         """What an earlier task wrote under this name."""
 
-    def write(self, name: str, value: Any) -> int:
-        """Hand over a result; returns its size in bytes, or 0 where that is not known."""
+    def write(self, name: str, value: Any, *, wait: bool = False) -> int:
+        """Hand over a result; returns its size in bytes, or 0 where that is not known.
+
+        With `wait` it is safe from a crash of the machine afterwards, where it can be.
+        """
 
 
 class Collected:
@@ -27,6 +30,6 @@ class Collected:
     def read(self, name: str) -> Any:
         return self._exchange.read(name)
 
-    def write(self, name: str, value: Any) -> int:
+    def write(self, name: str, value: Any, *, wait: bool = False) -> int:  # noqa: ARG002  # put together first
         self.written[name] = value
         return 0

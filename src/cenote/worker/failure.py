@@ -22,7 +22,7 @@ class TaskFailure(Exception):  # noqa: N818  # carries the information; not an e
 
 
 def failure_of(
-    problem: Exception, *, stage: str | None = None, partition: Partition | None = None, reading: bool = False
+    problem: BaseException, *, stage: str | None = None, partition: Partition | None = None, reading: bool = False
 ) -> FailureInfo:
     """What to tell of an exception: ours without a traceback, the user's with the part that is the user's."""
     cause: Literal["error", "bad_input", "oom"] = "bad_input" if reading else "error"
@@ -41,7 +41,7 @@ def failure_of(
     )
 
 
-def _one_line(problem: Exception) -> str:
+def _one_line(problem: BaseException) -> str:
     text = str(problem).strip()
     if isinstance(problem, KeyError) and problem.args:
         text = str(problem.args[0])
@@ -49,7 +49,7 @@ def _one_line(problem: Exception) -> str:
     return "; ".join([told, *getattr(problem, "__notes__", ())])
 
 
-def _users_part(problem: Exception) -> str | None:
+def _users_part(problem: BaseException) -> str | None:
     """The frames from the first to the last one outside this package; None where there is none."""
     frames = traceback.extract_tb(problem.__traceback__)
     theirs = [n for n, frame in enumerate(frames) if not frame.filename.startswith(_OURS)]

@@ -61,7 +61,7 @@ def serve(pipe: Connection) -> None:
     program: Program = pipe.recv()
     try:
         runner = TaskRunner(program)
-    except Exception as problem:
+    except BaseException as problem:  # a plugin may raise anything, SystemExit included
         _send(pipe, lock, Outcome(task=-1, failure=failure_of(problem)))
         return
     _send(pipe, lock, os.getpid())

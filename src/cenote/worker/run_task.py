@@ -7,15 +7,17 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cenote.engine.messages import StageStats
+from cenote.engine.messages import FailureInfo, StageStats
 from cenote.modifiers.interface import Modifier
 from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation, Result
@@ -24,6 +26,7 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along
 from cenote.products.interface import Product
+from cenote.signals import Interrupted
 from cenote.sources.interface import Source
 from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
 from cenote.worker.exchange import Collected, Exchange
@@ -31,7 +34,8 @@ from cenote.worker.failure import TaskFailure, failure_of
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.memory import peak_memory, reset_peak_memory
 from cenote.worker.skim import write_skim
-from cenote.worker.store import Store
+from cenote.worker.store import DamagedResultError, Store, is_worth_waiting
+from cenote.worker.written_files import WrittenFiles
 
 OnStep = Callable[[str, int | None], None]
 """Told of the stage that begins, and of its timeout; an empty stage says that the task is over."""
@@ -71,21 +75,23 @@ class TaskRunner:
         if program.version != VERSION:
             raise RuntimeError(f"this worker speaks version {VERSION}, the run speaks {program.version}")
         self.program = program
-        self.store = Store(Path(program.store))
+        self.store = Store(Path(program.store), program.key or None)
+        self.written = WrittenFiles(Path(program.store))
         self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
-        self._at_home = program.folder in ("", str(Path.cwd()))
         self._preparing = threading.Lock()
-        self._operations: dict[tuple[int, str], Operation] = {}
+        self._loading = threading.Lock()
+        self._operations: dict[tuple[int, str, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
         bring_along(program.sources)
         for target, kind, name in program.plugins:
             registry.add_travelled(target, kind, name, program.sources)
+        self._load_all()
 
     def run(
         self, envelope: TaskEnvelope, *, exchange: Exchange | None = None, on_step: OnStep | None = None
     ) -> Outcome:
-        """Do it and hand over the result. Never raises: what goes wrong is told in the outcome."""
+        """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
         reset_peak_memory()
         wall, cpu = time.perf_counter(), time.process_time()
         segment = self.program.segments[envelope.segment]
@@ -93,10 +99,15 @@ class TaskRunner:
         failure = None
         try:
             (self._merge if envelope.kind == "merge" else self._run)(work)
-            work.bytes_out += work.exchange.write(envelope.key, work.products)
+            wait = is_worth_waiting(envelope.kind, time.perf_counter() - wall)
+            work.bytes_out += work.exchange.write(envelope.key, work.products, wait=wait)
         except TaskFailure as problem:
             failure = problem.info
-        except Exception as problem:
+        except Interrupted:
+            raise
+        except DamagedResultError as problem:
+            failure = FailureInfo(cause="damaged", message=str(problem), file=str(problem.path))
+        except BaseException as problem:  # somebody's code may raise anything, SystemExit included
             failure = failure_of(problem)
         finally:
             work.on_step("", None)
@@ -202,7 +213,7 @@ class TaskRunner:
         step, partition = work.segment.source, piece.partition
         assert step is not None, "the plan lets only segments with a source read"
         if work.segment.index not in self._sources:
-            factory = registry.load(PluginKind.SOURCE, step.kind)
+            factory = self._load(PluginKind.SOURCE, step.kind)
             self._sources[work.segment.index] = factory.model_validate(dict(step.settings))
         first, last = piece.rows or (0, partition.events)
         names = step.columns[partition.dataset]
@@ -214,7 +225,9 @@ class TaskRunner:
                 partition.start + first,
                 partition.start + last,
             )
-        except Exception as problem:
+        except Interrupted:
+            raise
+        except BaseException as problem:
             reader = work.segment.steps[0].stage
             raise TaskFailure(failure_of(problem, stage=reader, partition=partition, reading=True)) from problem
         work.events += last - first
@@ -230,22 +243,24 @@ class TaskRunner:
         return incoming[""]
 
     def _found(self, url: str) -> str:
-        """A file's name as it is from here: jobs may begin in another folder than the driver."""
-        if self._at_home or "://" in url:
+        """A file's name as it is from here: jobs may begin in another folder than the driver, or go to one."""
+        if "://" in url:
             return url
         return os.path.join(self.program.folder, url)  # noqa: PTH118  # half the time of Path, and it runs for every chunk
 
     def _steps(self, work: _Work, piece: Piece, values: dict[str, Events], given: Mapping[str, Any]) -> None:
         segment = work.segment
-        last_use = {name: number for number, step in enumerate(segment.steps) for name in step.inputs or ("",)}
-        for number, step in enumerate(segment.steps):
-            names = step.inputs or ("",)
+        inputs = segment.inputs_for(piece.partition.dataset)
+        last_use = {name: stage for stage, names in inputs.items() for name in names}
+        for step in segment.steps:
+            if step.stage not in inputs:
+                continue
+            names = inputs[step.stage]
             events = side_by_side([values[name] for name in names])
-            for name in [name for name in names if last_use[name] == number]:
+            for name in [name for name in names if last_use[name] == step.stage]:
                 del values[name]
-            if step.datasets is None or piece.partition.dataset in step.datasets:
-                seen = {stage: given[stage] for stage in step.needs_products if stage in given}
-                events = self._step(work, piece, step, replace(events, products=seen, live=frozenset(step.live)))
+            seen = {stage: given[stage] for stage in step.needs_products if stage in given}
+            events = self._step(work, piece, step, replace(events, products=seen, live=frozenset(step.live)))
             if step.stage in segment.exports:
                 leaving = replace(events.keep(segment.exports[step.stage]), products={}, live=None)
                 position = list(segment.exports).index(step.stage)
@@ -259,7 +274,8 @@ class TaskRunner:
             work.products[step.stage] = result.product
         for number, write in enumerate(step.writes):
             with _blamed(step, piece.partition):
-                written = write_skim(write, result.events, self.program.files, piece)
+                note = partial(self.written.note, f"{step.stage}:files")
+                written = write_skim(write, result.events, self.program.files, piece, note)
             work.products.setdefault(f"{step.stage}:files", []).append(written)
             if number == 0:
                 work.bytes_out += int(written["bytes"])
@@ -269,24 +285,25 @@ class TaskRunner:
         work.on_step(step.stage, step.timeout)
         started = time.perf_counter()
         with _blamed(step, piece.partition):
-            result = self._run_operation(work.segment, step, events)
+            result = self._run_operation(work.segment, step, events, piece.partition.dataset)
         work.stats[step.stage] = StageStats(
             seconds=time.perf_counter() - started, events_in=events.size, events_out=result.events.size
         )
         return result
 
-    def _run_operation(self, segment: Segment, step: Step, events: Events) -> Result:
-        run: Callable[[Events], Result] = self._operation(segment, step).run
+    def _run_operation(self, segment: Segment, step: Step, events: Events, dataset: str) -> Result:
+        run: Callable[[Events], Result] = self._operation(segment, step, dataset).run
         for modifier in self._modifiers_of(segment, step):
             run = _around(modifier, run, step.stage, self._debug)
         return run(events)
 
-    def _operation(self, segment: Segment, step: Step) -> Operation:
-        key = (segment.index, step.stage)
+    def _operation(self, segment: Segment, step: Step, dataset: str = "") -> Operation:
+        params = step.own_params.get(dataset, step.params)
+        key = (segment.index, step.stage, dataset if dataset in step.own_params else "")
         with self._preparing:  # workers with several slots run tasks in threads
             if key not in self._operations:
-                factory = registry.load(PluginKind.OPERATION, step.op)
-                operation: Operation = factory.model_validate(dict(step.params)).for_stage(step.stage)
+                factory = self._load(PluginKind.OPERATION, step.op)
+                operation: Operation = factory.model_validate(dict(params)).for_stage(step.stage)
                 operation.prepare()
                 self._operations[key] = operation
             return self._operations[key]
@@ -295,11 +312,25 @@ class TaskRunner:
         key = (segment.index, step.stage)
         if key not in self._modifiers:
             self._modifiers[key] = [
-                registry.load(PluginKind.MODIFIER, name).model_validate(dict(settings))
+                self._load(PluginKind.MODIFIER, name).model_validate(dict(settings))
                 for name, settings in step.modifiers
                 if not registry.is_planned(PluginKind.MODIFIER, name)
             ]
         return self._modifiers[key]
+
+    # plugins
+
+    def _load_all(self) -> None:
+        """Import what the tasks will use, before there are any: later, tasks run in several threads, and imports that
+        meet there can fail. What cannot be imported here may be for another pool; if not, the task that needs it says
+        so."""
+        for kind, name in sorted(_used_plugins(self.program.segments), key=str):
+            with suppress(Exception):
+                self._load(kind, name)
+
+    def _load(self, kind: PluginKind, name: str) -> registry.Factory:
+        with self._loading:
+            return registry.load(kind, name)
 
     # merges
 
@@ -323,8 +354,22 @@ class TaskRunner:
         own = self._operation(segment, step).merge(parts)
         if own is not None:
             return own
-        product: Product = registry.load(PluginKind.PRODUCT, kind)()
+        product: Product = self._load(PluginKind.PRODUCT, kind)()
         return product.merge(parts)
+
+
+def _used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:
+    """Every plugin that runs on a worker."""
+    found: set[tuple[PluginKind, str]] = set()
+    for segment in segments:
+        if segment.source is not None:
+            found.add((PluginKind.SOURCE, segment.source.kind))
+        found |= {(PluginKind.PRODUCT, kind) for kind in segment.products.values()}
+        for step in segment.steps:
+            found.add((PluginKind.OPERATION, step.op))
+            found |= {(PluginKind.MODIFIER, name) for name, _ in step.modifiers}
+            found |= {(PluginKind.SINK, write.kind) for write in step.writes}
+    return found
 
 
 def _around(modifier: Modifier, run: Callable[[Events], Result], stage: str, folder: str) -> Callable[[Events], Result]:
@@ -341,5 +386,5 @@ class _blamed:  # noqa: N801  # reads as a word in a with statement
         return None
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
-        if isinstance(problem, Exception) and not isinstance(problem, TaskFailure):
+        if problem is not None and not isinstance(problem, TaskFailure | Interrupted):
             raise TaskFailure(failure_of(problem, stage=self.step.stage, partition=self.partition)) from problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from cenote.plugins.kinds import PluginKind
 from cenote.sinks.interface import Sink
 from cenote.worker.envelope import Piece
 from cenote.worker.store import Part, pack, unpack
+from cenote.worker.written_files import WrittenFiles
 
 _CONTENT = "content"
 """Of a skim that is on its way to the driver."""
@@ -34,8 +35,10 @@ def skim_path(template: str, *, dataset: str, part: str, suffix: str) -> Path:
     return inner / f"{part}{base.suffix or suffix}"
 
 
-def write_skim(write: WriteStep, events: Events, folder: str, piece: Piece) -> dict[str, Any]:
-    """Write, and tell what was written; the file appears whole or not at all.
+def write_skim(
+    write: WriteStep, events: Events, folder: str, piece: Piece, note: Callable[[Path], None]
+) -> dict[str, Any]:
+    """Write, and tell what was written; the file appears whole or not at all, and is noted first.
 
     A worker that does not see the run's folder hands the content over instead, and the driver writes it.
     """
@@ -48,18 +51,20 @@ def write_skim(write: WriteStep, events: Events, folder: str, piece: Piece) -> d
         content = _in_memory(sink, kept, name)
         return {**told, "bytes": len(content), _CONTENT: content}
     target = Path(folder) / name
+    note(target)
     with storage.appearing(target, under_its_name=True) as temporary:
         sink.write(kept, temporary)
         size = temporary.stat().st_size
     return {**told, "bytes": size}
 
 
-def bring_home(products: bytes, folder: str) -> Sequence[Part]:
+def bring_home(products: bytes, folder: str, written: WrittenFiles) -> Sequence[Part]:
     """The packed products of a task, once skims that came with them lie in the run's folder."""
     found: dict[str, Any] = unpack(products)
-    lists = [written for name, written in found.items() if name.endswith(":files")]
-    brought = [one for written in lists for one in written if _CONTENT in one]
-    for one in brought:
+    lists = [(name, files) for name, files in found.items() if name.endswith(":files")]
+    brought = [(name, one) for name, files in lists for one in files if _CONTENT in one]
+    for name, one in brought:
+        written.note(name, Path(folder) / one["path"])
         with storage.appearing(Path(folder) / one["path"], under_its_name=True) as temporary:
             temporary.write_bytes(one.pop(_CONTENT))
     return pack(found) if brought else [products]

@@ -50,7 +50,7 @@ def axis_fill(axis: Axis, values: Column) -> AxisFill:
         case "integer" if isinstance(axis.bins, Bins):
             low, high = int(axis.bins.low), int(axis.bins.high)
             built = hist.axis.Integer(low, high, **said, **flow)
-            return AxisFill(built, built, _whole_numbers(axis, values, missing=high))
+            return AxisFill(built, built, _whole_numbers(axis, _within(low, high, values), missing=high))
         case "boolean":
             built = hist.axis.Boolean(**said)
             return AxisFill(built, built, np.asarray(_numbers(axis, values)) != 0)
@@ -122,6 +122,18 @@ def _whole_numbers(axis: Axis, values: Column, *, missing: int) -> Column:
         return numbers
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(numbers), np.floor(numbers), missing).astype(np.int64)
+
+
+def _within(low: int, high: int, values: Column) -> Column:
+    """Numbers beyond the bins, infinity and those of more than 32 bits among them, as the nearest one beyond."""
+    if is_text(values):
+        return values
+    numbers = np.asarray(values)
+    if numbers.dtype.kind == "u":
+        numbers = np.minimum(numbers.astype(np.uint64), np.uint64(_LARGEST_CATEGORY))
+    if numbers.dtype.kind != "f":
+        numbers = numbers.astype(np.int64)
+    return np.clip(numbers, low - 1, high)
 
 
 def filled(

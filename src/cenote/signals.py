@@ -1,0 +1,180 @@
+"""This file owns the signals that ask a process to end: Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
+
+No other file sets a handler in the driver. What a signal does depends on what the driver is doing:
+
+- it starts or ends: the process ends at once, there is nothing to leave behind in good order;
+- it works on something that may be left at any point (`raised`): `Interrupted` is raised there;
+- it has workers, jobs or a run's folder in its hands (`noted`): the signal is counted, and whoever has them looks at
+  the count. Nothing is torn in the middle, however often it is sent: the first asks for the end, the second for haste.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+
+TYPE_CHECKING = False  # as in typing, which takes longer to import than all of the above
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+ASKING_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_IMPORTING = "<frozen importlib._bootstrap>"
+_exit = os._exit
+_SHOW_CURSOR = b"\x1b[?25h"
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked for the end. Only signals raise it: any other KeyboardInterrupt comes from somebody's code."""
+
+
+class _Reaction(Enum):
+    END = "the process ends at once"
+    RAISE = "`Interrupted` is raised"
+    NOTE = "it is counted"
+
+
+class Interruptions:
+    """The signals that were heard, in their order."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """How often somebody asked for the end."""
+        return len(self.numbers)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether somebody asked once more: waiting must be short now."""
+        return self.count > 1
+
+    def check(self) -> None:
+        """Raise `Interrupted` if somebody asked: for places where the work may be left."""
+        if self.numbers:
+            raise Interrupted(self.numbers[0])
+
+
+class _Owner:
+    """What this process does with signals. There is one, as there is one set of handlers."""
+
+    def __init__(self) -> None:
+        self.heard = Interruptions()
+        self.reaction = _Reaction.END
+        self.is_program = False
+        """Whether the process is the command `cenote`, which may be ended, and not somebody's Python."""
+        self.code: int | None = None
+        """What the process is ending with."""
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int] = {}
+
+    @property
+    def has_them(self) -> bool:
+        return bool(self._before)
+
+    def take(self) -> None:
+        self.heard = Interruptions()
+        for number in ASKING_TO_END:
+            before = signal.getsignal(number)
+            unheard = number == signal.SIGHUP and before is signal.SIG_IGN  # `nohup`: it survives closed terminals
+            if before is not None and not unheard:  # None: a handler of some library in C, which could not be put back
+                self._before[number] = before
+                signal.signal(number, self._hear)
+
+    def give_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+        for number in set(self.heard.numbers) - {signal.SIGINT}:
+            signal.raise_signal(number)  # the run is over in good order: what was meant for the program goes to it
+
+    def ignore(self) -> None:
+        """Python's last act would make them deadly again, when the exit code is long decided."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self.heard.numbers.append(number)
+        if self.reaction is _Reaction.NOTE:
+            return
+        again = self.heard.hurried or _is_importing(frame)  # imports may hide what is raised in them
+        if self.reaction is _Reaction.END or (self.is_program and again):
+            self._end()
+        raise Interrupted(number)
+
+    def _end(self) -> NoReturn:
+        if self.code is None:
+            cursor = _SHOW_CURSOR if os.isatty(2) else b""
+            with suppress(OSError):  # the terminal is closed
+                os.write(2, cursor + b"cenote: interrupted\n")
+        _exit(exit_code() if self.code is None else self.code)
+
+
+_owner = _Owner()
+
+
+def take_over() -> None:
+    """For the whole process, from now on: called once it is known that it is the command `cenote`."""
+    if not _owner.has_them:
+        _owner.is_program = True
+        _owner.take()
+        atexit.register(_owner.ignore)  # the first to be registered is the last to be called
+
+
+def leave(code: int) -> None:
+    """The command is over and the process ends with this code, whatever is heard from now on."""
+    _owner.code = code
+    _owner.reaction = _Reaction.END
+
+
+def exit_code() -> int:
+    """By custom: 128 and the number of the signal that was heard first."""
+    return 128 + (_owner.heard.numbers or [int(signal.SIGINT)])[0]
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Work that may be left at any point: a signal raises `Interrupted` in it."""
+    with _reacting(_Reaction.RAISE):
+        yield
+
+
+@contextmanager
+def noted() -> Iterator[Interruptions]:
+    """Work that must be brought to its end: signals are counted, and nothing else.
+
+    In a thread other than the main one signals are not ours: they belong to whoever started the thread.
+    """
+    with _reacting(_Reaction.NOTE) as heard:
+        yield heard
+
+
+@contextmanager
+def _reacting(reaction: _Reaction) -> Iterator[Interruptions]:
+    if threading.current_thread() is not threading.main_thread():
+        yield Interruptions()
+        return
+    before, outermost = _owner.reaction, not _owner.has_them
+    if outermost:
+        _owner.take()
+    try:
+        try:
+            _owner.reaction = reaction
+            yield _owner.heard
+        finally:
+            _owner.reaction = _Reaction.NOTE  # from here on nothing is raised, so that the rest is done
+    finally:
+        _owner.reaction = before
+        if outermost:
+            _owner.give_back()
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != _IMPORTING:
+        frame = frame.f_back
+    return frame is not None

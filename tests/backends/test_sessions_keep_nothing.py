@@ -1,0 +1,87 @@
+"""A session on Dask keeps neither tasks that are done with nor what was said about them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import cenote
+from cenote.backends._dask_session import DaskSession
+from cenote.backends.dask import Dask
+from cenote.backends.interface import SessionRequest
+from cenote.engine.messages import AnyEvent, TaskDone, WorkerJoined
+from cenote.runtime.envelopes import Envelopes, make_program
+from cenote.shell import start_process
+from cenote.testing.muons import write_muons
+
+FLOW = """
+data: {datasets: [{name: d, files: [a.root]}]}
+sources: {events: {kind: root_tree, chunk_size: 10}}
+analysis:
+  stages:
+    - {id: Twice, op: define, params: {variables: [{name: twice, expr: "MET_pt * 2"}]}}
+    - id: H
+      op: hep.hist
+      params: {axes: [{name: x, type: regular, source: twice, bins: {nbins: 20, low: 0, high: 300}}]}
+      execution: {require: other}
+execution: {backend: dask, pools: {default: {workers: 1}, other: {workers: 1}}}
+"""
+TASKS = 30
+
+
+@pytest.fixture
+def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SessionRequest, Envelopes]:
+    monkeypatch.setenv("CENOTE_CACHE", str(tmp_path / "cache"))
+    write_muons(tmp_path / "a.root", events=10 * TASKS)
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    plan = cenote.load(tmp_path / "flow.yaml").plan()
+    program = make_program(plan, store=tmp_path / "store", files=tmp_path, debug=tmp_path)
+    return (
+        SessionRequest(
+            run="test",
+            program=program,
+            pools=plan.placement.pools,
+            store=tmp_path / "store",
+            logs=tmp_path,
+            cpus=1,
+            small=False,
+            clock=time.time,
+        ),
+        Envelopes(plan),
+    )
+
+
+def until(session: DaskSession, kind: type, count: int) -> None:
+    """Wait for so many events of a kind."""
+    heard: list[AnyEvent] = []
+    while sum(isinstance(event, kind) for event in heard) < count:
+        heard += session.events(1.0)
+
+
+def test_nothing_is_kept_of_results_that_nobody_reads_any_more(
+    request_of: tuple[SessionRequest, Envelopes], tmp_path: Path
+) -> None:
+    request, envelopes = request_of
+    session = Dask().open(request)
+    assert isinstance(session, DaskSession)
+    worker = start_process(session.worker_command("default", "default-1", log=tmp_path / "log"))
+    try:
+        until(session, WorkerJoined, 1)
+        for task in range(TASKS):
+            session.run(envelopes.write(task, attempt=1, usable=()), "default")
+        until(session, TaskDone, TASKS)
+        scheduler = session._cluster.scheduler
+        assert scheduler.tasks
+        for task in range(TASKS):
+            session.forget(envelopes.stored_names(task))
+        while scheduler.tasks or session._tasks._left:
+            session.events(0.1)
+        (comm,) = scheduler.stream_comms.values()
+        assert len(comm.recent_message_log) <= 1
+        assert all(len(topic.events) <= 1 for topic in scheduler._broker._topics.values())
+    finally:
+        session.close()
+        worker.kill()
+        worker.wait()

@@ -1,0 +1,115 @@
+"""This file tests cutflows on a terminal and in LaTeX."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cenote.cli.cutflow_table import MOST_CUTS, cutflow_lines
+from cenote.products._latex import in_latex
+from cenote.products.cutflow import Cutflow, CutflowProduct, CutflowRow
+
+UNKIND = r"50 % & a_b #1 {x} ~ ^ \ $ <μ> → 中 é “q”"
+
+
+def a_cutflow(*labels: str, datasets: tuple[str, ...] = ("data", "mc"), weighted: bool = False) -> Cutflow:
+    """Every cut halves what comes, of 1024 events (or a weight of 0.3 each)."""
+    weight = 0.3 if weighted else 1.0
+    rows = []
+    for place, label in enumerate(labels):
+        before, after = 1024 >> place, 512 >> place
+        for dataset in datasets:
+            sums = (before * weight, after * weight, before * weight**2, after * weight**2)
+            rows.append(
+                CutflowRow(
+                    dataset,
+                    f"All[{place}]",
+                    "All",
+                    place,
+                    label,
+                    label,
+                    "expression",
+                    (),
+                    weighted,
+                    before,
+                    after,
+                    *sums,
+                )
+            )
+    return Cutflow(tuple(rows))
+
+
+def shown(cutflow: Cutflow, width: int = 100) -> list[str]:
+    return [line.plain for line in cutflow_lines("Select", cutflow, width=width)]
+
+
+def test_a_terminal_shows_what_came_in_and_what_passes_each_cut() -> None:
+    assert shown(a_cutflow("trigger", "two muons")) == [
+        "  cutflow   Select              data            mc",
+        "            all events  1,024         1,024",
+        "            trigger       512 50.0 %    512 50.0 %",
+        "            two muons     256 50.0 %    256 50.0 %",
+    ]
+
+
+def test_weights_are_shown_as_sums() -> None:
+    assert "307.2" in shown(a_cutflow("trigger", weighted=True))[1]
+
+
+def test_a_long_cutflow_is_cut_in_the_middle_and_says_so() -> None:
+    lines = shown(a_cutflow(*(f"cut {number}" for number in range(40))))
+    assert len(lines) == MOST_CUTS + 2
+    assert "… 29 more cuts" in lines[7]
+    assert "cut 39" in lines[-1]
+
+
+def test_datasets_that_do_not_fit_are_counted() -> None:
+    lines = shown(a_cutflow("trigger", datasets=tuple(f"dataset_{n}" for n in range(9))), width=60)
+    assert "… and 7 more datasets" in lines[-1]
+    assert max(map(len, lines[:-1])) <= 60
+
+
+def test_nothing_is_shown_of_a_cutflow_without_cuts() -> None:
+    assert shown(a_cutflow()) == []
+
+
+def test_a_cutflow_is_saved_as_a_table_of_latex_too(tmp_path: Path) -> None:
+    files = CutflowProduct().save(a_cutflow("50 % of a_b", r"$p_T > 20$"), tmp_path, "Select")
+    assert [file.name for file in files] == ["Select.csv", "Select.json", "Select.tex"]
+    lines = files[2].read_text().splitlines()
+    assert lines[0] == r"\begin{tabular}{lrrrr}"
+    assert r"50 \% of a\_b & 512 & 50.0\,\% & 512 & 50.0\,\% \\" in lines
+    assert r"$p_T > 20$ & 256 & 50.0\,\% & 256 & 50.0\,\% \\" in lines
+    assert lines[-1] == r"\end{tabular}"
+
+
+@given(st.text())
+def test_no_text_reaches_latex_as_its_own_language(text: str) -> None:
+    written = in_latex(text.replace("$", ""))
+    bare = re.sub(
+        r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|ldots)\{\}", "", written
+    )
+    bare = re.sub(r"\\texttt\{U\+[0-9A-F]+\}|\$\\[A-Za-z]+\$|\\[&%$#_{}]|~|\{[*[]\}", "", bare)
+    assert not re.search(r"[\\&%$#_{}^]", bare)
+
+
+@pytest.mark.parametrize("text", ["$x", "$a$ $", "${$", "$a & b$", "$a%$", "$é$", "$x\\$"])
+def test_what_is_no_formula_is_printed_as_it_stands(text: str) -> None:
+    assert in_latex(text).startswith(r"\$")
+
+
+def test_latex_compiles_whatever_labels_are(tmp_path: Path) -> None:
+    if (latex := shutil.which("pdflatex")) is None:
+        pytest.skip("there is no pdflatex here")
+    CutflowProduct().save(a_cutflow(UNKIND, "[x] *", r"$p_T^{\mu\mu}$", datasets=("d_1", UNKIND)), tmp_path, "Select")
+    page = r"\documentclass{article}\begin{document}\input{Select.tex}\end{document}"
+    (tmp_path / "page.tex").write_text(page)
+    command = [latex, "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,0 +1,134 @@
+"""This file tests the rows of tasks in the report: who ran what, when, and how very many stay readable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    FellBack,
+    RunFinished,
+    RunStarted,
+    TaskDone,
+    TaskFailed,
+    TaskStarted,
+)
+from cenote.report.json_fields import Fields
+from cenote.report.markup import Markup
+from cenote.report.read_journal import read_timeline
+from cenote.report.task_names import TaskNames
+from cenote.report.task_timeline import MOST_BARS, MOST_LANES, task_timeline
+
+PLAN = {
+    "segments": [{"stages": ["Index"]}, {"stages": ["Infer", "Select", "MuonPt"]}],
+    "task_blocks": [[2, 0, False], [2, 1, False], [1, 1, True]],
+    "input_files": [{"dataset": "dy", "source": "events", "file": "dy.root", "edges": [0, 500, 900]}],
+    "partition_blocks": [[0, 0, 2], [2, 0, 2]],
+}
+
+
+def ran(task: int, start: float, end: float, *, worker: str = "default-1", error: str | None = None) -> list[AnyEvent]:
+    pool = worker.partition("-")[0]
+    failure = FailureInfo(cause="error", message=error or "")
+    ended: AnyEvent = TaskDone(at=end, task=task, pool=pool, worker=worker, seconds=end - start)
+    if error is not None:
+        ended = TaskFailed(at=end, task=task, pool=pool, worker=worker, seconds=end - start, failure=failure)
+    return [TaskStarted(at=start, task=task, pool=pool, worker=worker), ended]
+
+
+def a_journal(folder: Path, *events: AnyEvent, end: float = 10.0) -> Path:
+    begun = RunStarted(at=0.0, run="r", plan_digest="", tasks=5)
+    ordered = sorted(events, key=lambda event: event.at)
+    lines = [begun, *ordered, RunFinished(at=end, status="succeeded", seconds=end)]
+    path = folder / "journal.jsonl"
+    path.write_bytes(b"\n".join(msgspec.json.encode(line) for line in lines) + b"\n")
+    return path
+
+
+def drawn(journal: Path) -> Markup:
+    figure = task_timeline(read_timeline(journal), TaskNames(Fields(PLAN)))
+    assert figure is not None
+    return figure
+
+
+def bars(figure: str) -> list[str]:
+    return re.findall(r"<rect .*?</rect>", figure, flags=re.DOTALL)
+
+
+def test_a_bar_names_task_stages_partition_worker_and_time(tmp_path: Path) -> None:
+    (bar,) = bars(drawn(a_journal(tmp_path, *ran(3, 2.0, 5.0))))
+    for words in (
+        "task 3: Infer … MuonPt",
+        "dy, dy.root, events 500 to 900",
+        "default-1 of pool default",
+        "took 3.0 s",
+    ):
+        assert words in bar
+    assert "lane1" in bar
+
+
+def test_a_merge_has_no_partition(tmp_path: Path) -> None:
+    (bar,) = bars(drawn(a_journal(tmp_path, *ran(4, 2.0, 5.0))))
+    assert "task 4: merge" in bar
+    assert "dy.root" not in bar
+
+
+def test_tasks_that_run_at_once_on_a_worker_have_a_row_each(tmp_path: Path) -> None:
+    events = [*ran(0, 0.0, 4.0), *ran(1, 1.0, 3.0), *ran(2, 4.0, 6.0), *ran(3, 3.0, 4.0, worker="gpu-1")]
+    slots = read_timeline(a_journal(tmp_path, *events)).slots
+    assert [(slot.worker, slot.slot, [span.task for span in slot.spans]) for slot in slots] == [
+        ("default-1", 0, [0, 2]),
+        ("default-1", 1, [1]),
+        ("gpu-1", 0, [3]),
+    ]
+
+
+def test_what_failed_and_what_was_cut_off_are_marked(tmp_path: Path) -> None:
+    cut = TaskStarted(at=6.0, task=1, pool="default", worker="default-1")
+    moved = FellBack(at=6.0, stage="Index", task=None, tasks=2, from_pool="gpu", to_pool="default", reason="none")
+    figure = drawn(a_journal(tmp_path, *ran(0, 0.0, 4.0, error="no <key>\nmore"), cut, moved))
+    failed, open_end = bars(figure)
+    assert "failed: no &lt;key&gt;" in failed
+    assert "failed-task" in failed
+    assert "nothing was heard of its end" in open_end
+    assert "cut-off" in open_end
+
+
+def test_workers_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    events = [event for number in (10, 2, 1) for event in ran(number, 0.0, 4.0, worker=f"default-{number}")]
+    slots = read_timeline(a_journal(tmp_path, *events)).slots
+    assert [slot.worker for slot in slots] == ["default-1", "default-2", "default-10"]
+
+
+@pytest.mark.parametrize("workers", [3, 200])
+def test_twenty_thousand_tasks_are_joined_and_the_page_says_so(tmp_path: Path, workers: int) -> None:
+    events: list[AnyEvent] = []
+    for task in range(20_000):
+        row = task // workers
+        error = "no" if task == 777 else None
+        events += ran(task, float(row), row + 0.9, worker=f"default-{task % workers}", error=error)
+    figure = drawn(a_journal(tmp_path, *events, end=20_000 / workers))
+    found = bars(figure)
+    assert len(found) <= MOST_BARS + MOST_LANES
+    assert "20,000 tasks, each in the slot" in figure
+    assert "neighbours in a slot are drawn as one bar" in figure
+    assert ("busy the longest are drawn, of 200" in figure) == (workers > MOST_LANES)
+    assert len(figure) < 3_000_000
+    if workers <= MOST_LANES:
+        assert sum("failed-task" in bar for bar in found) == 1
+
+
+def test_a_run_without_tasks_has_no_such_picture(tmp_path: Path) -> None:
+    assert task_timeline(read_timeline(a_journal(tmp_path)), TaskNames(Fields(PLAN))) is None
+
+
+def test_a_plan_of_another_version_names_less(tmp_path: Path) -> None:
+    work = read_timeline(a_journal(tmp_path, *ran(3, 2.0, 5.0)))
+    figure = task_timeline(work, TaskNames(Fields({"task_blocks": "no", "input_files": [{"edges": 3}]})))
+    assert figure is not None
+    assert "task 3" in figure
