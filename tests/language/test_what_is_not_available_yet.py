@@ -8,6 +8,7 @@ import pytest
 
 from cenote import errors
 from cenote.language.availability import unavailable
+from cenote.language.json_schema import language_schema
 from cenote.language.workflow import Workflow
 from cenote.operations.interface import Operation
 from cenote.plugins import registry
@@ -94,3 +95,21 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
     problems, warnings = unavailable(workflow(text, backend="local"))
     assert problems == []
     assert [warning.split()[1] for warning in warnings] == ["'slurm'", "'htcondor'"]
+
+
+MARKED = {
+    "": ("systematics", "joins", "observers", "registry"),
+    "StageModel": ("inspect", "variations", "op"),
+    "WriteModel": ("when",),
+    "RenderModel": ("when",),
+    "ExecutionModel": ("environment", "credentials"),
+    "PoolModel": ("environment",),
+}
+"""Keys that are accepted and not executed, as the tests above have them."""
+
+
+@pytest.mark.parametrize(("model", "key"), [(model, key) for model, keys in MARKED.items() for key in keys])
+def test_the_language_reference_marks_what_is_not_available(model: str, key: str) -> None:
+    schema = language_schema()
+    part = schema["$defs"][model] if model else schema
+    assert "ot available yet" in part["properties"][key]["description"]

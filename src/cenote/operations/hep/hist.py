@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, field_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.problems import EvaluationError
+from cenote.language.schema_forms import OneOrMany
 from cenote.operations._evaluation import evaluate
 from cenote.operations.events import Column, DatasetInfo, Events
 from cenote.operations.hep._axis import Axis
@@ -63,7 +64,7 @@ class Hist(Operation):
 
     product: ClassVar[str | None] = "histogram"
 
-    axes: tuple[Axis, ...] = ()
+    axes: Annotated[tuple[Axis, ...], OneOrMany()] = ()
     """`{name, type, source, bins, label, overflow}` each; a plain column name is enough for customary bins."""
     weight_expr: ExpressionText | None = Field(default=None, validation_alias=AliasChoices("weight_expr", "weight"))
     """A weight per event or per element."""
@@ -75,11 +76,6 @@ class Hist(Operation):
     """Several weights in one pass."""
 
     _inferred: str | None = PrivateAttr(default=None)
-
-    @field_validator("axes", mode="before")
-    @classmethod
-    def _one_is_enough(cls, given: Any) -> Any:  # Any: whatever the YAML holds
-        return [given] if isinstance(given, str | Mapping) else given
 
     @field_validator("dataset_axis", mode="before")
     @classmethod
