@@ -52,7 +52,7 @@ def analyse(
     here = execution.backend == "local" or "local" in strategies
     placement = place(workflow, machine, on_this_machine=here, strict=strict)
     inputs = look_at_inputs(workflow, every_file=every_file, progress=progress)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()), inputs.refused())
     flow = column_flow(workflow, resolved)
     return Analysed(
         placement=placement,
@@ -67,7 +67,7 @@ def analyse(
 def stage_problems(workflow: Workflow) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     inputs = look_at_inputs(workflow, every_file=False)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()), inputs.refused())
     return [*inputs.problems, *(file.problem for file in inputs.bad), *resolved.problems]
 
 

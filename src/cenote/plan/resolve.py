@@ -21,6 +21,7 @@ from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.sources.interface import flat_name, path_name
 
 SOURCE = ""
 """Stands for the source where an input is named."""
@@ -111,9 +112,14 @@ def _with_aliases(columns: Collection[str] | None, workflow: Workflow) -> tuple[
     return None if columns is None else tuple(dict.fromkeys([*columns, *(f.alias for f in workflow.fields)]))
 
 
-def resolve_stages(workflow: Workflow, flavours: Sequence[Flavour]) -> Resolved:
-    """Make every operation concrete and follow the columns through the stages."""
-    work = _Resolving(workflow, flavours)
+def resolve_stages(
+    workflow: Workflow, flavours: Sequence[Flavour], refused: Mapping[str, Problem] | None = None
+) -> Resolved:
+    """Make every operation concrete and follow the columns through the stages.
+
+    `refused` has the columns that files have and nobody can use, with the reason.
+    """
+    work = _Resolving(workflow, flavours, refused or {})
     for stage in in_order(workflow.stages):
         work.add(stage)
     return Resolved(
@@ -131,6 +137,7 @@ class _Resolving:
 
     workflow: Workflow
     flavours: Sequence[Flavour]
+    refused: Mapping[str, Problem]
     stages: list[ResolvedStage] = field(default_factory=list)
     available: dict[tuple[int, str], Available | None] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
@@ -275,6 +282,10 @@ class _Resolving:
         return replace(entry, keep=tuple(kept))
 
     def _unknown_column(self, stage: Stage, name: str, flavour: Flavour, columns: Available) -> Problem:
+        params = (*stage.path, "params")
+        place = self.workflow.place(*next(_mentions(stage.params, name, params), params))
+        if refusal := self.refused.get(flat_name(path_name(name))):
+            return replace(refusal, message=f"stage '{stage.id}' reads '{name}': {refusal.message}", place=place)
         elsewhere = [
             dataset
             for number, other in enumerate(self.flavours)
@@ -288,8 +299,6 @@ class _Resolving:
             message = f"stage '{stage.id}' reads '{name}', which dataset '{flavour.datasets[0]}' does not have"
             details = [f"datasets that have it: {listed(elsewhere)}"]
             hint = "say under `applies_to:` which datasets the stage is for"
-        params = (*stage.path, "params")
-        place = self.workflow.place(*next(_mentions(stage.params, name, params), params))
         return Problem(errors.UNKNOWN_COLUMN, message, place=place, details=tuple(details), hint=hint)
 
 

@@ -11,14 +11,14 @@ from cenote.operations.events import Column
 from cenote.sources._files import explained
 from cenote.sources._open_root import OpenTree
 from cenote.sources._ttree import as_column
-from cenote.sources.interface import ColumnInfo, flat_name
+from cenote.sources.interface import ColumnInfo, named
 
 
 def fields(opened: OpenTree) -> dict[str, Any]:
     """Column name → field, for every field that holds values: `Muon.pt` of a collection is the column `Muon_pt`."""
     paths = opened.tree.keys()
     parents = {path.rpartition(".")[0] for path in paths}
-    return {flat_name(path): opened.tree[path] for path in paths if path not in parents}
+    return {name: opened.tree[path] for name, path in named(path for path in paths if path not in parents).items()}
 
 
 def describe(opened: OpenTree, found: Mapping[str, Any]) -> dict[str, ColumnInfo]:
