@@ -53,7 +53,7 @@ def analyse(
     here = execution.backend == "local" or "local" in strategies
     placement = place(workflow, machine, on_this_machine=here, strict=strict)
     inputs = look_at_inputs(workflow, look, progress=progress)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()), inputs.refused())
     flow = column_flow(workflow, resolved)
     pictures = undrawable(workflow, resolved.stages)
     no_data = [nothing_to_read(workflow)] if not workflow.datasets and look is not Look.NONE else []
@@ -79,7 +79,7 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     later, _ = unavailable(workflow)
     inputs = look_at_inputs(workflow, look)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()), inputs.refused())
     pictures = undrawable(workflow, resolved.stages)
     return [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *pictures]
 

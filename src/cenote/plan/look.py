@@ -15,7 +15,7 @@ from cenote.plan.metadata import describe_all
 from cenote.plan.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
-from cenote.sources.interface import FileInfo, Source
+from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
 
 Progress = Callable[[int, int], None]
 """Told how many files of how many have been looked at."""
@@ -61,12 +61,42 @@ class Inputs:
         return [_of_all(files) for files in alike.values()]
 
     def columns(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """(dataset, source) → every column that at least one of its files has."""
+        """(dataset, source) → every column that at least one of its files has, and expressions may name."""
         return {
-            key: tuple(dict.fromkeys(name for info in one_of_each_schema(infos) for name in info.columns))
+            key: tuple(dict.fromkeys(name for info in one_of_each_schema(infos) for name in _usable(info)))
             for key, infos in self.infos.items()
             if infos
         }
+
+    def refused(self) -> dict[str, Problem]:
+        """Column (by its flat name) → why it cannot be used, although files have it."""
+        schemas = one_of_each_schema([info for infos in self.infos.values() for info in infos])
+        return {name: problem for info in schemas for name, problem in _refused(info).items()}
+
+
+def _usable(info: FileInfo) -> list[str]:
+    refused = _refused(info)
+    return [name for name in info.columns if flat_name(path_name(name)) not in refused]
+
+
+def _refused(info: FileInfo) -> dict[str, Problem]:
+    found = {
+        flat_name(path_name(name)): Problem(
+            errors.BAD_INPUT, f"branch '{name}' {column.unreadable}", details=(f"file: {info.url}",)
+        )
+        for name, column in info.columns.items()
+        if column.unreadable
+    }
+    for flat, names in clashes(info.columns).items():
+        written = " and ".join(f"'{name}'" for name in names)
+        found[flat] = Problem(
+            errors.COLUMN_CLASH,
+            f"{written} differ only in '.' and '_': which one is meant, cannot be told",
+            details=(f"file: {info.url}",),
+            hint="give the branch a name of its own under `fields`, such as "
+            f"`{flat}_1: {{branch: {names[0]}}}`, and use that",
+        )
+    return found
 
 
 def look_at_inputs(workflow: Workflow, look: Look, *, progress: Progress | None = None) -> Inputs:

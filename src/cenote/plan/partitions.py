@@ -58,6 +58,7 @@ def missing_columns(infos: Sequence[FileInfo], columns: Sequence[str]) -> list[P
     described = [info for info in infos if info.columns or info.entries]
     problems: list[Problem] = []
     for name in columns:
+        problems += _unreadable(name, described)
         without = [info.url for info in described if find_column(name, info.columns) is None]
         if without and len(without) == len(described):
             known = described[0].columns
@@ -67,6 +68,15 @@ def missing_columns(infos: Sequence[FileInfo], columns: Sequence[str]) -> list[P
         elif without:
             problems.append(_missing_in_some(name, without, len(described)))
     return problems
+
+
+def _unreadable(name: str, infos: Sequence[FileInfo]) -> list[Problem]:
+    """The branch, in the first file where it is of a kind that cannot be read."""
+    for info in infos:
+        known = find_column(name, info.columns)
+        if known is not None and (reason := info.columns[known].unreadable):
+            return [Problem(errors.BAD_INPUT, f"branch '{name}' {reason}", details=(f"file: {info.url}",))]
+    return []
 
 
 def _missing_in_some(name: str, without: Sequence[str], files: int) -> Problem:

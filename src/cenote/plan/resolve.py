@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.sources.interface import flat_name, path_name
 
 SOURCE = ""
 """Stands for the source where an input is named."""
@@ -146,9 +147,14 @@ def _with_aliases(columns: Collection[str] | None, workflow: Workflow) -> tuple[
     return None if columns is None else tuple(dict.fromkeys([*columns, *(f.alias for f in workflow.fields)]))
 
 
-def resolve_stages(workflow: Workflow, flavours: Sequence[Flavour]) -> Resolved:
-    """Make every operation concrete and follow the columns through the stages."""
-    work = _Resolving(workflow, flavours)
+def resolve_stages(
+    workflow: Workflow, flavours: Sequence[Flavour], refused: Mapping[str, Problem] | None = None
+) -> Resolved:
+    """Make every operation concrete and follow the columns through the stages.
+
+    `refused` has the columns that files have and nobody can use, with the reason.
+    """
+    work = _Resolving(workflow, flavours, refused or {})
     for stage in in_order(workflow.stages):
         work.add(stage)
     return Resolved(
@@ -166,6 +172,7 @@ class _Resolving:
 
     workflow: Workflow
     flavours: Sequence[Flavour]
+    refused: Mapping[str, Problem]
     stages: list[ResolvedStage] = field(default_factory=list)
     available: dict[tuple[int, str], Available | None] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
@@ -351,6 +358,9 @@ class _Resolving:
     def _unknown_column(
         self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]
     ) -> Problem:
+        place = self._mentioned(stage, name)
+        if refusal := self.refused.get(flat_name(path_name(name))):
+            return replace(refusal, message=f"stage '{stage.id}' reads '{name}': {refusal.message}", place=place)
         elsewhere = [
             dataset
             for number, other in enumerate(self.flavours)
@@ -367,9 +377,7 @@ class _Resolving:
             message = f"stage '{stage.id}' reads '{name}', which no file and no earlier stage provides"
             details = f"columns here: {listed(columns)}"
             hint = did_you_mean(name, [*columns, *self.workflow.constants])
-        return Problem(
-            errors.UNKNOWN_COLUMN, message, place=self._mentioned(stage, name), details=(details,), hint=hint
-        )
+        return Problem(errors.UNKNOWN_COLUMN, message, place=place, details=(details,), hint=hint)
 
     def _unknown_fact(
         self, stage: Stage, name: str, datasets: Sequence[str], _inputs: Mapping[int, Available | None]
