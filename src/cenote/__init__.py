@@ -39,6 +39,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What is for users: modules that were imported on the way are not."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)

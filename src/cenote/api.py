@@ -22,7 +22,8 @@ from cenote.plan.look import Progress
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.report import write_report
-from cenote.report.notebook_view import run_as_html
+from cenote.report.notebook_progress import notebook_progress
+from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
 from cenote.runtime.execute import Hearer, Listener, RunOptions, execute, tasks_to_reuse
@@ -81,6 +82,10 @@ class Analysis:
 
     def __repr__(self) -> str:
         return f"Analysis({str(self.file)!r})"
+
+    def _repr_html_(self) -> str:
+        checked = self._checked
+        return analysis_as_html(self.file, checked.workflow or checked.rest, checked.problems)
 
     @cached_property
     def _checked(self) -> Checked:
@@ -155,12 +160,15 @@ class Analysis:
     ) -> Run:
         """Run it and come back when it is over.
 
-        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event.
+        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event. In a
+        notebook a run without `listen` shows a bar by itself.
         """
         if workers is not None and workers < 1:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
         if workers is not None and self.workflow.execution.backend != "local":
             raise _pools_count_workers(self.workflow, workers)
+        if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
+            listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
         RunFolder(folder).refuse(resume=resume, replace=replace)
         plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)

@@ -283,6 +283,11 @@ class Plan:
         counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
         return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
 
+    def _repr_html_(self) -> str:
+        from cenote.plan.as_html import plan_as_html  # notebooks only, and it draws plans
+
+        return plan_as_html(self)
+
     def stages_of(self, task: int) -> Sequence[str]:
         """The stages that a task runs (for a merge: those whose products it merges)."""
         segment = self.segments[int(self.tasks.segment[task])]
