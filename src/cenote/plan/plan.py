@@ -306,6 +306,11 @@ class Plan:
         counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
         return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
 
+    def _repr_html_(self) -> str:
+        from cenote.plan.as_html import plan_as_html  # notebooks only, and it draws plans
+
+        return plan_as_html(self)
+
     def result_tasks(self) -> NDArray[np.bool_]:
         """Whether the run is for a task's sake: it holds a whole product, or nobody uses it."""
         results: NDArray[np.bool_] = np.diff(self.tasks.users_start) == 0
