@@ -35,6 +35,7 @@ from cenote.worker.lifetime import lifetime_of_job
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.reach import PATIENCE, leave_if_unreachable
 from cenote.worker.run_task import TaskRunner
+from cenote.worker.said import say_lines_at_once
 from cenote.worker.scratch import leave_scratch, take_scratch
 from cenote.worker.store import pack, unpack
 
@@ -277,6 +278,7 @@ def main() -> None:
     faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
     keep_freed_memory()
+    say_lines_at_once()
     limit = format_bytes(options.memory) if options.memory else "none"
     facts = (options.name, options.run, os.getpid(), options.slots, limit)
     _LOG.info("%s begins: run %s, process %d, slots %d, memory limit %s", *facts)

@@ -12,6 +12,7 @@ from cenote.engine.messages import AnyEvent, TaskStarted
 from cenote.worker.envelope import TaskEnvelope
 from cenote.worker.memory import keep_freed_memory
 from cenote.worker.run_task import TaskRunner
+from cenote.worker.said import Diary
 
 SMALL_SECONDS = 1.0
 """After so much work here, processes are worth their start."""
@@ -23,7 +24,9 @@ class Here(Session):
     def __init__(self, request: SessionRequest) -> None:
         self._request = request
         keep_freed_memory()
-        self._runner = TaskRunner(request.program)
+        self._said = Diary(request.logs, "driver")
+        with self._said.open():
+            self._runner = TaskRunner(request.program)
         self._places = Places(request.pools)
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
         self._worked = 0.0
@@ -59,6 +62,7 @@ class Here(Session):
         return self._run_next()
 
     def close(self) -> None:
+        self._said.close()
         if self._coming is not None:
             self._coming.close()
 
@@ -77,7 +81,8 @@ class Here(Session):
         envelope, pool, place = taken
         worker, clock = self._places.worker(pool, place), self._request.clock
         started = TaskStarted(at=clock(), task=envelope.task, attempt=envelope.attempt, pool=pool, worker=worker)
-        outcome = self._runner.run(envelope)
+        with self._said.open():
+            outcome = self._runner.run(envelope)
         self._places.free(pool, place)
         self._worked += outcome.seconds
         return [started, event_of(outcome, envelope, at=clock(), pool=pool, worker=worker)]

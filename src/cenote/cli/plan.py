@@ -37,14 +37,14 @@ def command(
 
     Stages, their pools with the reason, segments and tasks; the pools and who set what; data, products, warnings.
     """
-    from cenote.cli.console import messages
+    from cenote.cli.console import messages, user_code_aside
     from cenote.cli.progress import progress_on
 
     if graph == "png" and output is None:
         raise error(USAGE, "a picture in png needs a file", hint="add --output plan.png")
     if sum((as_json, graph is not None, show_jobs)) > 1:
         raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
-    with progress_on(messages(), title=choices.file.name) as progress:
+    with user_code_aside(), progress_on(messages(), title=choices.file.name) as progress:
         plan = choices.load().plan(strict=strict, progress=progress.planning)
     if graph:
         _graph(plan, graph, output)

@@ -51,14 +51,14 @@ def command(
 
     Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; --resume continues it.
     """
-    from cenote.cli.console import messages
+    from cenote.cli.console import messages, user_code_aside
     from cenote.cli.progress import progress_on
 
     if resume and replace:
         raise error(USAGE, "--resume continues a run and --replace forgets it: choose one")
     folder = out or Path("out") / choices.file.stem
     analysis = choices.load()
-    with progress_on(messages(), quiet=quiet or as_json, title=choices.file.name) as progress:
+    with user_code_aside(), progress_on(messages(), quiet=quiet or as_json, title=choices.file.name) as progress:
         run = analysis.run(
             folder,
             resume=resume,
