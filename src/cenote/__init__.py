@@ -15,6 +15,7 @@ __all__ = [
     "load",
     "open_run",
     "operation",
+    "resource",
     "show_progress",
 ]
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # what a type checker sees; at run time names are imported wh
     from cenote.notebook import show_progress
     from cenote.operations.custom import operation
     from cenote.operations.events import Events
+    from cenote.plugins.resources import resource
 
 _HOMES = {
     "Analysis": "cenote.api",
@@ -36,6 +38,7 @@ _HOMES = {
     "CenoteError": "cenote.errors",
     "Events": "cenote.operations.events",
     "operation": "cenote.operations.custom",
+    "resource": "cenote.plugins.resources",
     "show_progress": "cenote.notebook",
 }
 

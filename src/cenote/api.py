@@ -31,7 +31,7 @@ from cenote.runtime.cancel import PATIENCE, cancel_run
 from cenote.runtime.earlier_results import tasks_to_reuse
 from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute
 from cenote.runtime.journal import NAME as JOURNAL
-from cenote.runtime.publish import product_kind
+from cenote.runtime.publish import is_own_pickle, product_kind
 from cenote.runtime.run_folder import RunFolder
 
 Names = str | Sequence[str]
@@ -346,13 +346,28 @@ class Run:
         """What the run wants known."""
         return tuple(self.summary.get("warnings", ()))
 
-    def product(self, name: str) -> Any:
-        """The product of a stage: a `hist.Hist`, a cutflow table, a list of files, or what an operation made."""
+    def product(self, name: str, *, trust: bool = False) -> Any:
+        """The product of a stage: a `hist.Hist`, a cutflow table, a list of files, or what an operation made.
+
+        What an operation made may be a pickle, which executes code when it is read. It is read only if a run of yours
+        wrote it, unless you `trust` whoever did.
+        """
         for product in self.summary.get("products", ()):
             if product["name"] == name:
                 file_name = name.replace(":", ".").replace("/", "_")
+                pickled = RunFolder(self.folder).products / f"{file_name}.pkl"
+                if pickled.is_file() and not trust and not is_own_pickle(RunFolder(self.folder), pickled):
+                    raise _not_trusted(name, pickled)
                 return product_kind(product["kind"]).load(RunFolder(self.folder).products, file_name)
         raise KeyError(f"no product '{name}' here; there are: {', '.join(self.products) or 'none'}")
+
+
+def _not_trusted(name: str, file: Path) -> CenoteError:
+    return errors.error(
+        errors.BAD_INPUT,
+        f"{file} is a Python pickle that no run of yours wrote, or that has changed since: reading it executes it",
+        hint=f"if you trust whoever wrote it: product({name!r}, trust=True)",
+    )
 
 
 def load(

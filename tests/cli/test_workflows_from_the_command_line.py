@@ -226,7 +226,7 @@ def test_status_of_a_run_that_was_cut_off(capsys: pytest.CaptureFixture[str]) ->
     assert exit_code_of(["status", "out/flow"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("interrupted after ")
-    assert "--resume" in told
+    assert "`cenote run` goes on with it" in told
 
 
 def test_colours_are_for_terminals_only() -> None:

@@ -256,10 +256,6 @@ FAILS = """
 def test_results_of_somebody_else_are_not_trusted_and_not_executed(flow: Path) -> None:
     first = cenote.load(flow).run("out")
 
-    class Planted:
-        def __reduce__(self) -> tuple[object, ...]:
-            return os.mkdir, ("executed",)
-
     for path in stored(Path("out")):
         path.write_bytes(path.read_bytes()[:64] + pickle.dumps(Planted()))
     Path("out/work/key").chmod(0o644)
@@ -268,3 +264,41 @@ def test_results_of_somebody_else_are_not_trusted_and_not_executed(flow: Path) -
     assert any("not trusted" in warning for warning in again.warnings)
     assert not Path("executed").exists()
     assert again.product("H") == first.product("H")
+
+
+MODEL = """
+    from cenote import operation
+
+    class Model:
+        answer = 42
+
+    @operation("custom.model", reads=["MET_pt"], scope="run", product="model")
+    def model(events):
+        return Model()
+"""
+
+
+def test_a_product_that_is_a_pickle_is_read_only_if_a_run_of_ours_wrote_it(desk: Desk, flow: Path) -> None:
+    desk.write("ops.py", MODEL)
+    sets = ["plugins=[ops.py]", "analysis.stages=[{id: M, op: custom.model}]"]
+    run = cenote.load(flow, sets=sets).run("out")
+    assert run.product("M").answer == 42
+    pickled = Path("out/products/M.pkl")
+    whole = pickled.read_bytes()
+    pickled.write_bytes(pickle.dumps(Planted()))
+    with pytest.raises(cenote.CenoteError, match="no run of yours wrote"):
+        run.product("M")
+    assert not Path("executed").exists()
+    pickled.write_bytes(whole)
+    assert run.product("M").answer == 42
+    Path("out/work/key").chmod(0o644)
+    with pytest.raises(cenote.CenoteError, match="trust=True"):
+        run.product("M")
+    assert run.product("M", trust=True).answer == 42
+
+
+class Planted:
+    """Leaves a trace when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, ("executed",)

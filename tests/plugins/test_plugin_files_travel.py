@@ -30,10 +30,9 @@ OPS = """
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    modules, finders = set(sys.modules), list(sys.meta_path)
     yield
-    sys.meta_path[:] = finders
-    for name in set(sys.modules) - modules:
+    bring_along(())
+    for name in [name for name in sys.modules if name.startswith(("my_", "cenote_plugin_"))]:
         del sys.modules[name]
 
 

@@ -133,7 +133,7 @@ def test_a_run_that_was_cut_off_is_not_said_to_go_on() -> None:
     told = explain_run(RunView.of(some_facts(), [*events, started]), cut_off=True)
 
     assert told == (
-        "The run was cut off and nothing drives it any more, `cenote run --resume` goes on with it: 1 of 4 tasks done."
+        "The run was cut off and nothing drives it any more, `cenote run` goes on with it: 1 of 4 tasks done."
         "\n\nStage 'Index': 1 of 2 tasks done, 1 waiting."
         "\n\nStage 'Infer': 0 of 2 tasks done, 2 waiting. "
         "Its events come from 'Index', which has 1 of 2 tasks done."

@@ -279,7 +279,8 @@ def test_the_end_leaves_nothing_running() -> None:
     view = view_of(started(0, T0), CancelAsked(at=T0 + 1))
     assert view.status == "cancelling"
     view.apply(RunFinished(at=T0 + 2, status="cancelled", seconds=2.0))
-    assert (view.status, view.tasks.running, view.tasks.waiting, view.time_left) == ("cancelled", 0, 10, 0.0)
+    assert (view.status, view.tasks.running, view.tasks.waiting, view.time_left) == ("cancelled", 0, 0, 0.0)
+    assert view.summary()["tasks"]["not_run"] == 10
     assert view.seconds == 2.0
 
 

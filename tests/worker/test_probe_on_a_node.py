@@ -51,10 +51,10 @@ def test_files_are_read_as_the_workflow_reads_them(tmp_path: Path) -> None:
 
 def test_plugins_that_fail_or_end_the_process_are_told_of(tmp_path: Path) -> None:
     sources = (
-        SourceSent("/far/good.py", "import beside_probed\n"),
+        SourceSent("/far/good.py", "import beside_probed\n", target="/far/good.py", name="good"),
         SourceSent("/far/beside_probed.py", "answer = 42\n", "beside_probed"),
-        SourceSent("/far/bad.py", "import no_such_package\n"),
-        SourceSent("/far/rude.py", "import sys\nsys.exit(3)\n"),
+        SourceSent("/far/bad.py", "import no_such_package\n", target="/far/bad.py", name="bad"),
+        SourceSent("/far/rude.py", "import sys\nsys.exit(3)\n", target="/far/rude.py", name="rude"),
     )
     asked = tuple(PluginAsked(name) for name in ("/far/good.py", "/far/bad.py", "/far/rude.py", "no_such_module"))
 

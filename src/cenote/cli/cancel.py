@@ -22,7 +22,7 @@ from cenote.cli.options import JSON_OPTION
 )
 @JSON_OPTION
 def command(folder: Path, *, wait: float, as_json: bool) -> None:
-    """End a run that goes on, as Ctrl-C would: its workers end, what is finished stays, `run --resume` goes on.
+    """End a run that goes on, as Ctrl-C would: its workers end, what is finished stays, the next run goes on.
 
     FOLDER is what was given to `cenote run --out`. Comes back when the run has ended, and says how.
     """
@@ -41,4 +41,4 @@ def command(folder: Path, *, wait: float, as_json: bool) -> None:
         return
     click.echo(f"{status} after {format_seconds(ended.seconds)}: {done:,} of {tasks.tasks:,} tasks are done and kept")
     if status != "succeeded":
-        click.echo(f"next: continue with `cenote run … --out {folder} --resume`")
+        click.echo(f"next: continue with `cenote run … --out {folder}`")

@@ -62,13 +62,17 @@ def load_plugins(root: Located, folder: Path, findings: Findings) -> tuple[Plugi
 
 
 def _target(entry: Located, folder: Path) -> str:
-    """A file is looked for beside the workflow, then beside the file that names it; anything else is a package."""
+    """A file or package is looked for beside the workflow, then beside the file that names it; any other name is that
+    of an installed package."""
     name = entry.text or ""
-    if not (name.endswith(".py") or "/" in name):
-        return name
     named_in = Path(entry.place.file).parent if entry.place else folder
     tried = [beside / Path(name).expanduser() for beside in (folder, named_in)]
-    return str(next((path for path in tried if path.is_file()), tried[0]).resolve())
+    if name.endswith(".py") or "/" in name:
+        there = [path for path in tried if path.is_file() or path.is_dir()]
+        return str((there or tried)[0].resolve())
+    beside = [path.with_name(f"{path.name}.py") for path in tried] + tried
+    own = [path for path in beside if path.is_file() or (path / "__init__.py").is_file()]
+    return str(own[0].resolve()) if own else name
 
 
 def _loaded(source: PluginSource, entry: Located, findings: Findings) -> bool:

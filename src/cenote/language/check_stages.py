@@ -148,6 +148,7 @@ class _Checker:
             source=source if source is not None or needs else self.around.primary_stream,
             applies_to=AppliesTo(*applies) if applies else AppliesTo(),
             scope=model.scope,
+            depends_on=model.depends_on or (),
             requirement=self._requirement(draft),
             inspect=inspections(model, draft.node, draft.path),
             path=draft.path,

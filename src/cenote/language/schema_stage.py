@@ -92,6 +92,9 @@ class StageModel(Part):
     """The input by name: a stage, a source or a join. `in` means the same."""
     needs: Names | None = None
     """Stages that come before. Without it a stage follows the one before; several join branches; `[]` is none."""
+    depends_on: Names | None = None
+    """Files that its results depend on: names or patterns, beside the workflow; a folder stands for all in it. After a
+    change of one, the stage and all that follow it are computed again. Code reads them by `cenote.resource`."""
     role: Literal["transform", "sink"] | None = None
     """Accepted for FAST-HEP's sake: the operation says what it is."""
     applies_to: AppliesToModel | None = None

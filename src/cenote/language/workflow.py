@@ -156,6 +156,8 @@ class Stage:
     applies_to: AppliesTo = AppliesTo()
     scope: Literal["partition", "dataset", "run"] | None = None
     """None: the operation's own."""
+    depends_on: tuple[str, ...] = ()
+    """Files that results depend on, as written: names or patterns."""
     requirement: Requirement = Requirement()
     write: tuple[Write, ...] = ()
     render: tuple[Render, ...] = ()

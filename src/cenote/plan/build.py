@@ -20,6 +20,8 @@ from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary
 from cenote.plan.resolve import Resolved, ResolvedStage, dataset_info, flavours_of, resolve_stages
 from cenote.plan.segments import make_segments
 from cenote.plan.tasks import lay_out
+from cenote.plugins import registry
+from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import FileInfo
 
 DEFAULT_RENDERERS = {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}
@@ -128,7 +130,13 @@ def _assembled(
         stages=_summaries(workflow, segments, analysed.resolved, [len(runs) for runs in layout.runs]),
         warnings=tuple(dict.fromkeys(warnings)),
         digest=digest_of([segment.digest for segment in segments] + [table.keys.hex()]),
+        resources=_resources(workflow, analysed.resolved),
     )
+
+
+def _resources(workflow: Workflow, resolved: Resolved) -> tuple[ResourceFile, ...]:
+    declared = [file for stage in resolved.stages for file in stage.files]
+    return tuple(dict.fromkeys([*registry.resources_of(plugin.target for plugin in workflow.plugins), *declared]))
 
 
 def _source_columns(segments: Sequence[Segment]) -> dict[tuple[str, str], list[str]]:

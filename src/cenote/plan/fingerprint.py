@@ -6,6 +6,7 @@ import hashlib
 import json
 import os.path
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from cenote import __version__
@@ -14,38 +15,52 @@ from cenote.plan.plan import Partition, SourceStep, Step
 
 
 def digest_of(value: Any) -> str:
-    """Of plain data; mappings are compared without regard to order."""
-    text = json.dumps(value, sort_keys=True, default=_plain, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    """Of plain data; mappings and sets are compared without regard to order. Anything else is a TypeError."""
+    return hashlib.blake2b(_text(value).encode(), digest_size=16).hexdigest()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(_plain(value), separators=(",", ":"))
 
 
 def _plain(value: Any) -> Any:
+    """As JSON has it, with what JSON cannot tell apart kept apart: keys that are no text, and sets."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
     if isinstance(value, Mapping):
-        return dict(value)
+        if all(isinstance(key, str) for key in value):
+            return {key: _plain(value[key]) for key in sorted(value)}
+        return {"mapping": sorted([_text(key), _text(inner)] for key, inner in value.items())}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
     if isinstance(value, set | frozenset):
-        return sorted(value)
-    if isinstance(value, tuple):
-        return list(value)
-    return repr(value)
+        return {"set": sorted(_text(inner) for inner in value)}
+    if isinstance(value, date):
+        return {"date": value.isoformat()}
+    raise TypeError(f"a value of type {type(value).__name__} has no content hash: {value!r}")
 
 
 def segment_digest(
-    steps: Iterable[tuple[Step, str]],
+    steps: Iterable[tuple[Step, Sequence[Sequence[str]]]],
     source: SourceStep | None,
     exports: Mapping[str, Sequence[str]],
     *,
+    code: str,
     constants: Mapping[str, Any],
     datasets: Sequence[str],
 ) -> str:
-    """Of everything that decides a segment's results, except the data. Pools and limits are not part of it."""
+    """Of everything that decides a segment's results, except the data. Pools and limits are not part of it.
+
+    With each step goes what is known of its code; `code` is that of the source.
+    """
     return digest_of(
         {
             "version": __version__,
             "steps": [
-                [s.stage, s.op, _settings(s), fingerprint, s.inputs, s.product, s.datasets, s.needs_products]
-                for s, fingerprint in steps
+                [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products]
+                for s, does in steps
             ],
-            "source": None if source is None else [source.kind, source.settings, source.renames],
+            "source": None if source is None else [source.kind, source.settings, source.renames, code],
             "exports": exports,
             "constants": constants,
             "datasets": datasets,

@@ -164,7 +164,7 @@ def _read_in_process(batch: Sequence[_Asked]) -> list[tuple[_Asked, Answer]]:
         command = [sys.executable, "-m", "cenote.plan.metadata_reader", os.fspath(asked), os.fspath(answered)]
         try:
             run_command(command, seconds=60 + 10 * len(batch))
-            answers: list[Answer] = pickle.loads(answered.read_bytes())
+            answers: list[Answer] = pickle.loads(answered.read_bytes())  # by our own process, in a folder of our own
         except (OSError, TimeoutError, pickle.UnpicklingError, EOFError):  # it died: what kills it may well be one file
             answers = [describe_one(request.source, request.url) for request in batch]
     return list(zip(batch, answers, strict=True))

@@ -13,6 +13,7 @@ from cenote.language.workflow import Amounts, Render, Workflow
 from cenote.operations.events import DatasetInfo
 from cenote.placement.pools import Placement
 from cenote.plan.probe_result import Probed
+from cenote.plugins.resources import ResourceFile
 
 ScopeName = Literal["partition", "dataset", "run"]
 
@@ -292,6 +293,8 @@ class Plan:
     stages: tuple[StageSummary, ...]
     warnings: tuple[str, ...] = ()
     digest: str = ""
+    resources: tuple[ResourceFile, ...] = ()
+    """Files that own code reads, or that stages name under `depends_on`."""
     learned: tuple[Learned, ...] = ()
     """From earlier runs; it decides nothing."""
     probes: Mapping[str, Probed] = field(default_factory=dict)

@@ -21,8 +21,10 @@ from cenote.names import did_you_mean, listed, nearest
 from cenote.operations.events import DATASET, DatasetInfo
 from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
+from cenote.plan.depends_on import files_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import flat_name, path_name
 
 SOURCE = ""
@@ -70,6 +72,8 @@ class ResolvedStage:
     """Flavour → what it is there; without the flavours that it does not apply to."""
     datasets: frozenset[str] | None
     """Where it applies; None for everywhere."""
+    files: tuple[ResourceFile, ...] = ()
+    """What it names under `depends_on`."""
 
     @property
     def id(self) -> str:
@@ -195,6 +199,8 @@ class _Resolving:
         operation = next(iter(operations.values()))
         scope = Scope(stage.scope) if stage.scope else operation.scope
         self._check_scope(stage, operation, scope)
+        files, missing = files_of(stage, self.workflow)
+        self.problems += missing
         reads: dict[int, tuple[str, ...]] = {}
         lacking: dict[str, list[str]] = {}
         for number, flavour in enumerate(self.flavours):
@@ -223,6 +229,7 @@ class _Resolving:
                     for number, columns_read in reads.items()
                 },
                 datasets=self._datasets(stage),
+                files=files,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,11 @@ from cenote.language.workflow import Amounts, SourceUse, Workflow
 from cenote.operations.interface import Scope
 from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow
-from cenote.plan.fingerprint import segment_digest
+from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Segment, SourceStep, Step, WriteStep
 from cenote.plan.resolve import SOURCE, Resolved, ResolvedStage
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
 
 
 @dataclass(frozen=True)
@@ -117,9 +120,10 @@ def _segment(
     source = _source_step(group, workflow, resolved, flow, sources.get(group[0].root))
     placed = placement.by_stage[group[0].id]
     digest = segment_digest(
-        [(step, stage.operation.fingerprint) for step, stage in zip(steps, group, strict=True)],
+        [(step, code_of(step, stage, workflow)) for step, stage in zip(steps, group, strict=True)],
         source,
         exports,
+        code="" if source is None else _code(PluginKind.SOURCE, source.kind),
         constants=workflow.constants,
         datasets=[dataset.name for dataset in workflow.datasets],
     )
@@ -137,6 +141,25 @@ def _segment(
         digest=digest,
         amounts=_most([stage.stage.requirement.amounts for stage in group]),
     )
+
+
+def code_of(step: Step, stage: ResolvedStage, workflow: Workflow) -> list[list[str]]:
+    """What a step does, apart from its settings: the code of all plugins that take part, and files."""
+    own_modifiers = [(name, settings) for name, settings in step.modifiers if _code(PluginKind.MODIFIER, name)]
+    return [
+        ["operation", stage.operation.fingerprint, _code(PluginKind.OPERATION, step.op)],
+        ["product", _code(PluginKind.PRODUCT, step.product or "")],
+        *(["sink", _code(PluginKind.SINK, write.kind)] for write in step.writes),
+        *(
+            ["modifier", name, digest_of(settings), _code(PluginKind.MODIFIER, name)]
+            for name, settings in own_modifiers
+        ),
+        *(["file", os.path.relpath(file.path, workflow.folder), file.digest] for file in stage.files),
+    ]
+
+
+def _code(kind: PluginKind, name: str) -> str:
+    return registry.code_digest(kind, name)
 
 
 def _most(asked: Sequence[Amounts]) -> Amounts:

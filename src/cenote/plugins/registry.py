@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,17 +23,39 @@ from pydantic import ValidationError
 
 from cenote import errors
 from cenote.names import did_you_mean, listed
+from cenote.plugins import resources
+from cenote.plugins.imports import Imports, digest_of_code, is_beside, modules_in_package, version_of
 from cenote.plugins.kinds import INTERFACE_FILES, PLANNED, PluginKind
-from cenote.plugins.shipped import SourceFile, modules_beside, spec_of
+from cenote.plugins.resources import ResourceFile
+from cenote.plugins.shipped import SourceFile, bring_along, spec_of
 from cenote.signals import Interrupted
 
 Factory = type[Any]
 """A plugin's class: called with its settings as keyword arguments."""
 
+_OURS = "cenote"
+
+
+@dataclass(frozen=True)
+class PluginCode:
+    """A plugin from beside the workflow, and all that it depends on, as they were when it was loaded."""
+
+    files: tuple[SourceFile, ...]
+    """What may declare plugins."""
+    modules: tuple[SourceFile, ...]
+    """What these import from beside them."""
+    resources: tuple[ResourceFile, ...]
+    digest: str
+    found_late: tuple[str, ...] = ()
+    """Modules that the sources do not name: they were seen only when it was loaded. Not empty for files too."""
+
+
 _added: dict[tuple[PluginKind, str], Factory] = {}
 """What plugin files and `registry:` entries brought in, in this process."""
-_files: dict[str, SourceFile] = {}
-"""Path of a plugin file → the file as it was when it was added last."""
+_own: dict[str, PluginCode] = {}
+"""Path of a plugin file or package → its code as it was when it was added last."""
+_codes: dict[tuple[PluginKind, str], str] = {}
+"""Plugin → the digest of the code that brought it in."""
 
 
 def names(kind: PluginKind) -> tuple[str, ...]:
@@ -91,50 +114,139 @@ def unknown(kind: PluginKind, name: str) -> errors.Problem:
     )
 
 
-def add(kind: PluginKind, name: str, factory: Factory) -> None:
-    """Make a plugin known in this process; the last one of a name wins."""
+def add(kind: PluginKind, name: str, factory: Factory, *, code: str | None = None) -> None:
+    """Make a plugin known in this process; the last one of a name wins.
+
+    `code` is the digest of what it does; None leaves it at what is known of the name.
+    """
     _added[kind, name] = factory
+    if code is not None:
+        _codes[kind, name] = code
+
+
+def code_digest(kind: PluginKind, name: str) -> str:
+    """Changes when the code of a plugin does, or anything that this depends on; empty for what is built in."""
+    if (kind, name) in _added:
+        return _codes.get((kind, name), "")
+    if name not in _built_in(kind) and name in _installed(kind):
+        return version_of(_top(_installed(kind)[name]))
+    return ""
 
 
 def add_file(path: Path) -> ModuleType:
-    """Import a plugin file; what it declares is known afterwards. Repeated calls import it once."""
+    """Import a plugin file, or a package; what it declares is known afterwards. Repeated calls import it once, as long
+    as nothing of it has changed."""
+    if path.is_dir():
+        return _add_own(str(path), _package(path), path)
     if not path.is_file():
         beside = [other.name for other in path.parent.glob("*.py")]
         hint = did_you_mean(path.name, beside)
         raise errors.error(errors.MISSING_FILE, f"plugin file {_shown(path)} does not exist", hint=hint)
-    return add_source(SourceFile(str(path), path.read_bytes()))
+    return _add_own(str(path), [SourceFile(str(path), path.read_bytes(), target=str(path))], path)
+
+
+def _package(path: Path) -> list[SourceFile]:
+    names = list(modules_in_package(path)) if path.name.isidentifier() else []
+    imports = Imports(path.parent)
+    for name in names:
+        imports.add_module(name)
+    if not names:
+        raise errors.error(errors.BAD_PLUGIN, f"{_shown(path)} is no package: it holds no Python file")
+    return [replace(imports.modules[name], target=str(path)) for name in (path.name, *names) if name in imports.modules]
+
+
+def _add_own(target: str, files: list[SourceFile], path: Path) -> ModuleType:
+    """Load a plugin from beside the workflow with the modules there, and keep what it depends on."""
+    imports = Imports(path.parent)
+    for file in files:
+        imports.add(file)
+    mine = {file.module: file for file in files if file.module}
+    modules = {**imports.modules, **mine}
+    first = digest_of_code(files, imports)
+    before = _own.get(target)
+    stem = f"cenote_plugin_{path.stem}_{hashlib.blake2b((first + target).encode(), digest_size=6).hexdigest()}"
+    files = [file if file.module else replace(file, name=stem) for file in files]
+    if before is not None and before.found_late:  # by loading it: so that is how to find them again
+        for name in (stem, *before.found_late):
+            sys.modules.pop(name, None)
+    bring_along([*_unchanged_beside(path), *modules.values()])
+    known = set(sys.modules)
+    with resources.noting() as read:
+        loaded = [_load_source(file) for file in files]
+    imports.modules = dict(modules)
+    for name in [name for name in sys.modules if name not in known and is_beside(name.partition(".")[0], path.parent)]:
+        imports.add_module(name)
+    imports.read.update(dict.fromkeys(read))
+    late = tuple(name for name in imports.modules if name not in modules)
+    _own[target] = PluginCode(
+        files=tuple(files),
+        modules=tuple(file for name, file in sorted(imports.modules.items()) if name not in mine),
+        resources=resources.describe(imports.read),
+        digest=digest_of_code(files, imports),
+        found_late=late or (("",) if read else ()),
+    )
+    for module in loaded:
+        _add_declared(module, _own[target].digest)
+    return loaded[0]
+
+
+def _unchanged_beside(path: Path) -> Iterator[SourceFile]:
+    """What other plugins of the folder import: they may do so later, in a function."""
+    for target, code in _own.items():
+        if Path(target).parent == path.parent and Path(target) != path:
+            yield from (one for one in code.modules if _is_unchanged(one))
+
+
+def _is_unchanged(file: SourceFile) -> bool:
+    path = Path(file.path)
+    return path.is_dir() if path.suffix == "" else path.is_file() and path.read_bytes() == file.source
 
 
 def add_source(file: SourceFile) -> ModuleType:
-    """The same for a plugin file that was read elsewhere; under the same path, so that its objects may travel too."""
-    path = Path(file.path)
-    name = f"cenote_plugin_{path.stem}_{hashlib.blake2b(file.source + file.path.encode(), digest_size=6).hexdigest()}"
-    module = sys.modules[name] if name in sys.modules else _execute(name, file)
-    _files[file.path] = file
-    _add_declared(module)
+    """A plugin file that was read elsewhere; under the same path and name, so that its objects may travel too."""
+    module = _load_source(file)
+    _add_declared(module, None)
     return module
+
+
+def _load_source(file: SourceFile) -> ModuleType:
+    name = file.module or file.name
+    if name in sys.modules:
+        return sys.modules[name]
+    if not file.module:
+        return _execute(name, file)
+    with _explained(Path(file.path)):
+        return importlib.import_module(name)
 
 
 def add_travelled(target: str, kind: str | None, name: str | None, sources: Iterable[SourceFile]) -> None:
     """Make known a plugin where its folder may not be: a file from the sources that came along, others by import."""
-    file = next((one for one in sources if one.path == target and not one.module), None)
-    if file is not None:
+    files = [one for one in sources if one.target == target]
+    for file in files:
         add_source(file)
-    else:
+    if not files:
         add_import(target, kind=PluginKind(kind) if kind else None, name=name)
 
 
 def sources_of(targets: Iterable[str]) -> tuple[SourceFile, ...]:
-    """Plugin files that were added, as they were then, and the modules beside them that they import."""
-    files = [_files[target] for target in targets if target in _files]
-    beside = {one.module: one for file in files for one in modules_beside(Path(file.path))}
+    """The code of plugins from beside the workflow, as it was then, and the modules that they import."""
+    found = [_own[target] for target in targets if target in _own]
+    files = [file for code in found for file in code.files]
+    named = {file.module for file in files}
+    beside = {one.module: one for code in found for one in code.modules if one.module not in named}
     return (*files, *beside.values())
+
+
+def resources_of(targets: Iterable[str]) -> tuple[ResourceFile, ...]:
+    """The files that plugins from beside the workflow read."""
+    found = [one for target in targets if target in _own for one in _own[target].resources]
+    return tuple(dict.fromkeys(found))
 
 
 def add_import(target: str, *, kind: PluginKind | None = None, name: str | None = None) -> None:
     """Make known a `module` with its declared plugins, or one `module:object` under the given kind and name."""
     if ":" in target and kind is not None and name is not None:
-        add(kind, name, _imported(target, what=f"{kind.value} '{name}'"))
+        add(kind, name, _imported(target, what=f"{kind.value} '{name}'"), code=_code_of(target))
         return
     try:
         module = importlib.import_module(target)
@@ -144,7 +256,16 @@ def add_import(target: str, *, kind: PluginKind | None = None, name: str | None 
         raise errors.error(
             errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {type(problem).__name__}: {problem}"
         ) from problem
-    _add_declared(module)
+    _add_declared(module, _code_of(target))
+
+
+def _code_of(target: str) -> str:
+    """The digest of installed code, by `module` or `module:object`."""
+    return version_of(_top(target)) if _top(target) != _OURS else ""
+
+
+def _top(target: str) -> str:
+    return target.partition(":")[0].partition(".")[0]
 
 
 def _execute(name: str, file: SourceFile) -> ModuleType:
@@ -152,18 +273,27 @@ def _execute(name: str, file: SourceFile) -> ModuleType:
     spec = spec_of(name, file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))
     try:
-        assert spec.loader is not None
-        spec.loader.exec_module(module)
-    except errors.CenoteError as problem:  # it declares nonsense, and that was explained
-        del sys.modules[name]
-        raise errors.CenoteError(one.at(_place_in(path, problem)) for one in problem.problems) from problem
-    except Interrupted:
+        with _explained(path):
+            assert spec.loader is not None
+            spec.loader.exec_module(module)
+    except BaseException:
         del sys.modules[name]
         raise
-    except BaseException as problem:
-        del sys.modules[name]
+    return module
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """While a plugin is loaded: modules beside it can be imported, and what goes wrong is told with its place."""
+    sys.path.insert(0, str(path.parent))
+    try:
+        yield
+    except errors.CenoteError as problem:  # it declares nonsense, and that was explained
+        raise errors.CenoteError(one.at(_place_in(path, problem)) for one in problem.problems) from problem
+    except Interrupted:
+        raise
+    except BaseException as problem:  # a plugin may raise anything, SystemExit included
         words = problem.msg if isinstance(problem, SyntaxError) else str(problem)
         raise errors.error(
             errors.BAD_PLUGIN,
@@ -172,7 +302,6 @@ def _execute(name: str, file: SourceFile) -> ModuleType:
         ) from problem
     finally:
         sys.path.remove(str(path.parent))
-    return module
 
 
 def _shown(path: Path) -> str:
@@ -193,16 +322,20 @@ def _place_in(path: Path, problem: BaseException) -> errors.Place | None:
 
 def _place_in_plugin(problem: BaseException) -> errors.Place | None:
     """Where in a plugin file, if it was there."""
-    return next((place for path in _files if (place := _place_in(Path(path), problem))), None)
+    return next((place for path in _own_files() if (place := _place_in(Path(path), problem))), None)
 
 
-def _add_declared(module: ModuleType) -> None:
+def _own_files() -> Iterator[str]:
+    yield from (file.path for code in _own.values() for file in (*code.files, *code.modules))
+
+
+def _add_declared(module: ModuleType, code: str | None) -> None:
     """A class or function declares itself by carrying `cenote_plugin = (kind, name)`; decorators set it."""
     for value in list(vars(module).values()):
         declared = getattr(value, "cenote_plugin", None)
         if isinstance(declared, tuple) and len(declared) == 2:
             kind, name = declared
-            add(PluginKind(kind), name, getattr(value, "cenote_factory", value))
+            add(PluginKind(kind), name, getattr(value, "cenote_factory", value), code=code)
 
 
 @cache

@@ -6,8 +6,10 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -21,34 +23,40 @@ class SourceFile:
     module: str = ""
     """What others import it as; empty for a plugin file, which nobody imports."""
     package: bool = False
+    target: str = ""
+    """The plugin, as the workflow names it, whose declarations are in here; empty for a module that only helps."""
+    name: str = ""
+    """What a plugin file is called as a module: the same here and there, so that its objects may travel."""
+    binary: bool = False
+    """A compiled module."""
 
 
 class SourceInMemory(importlib.abc.SourceLoader):
     """Loads a module from a source that is at hand; nothing is read, and no bytecode is written beside the file."""
 
     def __init__(self, file: SourceFile) -> None:
-        self._file = file
+        self.file = file
 
     def get_filename(self, fullname: str) -> str:  # noqa: ARG002  # importlib's signature
         """Where it was written: for tracebacks."""
-        return self._file.path
+        return self.file.path
 
     def get_data(self, path: bytes | str) -> bytes:
         """The source."""
-        if path != self._file.path:
+        if path != self.file.path:
             raise FileNotFoundError(path)
-        return self._file.source
+        return self.file.source
 
     def is_package(self, fullname: str) -> bool:  # noqa: ARG002  # importlib's signature
         """Whether it has modules within."""
-        return self._file.package
+        return self.file.package
 
 
 class _Shipped(importlib.abc.MetaPathFinder):
     """Finds modules that came along, before any others: where they come from, they were found first too."""
 
-    def __init__(self, files: Iterable[SourceFile]) -> None:
-        self._files = {file.module: file for file in files}
+    def __init__(self) -> None:
+        self.files: dict[str, SourceFile] = {}
 
     def find_spec(
         self,
@@ -56,40 +64,65 @@ class _Shipped(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002  # importlib's signature
         target: ModuleType | None = None,  # noqa: ARG002  # importlib's signature
     ) -> importlib.machinery.ModuleSpec | None:
-        file = self._files.get(fullname)
+        file = self.files.get(fullname)
         return spec_of(fullname, file) if file else None
+
+
+_FINDER = _Shipped()
 
 
 def spec_of(name: str, file: SourceFile) -> importlib.machinery.ModuleSpec:
     """How to import a source under a name."""
-    spec = importlib.util.spec_from_file_location(name, file.path, loader=SourceInMemory(file))
+    if file.binary:
+        spec = importlib.util.spec_from_file_location(name, _unpacked(file))
+    else:
+        spec = importlib.util.spec_from_file_location(name, file.path, loader=SourceInMemory(file))
     assert spec is not None  # there is a loader
     return spec
 
 
-def modules_beside(plugin: Path) -> Iterator[SourceFile]:
-    """The modules of the plugin's own folder that are imported in this process: by it, or by its modules."""
-    folder = plugin.parent
-    for name, module in sorted(sys.modules.items()):
-        top = sys.modules.get(name.partition(".")[0])
-        if _origin(top) not in (folder / f"{_name(top)}.py", folder / _name(top) / "__init__.py"):
-            continue
-        origin = _origin(module)
-        if origin is not None and origin.suffix == ".py" and origin.is_file():
-            yield SourceFile(str(origin), origin.read_bytes(), name, package=origin.name == "__init__.py")
-
-
 def bring_along(files: Iterable[SourceFile]) -> None:
-    """Let modules be imported that came along; those that this process has already are left as they are."""
-    missing = [file for file in files if file.module and file.module not in sys.modules]
-    if missing:
-        sys.meta_path.insert(0, _Shipped(missing))
+    """Let modules be imported from these sources, instead of those that were brought along before.
+
+    If one of them was loaded from anything else (an older version of the file, say), all are loaded again when they
+    are next imported, for they import each other: what runs is what was hashed. Compiled ones cannot be loaded twice.
+    """
+    _FINDER.files = {file.module: file for file in files if file.module}
+    there = {name: file for name, file in _FINDER.files.items() if name in sys.modules and not file.binary}
+    if any(source_of(sys.modules[name]) != file for name, file in there.items()):
+        for name in there:
+            del sys.modules[name]
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
 
 
-def _origin(module: ModuleType | None) -> Path | None:
+def source_of(module: ModuleType) -> SourceFile | None:
+    """What a module was loaded from, if it came along."""
+    loader = getattr(getattr(module, "__spec__", None), "loader", None)
+    return loader.file if isinstance(loader, SourceInMemory) else None
+
+
+def is_from(module: ModuleType, folder: Path) -> bool:
+    """Whether a module of no package lies in this folder: as a file, or as a folder of modules."""
     spec = getattr(module, "__spec__", None)
-    return Path(spec.origin) if spec is not None and spec.origin and spec.has_location else None
+    if spec is None:
+        return False
+    own = source_of(module)
+    places = [own.path] if own is not None else [*(spec.submodule_search_locations or ())]
+    if spec.origin and spec.has_location:
+        places.append(spec.origin)
+    found = {Path(place).resolve() for place in places}
+    here = (folder / module.__name__).resolve()
+    return not found.isdisjoint((here, here / "__init__.py", here.with_name(f"{here.name}.py"))) or any(
+        place.parent == here.parent and place.name.partition(".")[0] == here.name for place in found
+    )
 
 
-def _name(module: ModuleType | None) -> str:
-    return module.__name__ if module is not None else ""
+@cache
+def _unpacked(file: SourceFile) -> str:
+    """Where a compiled module can be loaded from: its own place, or one for this process alone."""
+    if Path(file.path).is_file() and Path(file.path).read_bytes() == file.source:
+        return file.path
+    target = Path(tempfile.mkdtemp(prefix="cenote-module-")) / Path(file.path).name
+    target.write_bytes(file.source)
+    return str(target)

@@ -105,7 +105,7 @@ def _nothing_runs(run: FollowedRun) -> CenoteError:
     return errors.error(
         errors.NOT_RUNNING,
         f"nothing drives the run in {run.folder.path}: it was cut off before its end",
-        hint="`cenote run … --resume` goes on with it",
+        hint="`cenote run …` goes on with it",
     )
 
 
@@ -119,5 +119,5 @@ def _goes_on(folder: Path, patience: float) -> CenoteError:
         errors.STILL_RUNNING,
         f"the run in {folder} was asked to end and still goes on after {patience:g} s",
         hint=f"wait for it with `cenote status {folder} --follow`; `kill -9 {process}` ends it at once, "
-        "its workers follow, and `cenote run … --resume` finds everything that was finished",
+        "its workers follow, and `cenote run …` finds everything that was finished",
     )

@@ -9,6 +9,7 @@ from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import MERGE, Plan, Segment
 from cenote.plan.tasks import applies, product_tasks
 from cenote.plugins import registry
+from cenote.plugins.resources import packed
 from cenote.worker.envelope import Piece, Program, TaskEnvelope
 
 
@@ -20,10 +21,12 @@ def make_program(plan: Plan, *, store: Path, files: Path, debug: Path) -> Progra
         constants=dict(plan.workflow.constants),
         plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
         sources=registry.sources_of(plugin.target for plugin in plan.workflow.plugins),
+        resources=packed(plan.resources),
         store=str(store.absolute()),
         files=str(files.absolute()),
         debug=str(debug.absolute()),
         folder=str(Path.cwd()),
+        workflow=str(plan.workflow.folder.absolute()),
     )
 
 

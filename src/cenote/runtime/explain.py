@@ -32,7 +32,7 @@ _STATUS = {
     "partial": "has ended with a part of the data",
     "failed": "has failed",
 }
-_CUT_OFF = "was cut off and nothing drives it any more, `cenote run --resume` goes on with it"
+_CUT_OFF = "was cut off and nothing drives it any more, `cenote run` goes on with it"
 
 
 def why(facts: RunFacts, events: Iterable[AnyEvent], stage: str | None = None) -> str:

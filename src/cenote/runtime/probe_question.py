@@ -25,13 +25,23 @@ _LONGEST_WORD = 100_000
 def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
     """What every pool is asked; its name, and where the driver and its scratch space are, comes later."""
     files = registry.sources_of(plugin.target for plugin in plan.workflow.plugins)
-    needed = [*_ALWAYS, *backend_of(plan).packages, *_for_data(plan), *imported_packages(one.source for one in files)]
+    needed = [
+        *_ALWAYS,
+        *backend_of(plan).packages,
+        *_for_data(plan),
+        *imported_packages(one.source for one in files if not one.binary),
+    ]
     question = Question(
         pool="",
         token=token,
         packages=tuple(dict.fromkeys(needed)),
         plugins=tuple(PluginAsked(plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
-        sources=tuple(SourceSent(one.path, one.source.decode("latin-1"), one.module, one.package) for one in files),
+        sources=tuple(
+            SourceSent(
+                one.path, one.source.decode("latin-1"), one.module, one.package, one.target, one.name, one.binary
+            )
+            for one in files
+        ),
         files=tuple(_files(plan))[:_MOST_FILES],
         folder=str(out.absolute()),
     )

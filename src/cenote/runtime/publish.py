@@ -11,14 +11,17 @@ from typing import Any
 from cenote import errors, signals, storage
 from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError, ErrorKind
+from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import Plan, ProductPlan
 from cenote.plugins import registry
+from cenote.plugins.imports import digest_of_file
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
 from cenote.signals import Interrupted
-from cenote.worker.store import Store
+from cenote.worker.run_key import trusted_key
+from cenote.worker.store import DamagedResultError, Store
 from cenote.worker.written_files import WrittenFiles
 
 
@@ -110,6 +113,8 @@ def _publish_one(
     written = WrittenFiles(folder.store)
     with _blamed(product, target, "its product cannot be saved", errors.STAGE_FAILED, publication):
         saved = kind.save(value, folder.products, file_name)
+        for file in (file for file in saved if is_pickle(file)):
+            Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
         if product.kind == "files":
             publication.skims.update(folder.products / one["path"] for one in value)
@@ -160,6 +165,28 @@ def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Pat
         partial=partial,
     )
     return renderer.draw(value, target, context)
+
+
+def is_pickle(file: Path) -> bool:
+    """Whether reading the file would execute what is in it."""
+    return file.suffix == ".pkl"
+
+
+def is_own_pickle(folder: RunFolder, file: Path) -> bool:
+    """Whether a pickle among the products is what a run of this user wrote there."""
+    key = trusted_key(folder.store)
+    if key is None:
+        return False
+    try:
+        digest: str = Store(folder.store, key).read(_seal_name(file))
+    except DamagedResultError:
+        return False
+    return digest == digest_of_file(file)
+
+
+def _seal_name(file: Path) -> str:
+    """Where the store keeps the digest of a pickle."""
+    return digest_of(["pickle", file.name])
 
 
 def product_kind(name: str) -> Product:

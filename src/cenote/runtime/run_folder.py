@@ -40,7 +40,7 @@ class RunFolder:
 
     @property
     def store(self) -> Path:
-        """Intermediate results under their content hash: what `--resume` finds again."""
+        """Intermediate results under their content hash: what the next run finds again."""
         return self.path / "work"
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from cenote.engine.messages import FailureInfo, StageStats
 from cenote.operations.events import DatasetInfo
 from cenote.plan.plan import Partition, Segment
+from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile
 
 VERSION = 3
@@ -26,6 +27,8 @@ class Program:
     """(target, kind, name) of own plugins, to be made known before the first task."""
     sources: tuple[SourceFile, ...]
     """Those of them that are files, and the modules beside them: workers may not see their folder."""
+    resources: tuple[ResourceFile, ...]
+    """Files that own code reads."""
     store: str
     """The folder where results lie under their content hash."""
     files: str
@@ -34,6 +37,8 @@ class Program:
     """The folder for diagnostics."""
     folder: str = ""
     """What names of files are relative to: where the driver was started. Workers may be elsewhere."""
+    workflow: str = ""
+    """The folder of the workflow."""
     key: bytes = field(default=b"", repr=False)
     """Of the store, for processes of this machine alone; a secret."""
     version: int = VERSION

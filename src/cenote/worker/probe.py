@@ -170,7 +170,10 @@ def _add(plugin: PluginAsked, sent: tuple[SourceSent, ...]) -> None:
     from cenote.plugins import registry
     from cenote.plugins.shipped import SourceFile, bring_along
 
-    sources = [SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package) for one in sent]
+    sources = [
+        SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package, one.target, one.name, one.binary)
+        for one in sent
+    ]
     bring_along(sources)
     registry.add_travelled(plugin.target, plugin.kind, plugin.name, sources)
 

@@ -48,6 +48,9 @@ class SourceSent:
     """Its bytes, a character each."""
     module: str = ""
     package: bool = False
+    target: str = ""
+    name: str = ""
+    binary: bool = False
 
 
 @dataclass(frozen=True)

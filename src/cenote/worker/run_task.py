@@ -22,7 +22,7 @@ from cenote.modifiers.interface import Modifier
 from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation, Result
 from cenote.plan.plan import Partition, Segment, Step
-from cenote.plugins import registry
+from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along
 from cenote.products.interface import Product
@@ -83,6 +83,7 @@ class TaskRunner:
         self._operations: dict[tuple[int, str, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
+        resources.serve(program.resources, program.workflow)
         bring_along(program.sources)
         for target, kind, name in program.plugins:
             registry.add_travelled(target, kind, name, program.sources)

@@ -1,0 +1,226 @@
+"""This file finds what a plugin's code depends on: modules beside it, installed packages, and files that it reads.
+
+It looks at the source alone, so that imports within functions are found before anything runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import json
+import os.path
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from cenote.plugins.shipped import SourceFile, is_from, source_of
+
+_IMPORTERS = ("import_module", "__import__")
+_READERS = ("resource",)
+_OURS = "cenote"
+"""Its version is a part of every content hash anyway."""
+_NOT_PLUGINS = ("test", "tests", "conftest")
+
+
+@dataclass
+class Imports:
+    """What was found, starting from some sources in one folder."""
+
+    folder: Path
+    """Where the plugin lies: modules that are beside it are its own."""
+    modules: dict[str, SourceFile] = field(default_factory=dict)
+    """Name → module beside the plugin, in the order found."""
+    installed: set[str] = field(default_factory=set)
+    """First parts of the names of all other modules, without those of the standard library."""
+    read: dict[Path, None] = field(default_factory=dict)
+    """Files that a call of `resource` names, and that are there."""
+
+    def add(self, file: SourceFile) -> None:
+        """Follow the imports of a source."""
+        try:
+            tree = ast.parse(file.source)
+        except (SyntaxError, ValueError):
+            return  # importing it tells where
+        package = file.module if file.package else file.module.rpartition(".")[0]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    self._want(alias.name)
+            elif isinstance(node, ast.ImportFrom):
+                self._from(node, package)
+            elif isinstance(node, ast.Call):
+                self._call(node, Path(file.path).parent)
+
+    def add_module(self, name: str) -> None:
+        """Take a module that lies in the folder, with those that it is in, and follow its imports."""
+        parts = name.split(".")
+        for end in range(1, len(parts) + 1):
+            inner = ".".join(parts[:end])
+            if inner not in self.modules and (file := _module_in(self.folder, inner)) is not None:
+                self.modules[inner] = file
+                self.add(file)
+
+    def _from(self, node: ast.ImportFrom, package: str) -> None:
+        base = node.module or ""
+        if node.level:
+            above = package.split(".") if package else []
+            kept = above[: len(above) - (node.level - 1)]
+            if not kept:
+                return  # beyond the top: importing it tells
+            base = ".".join([*kept, base] if base else kept)
+        self._want(base)
+        for alias in node.names:
+            if _module_in(self.folder, f"{base}.{alias.name}") is not None:
+                self._want(f"{base}.{alias.name}")
+
+    def _call(self, node: ast.Call, folder: Path) -> None:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        first = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+        if not isinstance(first, str):
+            return
+        if called in _IMPORTERS and not first.startswith("."):
+            self._want(first)
+        elif called in _READERS and (folder / first).is_file():
+            self.read[folder / first] = None
+
+    def _want(self, name: str) -> None:
+        top = name.partition(".")[0]
+        if not top or top == _OURS or top in sys.stdlib_module_names:
+            return
+        if is_beside(top, self.folder):
+            self.add_module(name)
+        else:
+            self.installed.add(top)
+
+
+def is_beside(top: str, folder: Path) -> bool:
+    """Whether an import of this name means something in the folder.
+
+    It does not where this process has a module of that name from elsewhere, which Python would take too (but for
+    those that came along with another plugin: they make room), nor for a folder without `__init__.py` whose name is
+    that of an installed package.
+    """
+    there = sys.modules.get(top)
+    if there is not None and source_of(there) is None and not is_from(there, folder):
+        return False
+    if (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file() or _binary(folder, top) is not None:
+        return True
+    return _holds_modules(folder / top) and (there is not None or not _is_installed(top))
+
+
+def modules_in_package(package: Path) -> Iterator[str]:
+    """The names of the modules of a package that may declare plugins: hidden ones and tests do not."""
+    for file in sorted(package.rglob("*.py")):
+        parts = [package.name, *file.relative_to(package).with_suffix("").parts]
+        name = parts[:-1] if parts[-1] == "__init__" else parts
+        if not any(part.startswith(("_", ".", "test_")) or part in _NOT_PLUGINS for part in name[1:]):
+            yield ".".join(name)
+
+
+def digest_of_code(sources: Iterable[SourceFile], imports: Imports) -> str:
+    """Changes when anything changes that the code does: sources, versions of packages, files that it reads.
+
+    Where the folder lies is no part of it.
+    """
+    hashed = hashlib.blake2b(digest_size=16)
+
+    def add(*parts: str | bytes) -> None:
+        for part in parts:
+            content = part.encode() if isinstance(part, str) else part
+            hashed.update(len(content).to_bytes(8, "little") + content)
+
+    for file in sources:
+        add("source", file.module, file.source)
+    for name, file in sorted(imports.modules.items()):
+        add("module", name, file.source)
+    for name in sorted(imports.installed):
+        add("package", name, version_of(name))
+    for path in sorted(imports.read):
+        add("file", os.path.relpath(path, imports.folder), digest_of_file(path))
+    return hashed.hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """Of its content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+@cache
+def version_of(top: str) -> str:
+    """Of an installed package, by the name that is imported. One that its author works on has its sources instead."""
+    found = _distributions(top)
+    if found and not any(_is_editable(one) for one in found):
+        return " ".join(sorted(f"{one.metadata['Name']} {one.version}" for one in found))
+    return _digest_of_sources(top)
+
+
+def _distributions(top: str) -> list[importlib.metadata.Distribution]:
+    try:
+        return [importlib.metadata.distribution(top)]  # most are called what they are imported as
+    except importlib.metadata.PackageNotFoundError:
+        return [importlib.metadata.distribution(name) for name in sorted(set(_owners().get(top, ())))]
+
+
+@cache
+def _owners() -> dict[str, list[str]]:
+    return dict(importlib.metadata.packages_distributions())
+
+
+def _is_editable(distribution: importlib.metadata.Distribution) -> bool:
+    text = distribution.read_text("direct_url.json")
+    return bool(text and json.loads(text).get("dir_info", {}).get("editable"))
+
+
+def _digest_of_sources(top: str) -> str:
+    """Of a module or package that no version tells of: it lies somewhere on the path. Empty where there is none."""
+    spec = _spec(top)
+    if spec is None:
+        return ""
+    hashed = hashlib.blake2b(digest_size=16)
+    places = [Path(place) for place in spec.submodule_search_locations or ()]
+    files = [file for place in places for file in sorted(place.rglob("*.py"))]
+    if not places and spec.origin and spec.has_location:
+        files = [Path(spec.origin)]
+    for file in files:
+        hashed.update(file.name.encode() + b"\0" + file.read_bytes())
+    return hashed.hexdigest()
+
+
+def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(top)
+    except (ImportError, ValueError):  # a module without a spec, such as `__main__`
+        return None
+
+
+def _is_installed(top: str) -> bool:
+    """As a package with an `__init__.py`, which goes before folders without one."""
+    spec = _spec(top)
+    return spec is not None and spec.origin is not None
+
+
+def _module_in(folder: Path, name: str) -> SourceFile | None:
+    """A module of the folder by its name; a folder without `__init__.py` counts as an empty package."""
+    path = folder.joinpath(*name.split("."))
+    for file, package in ((path / "__init__.py", True), (path.with_name(f"{path.name}.py"), False)):
+        if file.is_file():
+            return SourceFile(str(file), file.read_bytes(), name, package=package)
+    if (binary := _binary(path.parent, path.name)) is not None:
+        return SourceFile(str(binary), binary.read_bytes(), name, binary=True)
+    return SourceFile(str(path), b"", name, package=True) if _holds_modules(path) else None
+
+
+def _binary(folder: Path, name: str) -> Path | None:
+    """A compiled module."""
+    tried = (folder / f"{name}{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((path for path in tried if path.is_file()), None)
+
+
+def _holds_modules(folder: Path) -> bool:
+    return folder.is_dir() and next(folder.rglob("*.py"), None) is not None

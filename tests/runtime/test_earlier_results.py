@@ -1,0 +1,56 @@
+"""What a run need not do because an earlier one has done it, and what it says of that."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cenote.engine.machine import Engine
+from cenote.plan.plan import Plan
+from cenote.runtime.earlier_results import spared_tasks
+from cenote.testing.plans import a_plan, a_segment
+from cenote.testing.stories import reused, started
+
+PLANS = {
+    "one segment": a_plan(partitions=3),
+    "a chain": a_plan(
+        partitions=2,
+        segments=[a_segment("A"), a_segment("B", needs=["A"]), a_segment("C", needs=["B"], product=True)],
+    ),
+    "a product on the way": a_plan(
+        partitions=2, segments=[a_segment("A", product=True), a_segment("B", needs=["A"], product=True)]
+    ),
+    "two branches": a_plan(
+        partitions=2,
+        segments=[a_segment("A"), a_segment("L", needs=["A"], product=True), a_segment("R", needs=["A"])],
+    ),
+}
+
+
+def needless(plan: Plan, whole: set[int]) -> int:
+    """How many tasks the engine finds needless."""
+    engine = Engine(plan)
+    for event in (started(), *(reused(task) for task in sorted(whole))):
+        engine.handle(event)
+    numbers = range(len(plan.segments))
+    return sum(engine.counts(number, merges=merges).needless for number in numbers for merges in (False, True))
+
+
+@given(st.sampled_from(sorted(PLANS)), st.data())
+def test_the_tasks_that_are_spared_are_those_that_the_engine_finds_needless(name: str, data: st.DataObject) -> None:
+    plan = PLANS[name]
+    whole = data.draw(st.sets(st.integers(0, len(plan.tasks) - 1)))
+    spared = spared_tasks(plan, whole)
+    assert not whole.intersection(spared)
+    late = needless(plan, whole) - len(spared)
+    assert late == 0
+
+
+def test_nothing_is_spared_where_nothing_is_there() -> None:
+    assert spared_tasks(PLANS["a chain"], ()) == ()
+
+
+def test_what_led_to_a_result_that_is_there_is_spared() -> None:
+    plan = PLANS["a chain"]
+    last = len(plan.tasks) - 1
+    assert set(spared_tasks(plan, {last})) == set(range(last))
