@@ -9,7 +9,7 @@ from cenote.errors import CenoteError, Problem
 from cenote.language.availability import unavailable
 from cenote.language.workflow import Render, Workflow
 from cenote.machine import Machine
-from cenote.operations.events import DatasetInfo
+from cenote.operations.events import describes_dataset
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow, column_flow
@@ -17,13 +17,13 @@ from cenote.plan.fingerprint import digest_of
 from cenote.plan.look import Inputs, Progress, look_at_inputs, nothing_to_read
 from cenote.plan.partitions import make_partitions, missing_columns
 from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary
-from cenote.plan.resolve import Resolved, ResolvedStage, flavours_of, resolve_stages
+from cenote.plan.resolve import Resolved, ResolvedStage, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.segments import make_segments
 from cenote.plan.tasks import lay_out
 from cenote.sources.interface import FileInfo
 
 DEFAULT_RENDERERS = {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}
-"""Number of axes → how a histogram is drawn when its stage does not say."""
+"""Number of axes, without that of datasets → how a histogram is drawn when its stage does not say."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,7 @@ def _assembled(
     *,
     warnings: Sequence[str],
 ) -> Plan:
-    datasets = tuple(
-        DatasetInfo(d.name, eventtype=d.eventtype, group=d.group, nevents=d.nevents, metadata=d.metadata)
-        for d in workflow.datasets
-    )
+    datasets = dataset_infos(workflow)
     table, layout, results = lay_out(segments, partitions, datasets, analysed.resolved, analysed.flow)
     return Plan(
         workflow=workflow,
@@ -195,7 +192,8 @@ def _renders(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Rende
     if kind != "histogram" or stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
         return stage.stage.render
     axes = getattr(stage.operation, "axes", None) or ()
-    renderer = DEFAULT_RENDERERS.get(len(axes))
+    drawn = [axis for axis in axes if not describes_dataset(axis.source)]
+    renderer = DEFAULT_RENDERERS.get(len(drawn) or min(len(axes), 1))
     return () if renderer is None else (Render(name=renderer),)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from cenote.errors import CenoteError, Problem
 from cenote.expressions.functions import CONSTANTS
 from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow, Write
 from cenote.names import did_you_mean, listed
+from cenote.operations.events import DatasetInfo
 from cenote.operations.interface import Operation, Scope
 from cenote.plan.available import Available
 from cenote.plugins import registry
@@ -113,6 +115,14 @@ def in_order(stages: Sequence[Stage]) -> list[Stage]:
     return list(placed.values())
 
 
+def dataset_infos(workflow: Workflow) -> tuple[DatasetInfo, ...]:
+    """What operations may know of the datasets."""
+    return tuple(
+        DatasetInfo(d.name, eventtype=d.eventtype, group=d.group, nevents=d.nevents, metadata=d.metadata)
+        for d in workflow.datasets
+    )
+
+
 def flavours_of(workflow: Workflow, columns: Mapping[tuple[str, str], Collection[str]]) -> tuple[Flavour, ...]:
     """Group the datasets; `columns` has what the files of each (dataset, source) hold, where that is known."""
     groups: dict[tuple[frozenset[str], tuple[tuple[str, ...] | None, ...]], list[str]] = {}
@@ -158,6 +168,12 @@ class _Resolving:
     roots: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def infos(self) -> dict[str, DatasetInfo]:
+        """Dataset → what operations may know of it."""
+        unnamed = {name: DatasetInfo(name) for flavour in self.flavours for name in flavour.datasets}
+        return unnamed | {info.name: info for info in dataset_infos(self.workflow)}
 
     def add(self, stage: Stage) -> None:
         inputs = {number: self._input(number, stage) for number in range(len(self.flavours))}
@@ -268,7 +284,7 @@ class _Resolving:
     def _columns_read(
         self, stage: Stage, operation: Operation, flavour: Flavour, columns: Available | None
     ) -> Iterable[str]:
-        for name in dict.fromkeys(operation.reads()):
+        for name in dict.fromkeys(operation.reads_for([self.infos[dataset] for dataset in flavour.datasets])):
             if columns is None:
                 yield name
                 continue
