@@ -19,6 +19,7 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
 from cenote.plan.look import Progress
+from cenote.plan.outputs import product_stem
 from cenote.plan.plan import Plan
 from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.report import write_report
@@ -225,8 +226,7 @@ class Run:
         """The product of a stage: a `hist.Hist`, a cutflow table, a list of files, or what an operation made."""
         for product in self.summary.get("products", ()):
             if product["name"] == name:
-                file_name = name.replace(":", ".").replace("/", "_")
-                return product_kind(product["kind"]).load(RunFolder(self.folder).products, file_name)
+                return product_kind(product["kind"]).load(RunFolder(self.folder).products, product_stem(name))
         raise KeyError(f"no product '{name}' here; there are: {', '.join(self.products) or 'none'}")
 
 

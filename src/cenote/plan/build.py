@@ -7,23 +7,20 @@ from dataclasses import dataclass
 
 from cenote.errors import CenoteError, Problem
 from cenote.language.availability import unavailable
-from cenote.language.workflow import Render, Workflow
+from cenote.language.workflow import Workflow
 from cenote.machine import Machine
-from cenote.operations.events import describes_dataset
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow, column_flow
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.look import Inputs, Progress, look_at_inputs, nothing_to_read
+from cenote.plan.outputs import output_clashes, renders_of
 from cenote.plan.partitions import make_partitions, missing_columns
-from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary
-from cenote.plan.resolve import Resolved, ResolvedStage, dataset_infos, flavours_of, resolve_stages
+from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary, maker_of
+from cenote.plan.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.segments import make_segments
 from cenote.plan.tasks import lay_out
 from cenote.sources.interface import FileInfo
-
-DEFAULT_RENDERERS = {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}
-"""Number of axes, without that of datasets → how a histogram is drawn when its stage does not say."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,13 @@ def analyse(
         inputs=inputs,
         resolved=resolved,
         flow=flow,
-        problems=(*placement.problems, *inputs.problems, *resolved.problems, *flow.problems),
+        problems=(
+            *placement.problems,
+            *inputs.problems,
+            *resolved.problems,
+            *flow.problems,
+            *output_clashes(workflow, resolved),
+        ),
         warnings=(*placement.warnings, *resolved.warnings),
     )
 
@@ -174,10 +177,10 @@ def _products(
     found = [
         ProductPlan(
             name=name,
-            stage=name.removesuffix(":files"),
+            stage=maker_of(name),
             kind=kind,
             task=results[name],
-            renders=() if name.endswith(":files") else _renders(workflow, stages[name], kind),
+            renders=renders_of(workflow, stages[name], kind) if name in stages else (),
         )
         for segment in segments
         for name, kind in segment.products.items()
@@ -185,16 +188,6 @@ def _products(
     ]
     order = {stage.id: number for number, stage in enumerate(resolved.stages)}
     return tuple(sorted(found, key=lambda product: order[product.stage]))
-
-
-def _renders(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
-    """As written, `render: []` included; a histogram that says nothing is drawn in the usual way."""
-    if kind != "histogram" or stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
-        return stage.stage.render
-    axes = getattr(stage.operation, "axes", None) or ()
-    drawn = [axis for axis in axes if not describes_dataset(axis.source)]
-    renderer = DEFAULT_RENDERERS.get(len(drawn) or min(len(axes), 1))
-    return () if renderer is None else (Render(name=renderer),)
 
 
 def _summaries(

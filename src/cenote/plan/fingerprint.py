@@ -6,6 +6,7 @@ import hashlib
 import json
 import os.path
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from cenote import __version__
@@ -54,7 +55,7 @@ def segment_digest(
 
 
 def _settings(step: Step) -> list[Any]:
-    return [step.params, step.own_params, [[w.kind, w.settings, w.path_template, w.keep] for w in step.writes]]
+    return [step.params, step.own_params, [[*astuple(w)] for w in step.writes]]
 
 
 def partition_digest(partition: Partition, dataset: bytes) -> bytes:

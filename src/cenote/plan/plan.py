@@ -16,6 +16,18 @@ from cenote.plan.probe_result import Probed
 
 ScopeName = Literal["partition", "dataset", "run"]
 
+_SKIMS = ":files"
+
+
+def skims_of(stage: str) -> str:
+    """The name of the product that lists the files which a stage writes."""
+    return f"{stage}{_SKIMS}"
+
+
+def maker_of(product: str) -> str:
+    """The stage that makes a product: its own product has its name, the list of its files another."""
+    return product.removesuffix(_SKIMS)
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -42,6 +54,8 @@ class WriteStep:
     settings: Mapping[str, Any]
     path_template: str
     keep: tuple[str, ...]
+    per_dataset: bool = False
+    """Whether the parts become one file per dataset when the run ends."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +131,13 @@ class Segment:
 
     @property
     def products(self) -> dict[str, str]:
-        """What its tasks produce: name (the stage's id; skims have `:files` behind it) → kind of product."""
+        """What its tasks produce: name (see `maker_of`) → kind of product."""
         found: dict[str, str] = {}
         for step in self.steps:
             if step.product is not None:
                 found[step.stage] = step.product
             if step.writes:
-                found[f"{step.stage}:files"] = "files"
+                found[skims_of(step.stage)] = "files"
         return found
 
     def inputs_for(self, dataset: str) -> dict[str, tuple[str, ...]]:
@@ -239,7 +253,6 @@ class ProductPlan:
     """A product that the run will leave."""
 
     name: str
-    """The stage's id; skims have `:files` behind it."""
     stage: str
     kind: str
     task: int
@@ -305,6 +318,10 @@ class Plan:
     def __repr__(self) -> str:
         counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
         return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
+
+    def writes_of(self, stage: str) -> tuple[WriteStep, ...]:
+        """The skims of a stage."""
+        return next((step.writes for segment in self.segments for step in segment.steps if step.stage == stage), ())
 
     def stages_of(self, task: int) -> Sequence[str]:
         """The stages that a task runs (for a merge: those whose products it merges)."""

@@ -196,6 +196,7 @@ def _write_step(stage: ResolvedStage, number: int) -> WriteStep:
         kind=entry.kind,
         settings=dict(entry.settings),
         path_template=entry.path_template,
+        per_dataset=entry.per_dataset,
         keep=tuple(dict.fromkeys(name for applied in stage.applied.values() for name in applied.writes[number])),
     )
 

@@ -41,6 +41,11 @@ class Picture(Renderer):
     variation: str | None = None
     """Which variation is drawn, of a histogram that has several; without it, `nominal`."""
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Those of the formats."""
+        return tuple(self.formats)
+
     def one_per_axis(
         self, histogram: Any, target: Path, context: DrawContext, *, or_datasets: bool = False
     ) -> tuple[Roles, dict[int, Path]]:

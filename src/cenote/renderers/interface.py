@@ -28,6 +28,11 @@ class Renderer(Settings):
     draws: ClassVar[tuple[str, ...]] = ()
     """The kinds of product it can draw (`histogram`, `cutflow`)."""
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Of the files it writes, without the dot; empty where that is not known beforehand."""
+        return ()
+
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write files whose names begin with `target` (no suffix) and return them."""
         raise NotImplementedError

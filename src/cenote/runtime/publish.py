@@ -10,12 +10,14 @@ from typing import Any
 
 from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError
+from cenote.plan.outputs import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
+from cenote.worker.skim import merge_parts
 from cenote.worker.store import Store
 
 
@@ -75,13 +77,15 @@ def _publish_one(
     plan: Plan, product: ProductPlan, value: Any, folder: RunFolder, publication: Publication, *, partial: bool
 ) -> None:
     kind = product_kind(product.kind)
-    file_name = product.name.replace(":", ".").replace("/", "_")
-    saved = kind.save(value, folder.products, file_name)
+    if product.kind == "files":
+        value = merge_parts(value, plan.writes_of(product.stage), folder.products)
+    saved = kind.save(value, folder.products, product_stem(product.name))
     plots: list[Path] = []
     for number, render in enumerate(product.renders):
-        stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
         try:
-            plots += _draw(plan, product, value, number, folder.plots / stem, partial=partial)
+            target = folder.plots / plot_stem(product.name, number, render)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            plots += _draw(plan, product, value, number, target, partial=partial)
         except Exception as problem:
             words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
             publication.failures.append(

@@ -19,7 +19,7 @@ from cenote.engine.messages import StageStats
 from cenote.modifiers.interface import Modifier
 from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation, Result
-from cenote.plan.plan import Partition, Segment, Step
+from cenote.plan.plan import Partition, Segment, Step, maker_of, skims_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along
@@ -169,7 +169,7 @@ class TaskRunner:
         for name, kind in work.segment.products.items():
             parts = [part.products[name] for part, _ in done if name in part.products]
             if parts:
-                step = steps[name.removesuffix(":files")]
+                step = steps[maker_of(name)]
                 work.products[name] = self._merged(work.segment, step, kind, name, parts)
         for name in done[0][1].written:
             work.bytes_out += work.exchange.write(name, put_together([c.written[name] for _, c in done]))
@@ -262,7 +262,7 @@ class TaskRunner:
         for number, write in enumerate(step.writes):
             with _blamed(step, piece.partition):
                 written = write_skim(write, result.events, self.program.files, piece)
-            work.products.setdefault(f"{step.stage}:files", []).append(written)
+            work.products.setdefault(skims_of(step.stage), []).append(written)
             if number == 0:
                 work.bytes_out += int(written["bytes"])
         return result.events
@@ -314,12 +314,12 @@ class TaskRunner:
             parts = [bundle[name] for bundle in bundles if name in bundle]
             if not parts:
                 continue
-            stage = name.removesuffix(":files")
+            stage = maker_of(name)
             with _blamed(steps[stage], None):
                 work.products[name] = self._merged(segment, steps[stage], kind, name, parts)
 
     def _merged(self, segment: Segment, step: Step, kind: str, name: str, parts: Sequence[Any]) -> Any:
-        if name.endswith(":files"):
+        if maker_of(name) != name:
             return [written for part in parts for written in part]
         if segment.scope == "dataset":
             return {dataset: value for part in parts for dataset, value in part.items()}
