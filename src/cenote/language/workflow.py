@@ -52,6 +52,10 @@ class SourceUse:
     stop: int | None = None
     chunk_size: int | None = None
     """Events per partition; None chooses from the metadata."""
+    missing_branches: Literal["error", "ignore", "default"] = "error"
+    """What becomes of columns that some files lack: an error, left out, or filled."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Column → what it is filled with; without it, what its type has."""
     path: Path_ = ()
 
 

@@ -14,6 +14,7 @@ from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow, column_flow
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.look import Inputs, Progress, look_at_inputs, nothing_to_read
+from cenote.plan.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
 from cenote.plan.outputs import output_clashes, renders_of
 from cenote.plan.partitions import make_partitions, missing_columns
 from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary, maker_of
@@ -31,6 +32,7 @@ class Analysed:
     inputs: Inputs
     resolved: Resolved
     flow: ColumnFlow
+    lacking: Lacking
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
 
@@ -49,28 +51,31 @@ def analyse(
     here = execution.backend == "local" or "local" in strategies
     placement = place(workflow, machine, on_this_machine=here, strict=strict)
     inputs = look_at_inputs(workflow, every_file=every_file, progress=progress)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)))
     flow = column_flow(workflow, resolved)
+    lacking = what_is_lacking(workflow, inputs)
     return Analysed(
         placement=placement,
         inputs=inputs,
         resolved=resolved,
         flow=flow,
+        lacking=lacking,
         problems=(
             *placement.problems,
             *inputs.problems,
             *resolved.problems,
             *flow.problems,
+            *lacking.problems,
             *output_clashes(workflow, resolved),
         ),
-        warnings=(*placement.warnings, *resolved.warnings),
+        warnings=(*placement.warnings, *inputs.warnings, *lacking.warnings, *resolved.warnings),
     )
 
 
 def stage_problems(workflow: Workflow) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     inputs = look_at_inputs(workflow, every_file=False)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)))
     return [*inputs.problems, *(file.problem for file in inputs.bad), *resolved.problems]
 
 
@@ -91,12 +96,14 @@ def build_plan(
     bad = [file.problem for file in analysed.inputs.bad]
     if problems or (bad and not keep_going):
         raise CenoteError([*problems, *bad])
-    segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement)
+    fills = analysed.lacking.fills
+    segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement, fills=fills)
     missing = _missing_columns(workflow, segments, analysed.inputs)
     if missing and not keep_going:
         raise CenoteError(missing)
     partitions = _partitions(workflow, segments, analysed.inputs)
     notes = [problem.message for problem in (*bad, *missing)]
+    notes += filled_in(analysed.inputs, fills, _source_columns(segments))
     return _assembled(workflow, analysed, segments, partitions, warnings=(*analysed.warnings, *left_out, *notes))
 
 
@@ -137,18 +144,31 @@ def _source_columns(segments: Sequence[Segment]) -> dict[tuple[str, str], list[s
     return {key: list(names) for key, names in found.items()}
 
 
+def _filled(workflow: Workflow, segments: Sequence[Segment]) -> dict[str, list[str]]:
+    """Source → the names in the files that may be missing there."""
+    found: dict[str, dict[str, None]] = {use.id: {} for use in workflow.sources}
+    for segment in segments:
+        if segment.source is not None:
+            found[segment.source.id].update(dict.fromkeys(segment.source.fills))
+    return {source: list(names) for source, names in found.items()}
+
+
 def _missing_columns(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Problem]:
     paths = {dataset.name: dataset.path for dataset in workflow.datasets}
+    filled = _filled(workflow, segments)
     return [
         problem.at(workflow.place(*paths[dataset], "files"))
         for (dataset, source), names in _source_columns(segments).items()
-        for problem in missing_columns(inputs.infos.get((dataset, source), ()), names)
+        for problem in missing_columns(
+            inputs.infos.get((dataset, source), ()), [name for name in names if name not in filled[source]]
+        )
     ]
 
 
 def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Partition]:
     columns = _source_columns(segments)
     used = {segment.root for segment in segments}
+    filled = _filled(workflow, segments)
     bad = {(file.dataset, file.source, file.url) for file in inputs.bad}
     partitions: list[Partition] = []
     for use in workflow.sources:
@@ -163,6 +183,7 @@ def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs)
                 start=use.start,
                 stop=use.stop,
                 nevents=dataset.nevents,
+                filled=filled[use.id],
             )
             partitions += [
                 Partition(d, s, url, 0, 0, "unreadable") for d, s, url in bad if (d, s) == (dataset.name, use.id)

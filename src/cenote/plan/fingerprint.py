@@ -46,12 +46,16 @@ def segment_digest(
                 [s.stage, s.op, _settings(s), fingerprint, s.inputs, s.product, s.datasets, s.needs_products]
                 for s, fingerprint in steps
             ],
-            "source": None if source is None else [source.kind, source.settings, source.renames],
+            "source": None if source is None else [source.kind, source.settings, source.renames, _fills(source)],
             "exports": exports,
             "constants": constants,
             "datasets": datasets,
         }
     )
+
+
+def _fills(source: SourceStep) -> dict[str, list[Any]]:
+    return {name: [fill.type, fill.value] for name, fill in source.fills.items()}
 
 
 def _settings(step: Step) -> list[Any]:

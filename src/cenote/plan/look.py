@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os.path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cenote import errors
@@ -10,7 +11,6 @@ from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Dataset, SourceUse, Workflow
 from cenote.plan.inputs import expand_files
 from cenote.plan.metadata import describe_all
-from cenote.plan.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source
@@ -37,14 +37,7 @@ class Inputs:
     """(dataset, source) → its files, in order."""
     bad: tuple[BadFile, ...] = ()
     problems: tuple[Problem, ...] = ()
-
-    def columns(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """(dataset, source) → every column that at least one of its files has."""
-        return {
-            key: tuple(dict.fromkeys(name for info in one_of_each_schema(infos) for name in info.columns))
-            for key, infos in self.infos.items()
-            if infos
-        }
+    warnings: tuple[str, ...] = ()
 
 
 def look_at_inputs(workflow: Workflow, *, every_file: bool, progress: Progress | None = None) -> Inputs:
@@ -53,8 +46,10 @@ def look_at_inputs(workflow: Workflow, *, every_file: bool, progress: Progress |
     bad: list[BadFile] = []
     problems: list[Problem] = []
     wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
+    files_of: dict[str, list[str]] = {}
     for dataset in workflow.datasets:
         files, missing = expand_files(dataset, workflow.folder)
+        files_of[dataset.name] = files
         problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in missing)
         for use in workflow.sources:
             source = _source(workflow, use, problems)
@@ -68,7 +63,21 @@ def look_at_inputs(workflow: Workflow, *, every_file: bool, progress: Progress |
             bad.append(BadFile(dataset.name, use.id, url, placed))
         else:
             infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
-    return Inputs(infos, tuple(bad), tuple(problems))
+    return Inputs(infos, tuple(bad), tuple(problems), tuple(_in_two_datasets(files_of)))
+
+
+def _in_two_datasets(files_of: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A warning for each pair of datasets that share files: their events count twice in what adds datasets up."""
+    first: dict[str, str] = {}
+    shared: dict[tuple[str, str], list[str]] = {}
+    for dataset, files in files_of.items():
+        for url in files:
+            file = url if "://" in url else os.path.realpath(url)
+            if first.setdefault(file, dataset) != dataset:
+                shared.setdefault((first[file], dataset), []).append(url)
+    for (one, other), files in shared.items():
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        yield f"datasets '{one}' and '{other}' share {files[0]}{more}: its events are read for both"
 
 
 def _source(workflow: Workflow, use: SourceUse, problems: list[Problem]) -> Source | None:

@@ -39,6 +39,8 @@ class Partition:
     start: int
     stop: int
     stamp: str = ""
+    lacks: tuple[str, ...] = ()
+    """Columns (as files name them) that are read, and that this file does not have: they are filled."""
 
     @property
     def events(self) -> int:
@@ -90,6 +92,23 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """What stands in for a column where a file lacks it."""
+
+    like: str
+    """A file that has it."""
+    type: str
+    """As that file words it."""
+    value: Any = None
+    """For every event; None: false, 0, NaN, or an empty list, whatever the type has."""
+
+    @property
+    def shown(self) -> str:
+        """As a message says it."""
+        return "the default of its type" if self.value is None else str(self.value)
+
+
+@dataclass(frozen=True)
 class SourceStep:
     """How a segment reads its partition."""
 
@@ -102,6 +121,8 @@ class SourceStep:
     comes in from earlier segments."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Column as stages name it → its name in the file, where they differ (`fields`)."""
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    """Column (as files name it) → what stands in for it where a file lacks it."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from cenote.operations.interface import Scope
 from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow
 from cenote.plan.fingerprint import segment_digest
-from cenote.plan.plan import Segment, SourceStep, Step, WriteStep
+from cenote.plan.plan import Fill, Segment, SourceStep, Step, WriteStep
 from cenote.plan.resolve import SOURCE, Resolved, ResolvedStage
+from cenote.sources.interface import find_column
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,21 @@ def _lead(leader: dict[str, str], stage: str) -> str:
     return stage
 
 
-def make_segments(workflow: Workflow, resolved: Resolved, flow: ColumnFlow, placement: Placement) -> list[Segment]:
-    """Every segment with what it reads, imports and exports."""
+def make_segments(
+    workflow: Workflow,
+    resolved: Resolved,
+    flow: ColumnFlow,
+    placement: Placement,
+    *,
+    fills: Mapping[str, Mapping[str, Fill]] | None = None,
+) -> list[Segment]:
+    """Every segment with what it reads, imports and exports; `fills` has for each source what files may lack."""
     groups = group_stages(resolved.stages, placement)
     home = {stage.id: number for number, group in enumerate(groups) for stage in group}
     crossing = _crossing(resolved, flow, home)
     sources = {source.id: source for source in workflow.sources}
     return [
-        _segment(number, group, workflow, resolved, flow, placement, crossing, sources)
+        _segment(number, group, workflow, resolved, flow, placement, crossing, sources, fills or {})
         for number, group in enumerate(groups)
     ]
 
@@ -108,13 +116,14 @@ def _segment(
     placement: Placement,
     crossing: Mapping[str, set[str]],
     sources: Mapping[str, SourceUse],
+    fills: Mapping[str, Mapping[str, Fill]],
 ) -> Segment:
     by_id = {stage.id: stage for stage in resolved.stages}
     steps = tuple(_step(stage, workflow, resolved, flow, by_id) for stage in group)
     members = {stage.id for stage in group}
     imports = dict.fromkeys(name for stage in group for name in stage.stage.needs if name not in members)
     exports = {s.id: tuple(sorted(crossing[s.id])) for s in group if s.id in crossing}
-    source = _source_step(group, workflow, resolved, flow, sources.get(group[0].root))
+    source = _source_step(group, workflow, resolved, flow, sources.get(group[0].root), fills.get(group[0].root, {}))
     placed = placement.by_stage[group[0].id]
     digest = segment_digest(
         [(step, stage.operation.fingerprint) for step, stage in zip(steps, group, strict=True)],
@@ -207,6 +216,7 @@ def _source_step(
     resolved: Resolved,
     flow: ColumnFlow,
     use: SourceUse | None,
+    fills: Mapping[str, Fill],
 ) -> SourceStep | None:
     columns: dict[str, tuple[str, ...]] = {}
     for number, flavour in enumerate(resolved.flavours):
@@ -220,4 +230,8 @@ def _source_step(
     if not columns or use is None:
         return None
     renames = {field.alias: field.branch for field in workflow.fields}
-    return SourceStep(id=use.id, kind=use.kind, settings=use.settings, columns=columns, renames=renames)
+    in_file = dict.fromkeys(renames.get(name, name) for names in columns.values() for name in names)
+    standing_in = {name: fills[known] for name in in_file if (known := find_column(name, fills)) is not None}
+    return SourceStep(
+        id=use.id, kind=use.kind, settings=use.settings, columns=columns, renames=renames, fills=standing_in
+    )

@@ -28,6 +28,7 @@ from cenote.sources.interface import Source
 from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
 from cenote.worker.exchange import Collected, Exchange
 from cenote.worker.failure import TaskFailure, failure_of
+from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.memory import peak_memory, reset_peak_memory
 from cenote.worker.skim import write_skim
@@ -207,13 +208,17 @@ class TaskRunner:
         first, last = piece.rows or (0, partition.events)
         names = step.columns[partition.dataset]
         in_file = [step.renames.get(name, name) for name in names]
+        lacking = [name for name in partition.lacks if name in in_file]
+        source = self._sources[work.segment.index]
         try:
-            columns = self._sources[work.segment.index].read(
+            columns = source.read(
                 self._found(partition.url),
-                list(dict.fromkeys(in_file)),
+                list(dict.fromkeys(name for name in in_file if name not in lacking)),
                 partition.start + first,
                 partition.start + last,
             )
+            for name in lacking:
+                columns[name] = filled(source, step.fills[name], name, self._found, last - first)
         except Exception as problem:
             reader = work.segment.steps[0].stage
             raise TaskFailure(failure_of(problem, stage=reader, partition=partition, reading=True)) from problem
