@@ -65,6 +65,8 @@ class ResolvedStage:
     scope: Scope
     root: str
     """The source its events began at."""
+    inputs: tuple[str, ...]
+    """Those of its needs whose events come in; empty: the source."""
     applied: Mapping[int, Applied]
     """Flavour → what it is there; without the flavours that it does not apply to."""
     datasets: frozenset[str] | None
@@ -166,6 +168,7 @@ class _Resolving:
     stages: list[ResolvedStage] = field(default_factory=list)
     available: dict[tuple[int, str], Available | None] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
+    scopes: dict[str, Scope] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -185,6 +188,7 @@ class _Resolving:
             return
         operation = next(iter(operations.values()))
         scope = Scope(stage.scope) if stage.scope else operation.scope
+        self.scopes[stage.id] = scope
         self._check_scope(stage, operation, scope)
         for number, flavour in enumerate(self.flavours):
             here = inputs[number]
@@ -197,6 +201,7 @@ class _Resolving:
                 operation=operation,
                 scope=scope,
                 root=self.roots[stage.id],
+                inputs=self._carrying(stage),
                 applied={
                     number: Applied(
                         operation=operations[number],
@@ -218,11 +223,19 @@ class _Resolving:
             return None
         return frozenset(name for flavour in self.flavours if stage.id in flavour.applies for name in flavour.datasets)
 
+    def _carrying(self, stage: Stage) -> tuple[str, ...]:
+        """The needs whose events come in: one that sees all data at once gives its product alone, beside others.
+
+        Where there is no other, events pass it by.
+        """
+        scopes = {need: self.scopes.get(need, Scope.PARTITION) for need in stage.needs}
+        return tuple(need for need in stage.needs if scopes[need] is Scope.PARTITION) or stage.needs
+
     def _root(self, stage: Stage) -> str:
         sources = [source.id for source in self.workflow.sources]
         if not stage.needs:
             return stage.source or (sources[0] if sources else "events")
-        roots = list(dict.fromkeys(self.roots[need] for need in stage.needs if need in self.roots))
+        roots = list(dict.fromkeys(self.roots[need] for need in self._carrying(stage) if need in self.roots))
         if len(roots) > 1:
             self.problems.append(
                 Problem(
@@ -239,7 +252,7 @@ class _Resolving:
             there = self.flavours[number].columns.get(self._root(stage))
             return None if there is None else Available.of(there, SOURCE)
         joined: Available | None = None
-        for need in stage.needs:
+        for need in self._carrying(stage):
             columns = self.available.get((number, need))
             if columns is None:
                 return None

@@ -170,7 +170,7 @@ def _step(
         stage=stage.id,
         op=stage.stage.op,
         **_params(stage, resolved),
-        inputs=stage.stage.needs,
+        inputs=stage.inputs,
         live=tuple(sorted(flow.live[stage.id])),
         reads=stage.reads,
         adds=stage.adds,
