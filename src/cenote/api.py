@@ -20,6 +20,7 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
 from cenote.plan.look import Look, Progress
+from cenote.plan.outputs import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.plan.selection import refuse_unknown, select, tasks_from
@@ -354,7 +355,7 @@ class Run:
         """
         for product in self.summary.get("products", ()):
             if product["name"] == name:
-                file_name = name.replace(":", ".").replace("/", "_")
+                file_name = product_stem(name)
                 pickled = RunFolder(self.folder).products / f"{file_name}.pkl"
                 if pickled.is_file() and not trust and not is_own_pickle(RunFolder(self.folder), pickled):
                     raise _not_trusted(name, pickled)

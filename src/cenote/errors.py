@@ -111,6 +111,7 @@ NO_DATA = ErrorKind("no-data", 11, "There is nothing to run on: no datasets, or 
 COLUMN_CLASH = ErrorKind(
     "column-clash", 11, "Two branches of the workflow, or of a file, stand for the same column: which one is not clear."
 )
+OUTPUT_CLASH = ErrorKind("output-clash", 11, "Two results of a run would be files of the same name.")
 NOT_AVAILABLE = ErrorKind("not-available", 11, "A part of the language that this version does not execute yet.")
 
 UNKNOWN_OPERATION = ErrorKind("unknown-operation", 12, "An operation that is neither built in nor a plugin.")

@@ -29,7 +29,6 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
     [
         ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
         ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
-        ("sources: {s: {tree: t, missing_branches: ignore}}" + AFTER, "missing_branches: ignore", "1:14"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions", "1:23"),
         ("execution: {environment: {type: packed-pixi}}" + AFTER, "environments", "1:26"),
         ("execution: {pools: {p: {environment: x}}}" + AFTER, "environments", "1:38"),

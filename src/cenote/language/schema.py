@@ -65,8 +65,13 @@ class SourceModel(Part, extra="allow"):
     """Events per partition; without it, chosen from the files."""
     stream_type: Literal["event_stream"] = "event_stream"
     """Accepted for FAST-HEP's sake."""
-    missing_branches: Literal["error", "ignore"] = "error"
-    """What to do about columns that a file lacks."""
+    missing_branches: Literal["error", "ignore", "default"] = "error"
+    """What to do about columns that a file lacks.
+
+    `error`: refuse the run where a stage reads one. `ignore`: a dataset has the columns that all of its files have.
+    `default`: fill them, also in datasets of which no file has them."""
+    defaults: dict[str, Any] | None = None
+    """Column → value to fill with `missing_branches: default`; without it false, 0, NaN, or an empty list."""
 
 
 class FieldModel(Part):

@@ -38,13 +38,13 @@ class WriteModel(Part, extra="allow"):
     kind: str = "root_tree"
     """The sink: `root_tree`, `parquet`, or a plugin."""
     path: str
-    """File name; `{dataset}` and `{part}` are filled in."""
+    """Below `products/`; `{dataset}` and `{part}` are filled in."""
     keep: Names | None = None
     """Columns to write; without it, all."""
     use: str | None = None
     """A layout of `outputs` merged under this."""
     when: When = "partition"
-    """Written once per partition; at other times: not available yet."""
+    """`partition`: a file for each partition; `dataset`: one file for each dataset, in the order of its events."""
     from_: str | None = Field(None, alias="from")
     """Another stage whose events are written."""
     mode: Literal["recreate"] = "recreate"
@@ -63,7 +63,7 @@ class RenderModel(Part, extra="allow"):
     op: str | None = None
     """The renderer, where no style names it: `hep.render.hist1d`."""
     out: str | None = None
-    """File name below `plots/`; without it, the id of the stage."""
+    """File name below `plots/`, folders included; without it, the id of the stage."""
     when: When = "final"
     """Drawn when the run ends; at other times: not available yet, left out with a warning."""
     from_: str | None = Field(None, alias="from")
