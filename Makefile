@@ -27,7 +27,9 @@ check: $(VENV)/.installed-dev
 
 # Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
 docs: $(VENV)/.installed-dev
-	$(BIN)/cenote schema > schema/cenote.schema.json
+	$(BIN)/cenote schema --output schema/cenote.schema.json
+	$(BIN)/cenote schema --of profile --output schema/cenote-profile.schema.json
+	$(BIN)/cenote schema --of site --output schema/cenote-site.schema.json
 	$(BIN)/python docs/generate.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt

@@ -23,7 +23,7 @@ from cenote.cli.main import cli
 from cenote.cli.plugin_pages import PluginPage, SettingRow, described
 from cenote.cli.type_words import default_in_words, type_in_words
 from cenote.expressions.functions import CONSTANTS, FUNCTIONS
-from cenote.language.json_schema import workflow_schema
+from cenote.language.json_schema import language_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 
@@ -77,7 +77,7 @@ class Part:
 
 def language_page() -> Iterator[str]:
     """Every key of a workflow file."""
-    schema = workflow_schema()
+    schema = language_schema()
     definitions: Mapping[str, Schema] = schema["$defs"]
     for part in _parts(schema, definitions):
         yield from ("", f"## {_code(part.path) if part.path else 'Top level'}", "", str(part.schema["description"]))
@@ -146,7 +146,7 @@ def _key_facts(key: Schema, definitions: Mapping[str, Schema], *, required: bool
 
 def language_keys() -> list[str]:
     """Every key with its path, for the test that each has a heading."""
-    schema = workflow_schema()
+    schema = language_schema()
     return [_below(p.path, name) for p in _parts(schema, schema["$defs"]) for name in p.schema["properties"]]
 
 

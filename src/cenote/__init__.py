@@ -43,6 +43,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What is for users: modules that were imported on the way are not."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 

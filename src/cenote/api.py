@@ -20,11 +20,13 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.history import MemoryHistory, memory_key
 from cenote.plan.learned import with_history
 from cenote.plan.look import Look, Progress
+from cenote.plan.outputs import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probed import ProbeHistory, with_probes
 from cenote.plan.selection import refuse_unknown, select, tasks_from
 from cenote.report import write_report
-from cenote.report.notebook_view import run_as_html
+from cenote.report.notebook_progress import notebook_progress
+from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runtime import probe as probing
 from cenote.runtime.cancel import PATIENCE, cancel_run
 from cenote.runtime.earlier_results import tasks_to_reuse
@@ -87,6 +89,10 @@ class Analysis:
 
     def __repr__(self) -> str:
         return f"Analysis({str(self.file)!r})"
+
+    def _repr_html_(self) -> str:
+        checked = self._checked
+        return analysis_as_html(self.file, checked.workflow or checked.rest, checked.problems)
 
     @cached_property
     def _checked(self) -> Checked:
@@ -184,7 +190,8 @@ class Analysis:
         What an earlier run in the folder has done and nothing has changed is not done again (`resume` says so too);
         `force` names stages that are, with all that follow them, and `fresh` forgets the earlier run (`replace` is its
         older name). `until` and `only` name stages: the run ends with them, or is for their results alone.
-        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event.
+        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event. In a
+        notebook a run without `listen` shows a bar by itself.
         """
         if resume and (fresh or replace):
             raise errors.error(errors.USAGE, "a run cannot be resumed and forgotten: choose one")
@@ -192,6 +199,8 @@ class Analysis:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
         if workers is not None and self.workflow.execution.backend != "local":
             raise _pools_count_workers(self.workflow, workers)
+        if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
+            listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
         RunFolder(folder).refuse()
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
@@ -346,7 +355,7 @@ class Run:
         """
         for product in self.summary.get("products", ()):
             if product["name"] == name:
-                file_name = name.replace(":", ".").replace("/", "_")
+                file_name = product_stem(name)
                 pickled = RunFolder(self.folder).products / f"{file_name}.pkl"
                 if pickled.is_file() and not trust and not is_own_pickle(RunFolder(self.folder), pickled):
                     raise _not_trusted(name, pickled)

@@ -108,7 +108,10 @@ UNKNOWN_STAGE = ErrorKind("unknown-stage", 11, "A stage, source or dataset that 
 UNKNOWN_COLUMN = ErrorKind("unknown-column", 11, "A column that neither the data nor an earlier stage provides.")
 BAD_INPUT = ErrorKind("bad-input", 11, "An input file cannot be read: missing, truncated, or without the tree.")
 NO_DATA = ErrorKind("no-data", 11, "There is nothing to run on: no datasets, or patterns that match no file.")
-COLUMN_CLASH = ErrorKind("column-clash", 11, "Two branches of the workflow define the same column and then join.")
+COLUMN_CLASH = ErrorKind(
+    "column-clash", 11, "Two branches of the workflow, or of a file, stand for the same column: which one is not clear."
+)
+OUTPUT_CLASH = ErrorKind("output-clash", 11, "Two results of a run would be files of the same name.")
 NOT_AVAILABLE = ErrorKind("not-available", 11, "A part of the language that this version does not execute yet.")
 
 UNKNOWN_OPERATION = ErrorKind("unknown-operation", 12, "An operation that is neither built in nor a plugin.")

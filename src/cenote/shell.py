@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+_FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+"""How the system ends a program that does what it must not. Nobody sends these from outside."""
+
+
+def is_fault(code: int) -> bool:
+    """Whether a program that ended so crashed: `code` as Popen has it (-11), or as a shell has it (139)."""
+    return -code in _FAULTS or code - 128 in _FAULTS
 
 
 def start_process(

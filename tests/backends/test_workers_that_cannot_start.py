@@ -16,7 +16,7 @@ NOWHERE = "tcp://127.0.0.1:9"
     ("options", "words"),
     [
         (["--interface", "ib7"], "this worker could not start: 'ib7' is not a valid network interface."),
-        (["--patience", "1s"], f"nothing answered at {NOWHERE} for 1s: this node does not reach the driver"),
+        (["--patience", "1"], f"nothing answered at {NOWHERE} for 1 s: this node does not reach the driver"),
     ],
 )
 def test_the_reason_is_one_line_and_no_traceback(tmp_path: Path, options: list[str], words: str) -> None:

@@ -99,3 +99,31 @@ def test_it_travels_to_workers_and_says_its_suffix(use: tuple[str, dict[str, Any
     sink = load(PluginKind.SINK, kind)(**settings)
     assert pickle.loads(pickle.dumps(sink)) == sink
     assert sink.suffix.startswith(".")
+
+
+def test_parts_become_one_file_in_their_order(use: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
+    kind, settings = use
+    sink, events = load(PluginKind.SINK, kind).model_validate(settings), some_events()
+    cuts = [(0, 0), (0, 20), (20, 20), (20, 50)]
+    parts = []
+    for number, (first, last) in enumerate(cuts):
+        part = Events({n: c[first:last] for n, c in events.columns.items()}, last - first, DatasetInfo("mc"))
+        parts.append(tmp_path / f"{number}{sink.suffix}")
+        sink.write(part, parts[-1])
+    sink.merge(parts, tmp_path / f"all{sink.suffix}")
+    sink.write(events, tmp_path / f"once{sink.suffix}")
+    merged, once = (read_back(kind, tmp_path / f"{name}{sink.suffix}", events) for name in ("all", "once"))
+    assert merged.keys() == once.keys()
+    for name, column in once.items():
+        assert ak.to_list(merged[name]) == ak.to_list(column)
+        assert str(ak.type(merged[name])) == str(ak.type(column))
+
+
+def test_parts_without_events_become_a_file_with_every_column(use: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
+    kind, settings = use
+    sink, nothing = load(PluginKind.SINK, kind).model_validate(settings), some_events(0)
+    parts = [tmp_path / f"{number}{sink.suffix}" for number in range(2)]
+    for part in parts:
+        sink.write(nothing, part)
+    sink.merge(parts, tmp_path / f"all{sink.suffix}")
+    read_back(kind, tmp_path / f"all{sink.suffix}", nothing)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -30,6 +31,7 @@ import cenote
 from cenote.cli.main import exit_code_of
 from cenote.cli.start import TEMPLATES, start_analysis
 from cenote.errors import NO_DATA, NOT_AVAILABLE
+from cenote.language.json_schema import Purpose, workflow_schema
 from cenote.language.schema import WorkflowModel
 from cenote.language.schema_execution import StageExecutionModel
 from cenote.machine import Machine
@@ -135,9 +137,20 @@ def check_yaml(block: Block, _: Desk) -> None:
     if not name or "analysis" not in content:
         flow = Path("checked-block.yaml")
         flow.write_text(json.dumps(as_workflow(content)), encoding="utf-8")
+    for written in (yaml.safe_load(flow.read_text(encoding="utf-8")), content if name else None):
+        assert not refused_by_the_schema(written), f"{block}:\n" + "\n".join(refused_by_the_schema(written))
     found = cenote.load(flow).check(read_files=False).problems
     wrong = [problem for problem in found if problem.kind not in (NOT_AVAILABLE, NO_DATA)]
     assert not wrong, f"{block}:\n" + "\n".join(str(problem) for problem in wrong)
+
+
+def refused_by_the_schema(content: Any) -> list[str]:
+    """What an editor would underline."""
+    if content is None:
+        return []
+    purpose: Purpose = "site" if "site" in content else "workflow" if "analysis" in content else "profile"
+    validator = jsonschema.Draft202012Validator(workflow_schema(purpose))
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(content)]
 
 
 def as_workflow(content: Any) -> dict[str, Any]:

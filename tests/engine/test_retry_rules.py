@@ -48,13 +48,11 @@ def test_losses_are_not_counted_as_failures() -> None:
     assert decision.history == History(failures=1, losses=2)
 
 
-def test_the_loss_beyond_the_limit_names_the_task_as_the_reason() -> None:
+def test_the_loss_beyond_the_limit_fails_the_task_and_blames_nobody() -> None:
     lost = FailureInfo(cause="lost", message="exit code -9")
 
     decision = decide(lost, History(losses=3), a_fused_segment(Select=5), EngineOptions(lost_limit=3))
 
     assert not decision.again
     assert decision.failure.error_kind == "worker-lost"
-    assert decision.failure.message == (
-        "kills its worker: 4 workers were lost while they ran it; the last one: exit code -9"
-    )
+    assert decision.failure.message == ("4 workers were lost while they ran it; the last one: exit code -9")

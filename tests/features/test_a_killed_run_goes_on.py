@@ -106,6 +106,21 @@ def test_workers_end_when_their_driver_is_killed(desk: Desk, flow: Path) -> None
     wait_for(lambda: not any(_alive(int(child)) for child in children), seconds=10)
 
 
+def test_workers_that_had_not_joined_when_their_driver_was_killed_end_soon(desk: Desk, flow: Path) -> None:
+    with desk.started("run", str(flow), "--out", "out", "--quiet", "--backend", "dask") as process:
+        tasks = Path(f"/proc/{process.pid}/task")
+        found: list[int] = []
+
+        def workers() -> list[int]:
+            children = [word for file in tasks.glob("*/children") for word in file.read_text().split()]
+            found[:] = [int(one) for one in children if b"_dask_worker" in Path(f"/proc/{one}/cmdline").read_bytes()]
+            return found
+
+        wait_for(lambda: bool(workers()))
+        process.kill()
+    wait_for(lambda: not any(_alive(worker) for worker in found), seconds=40)  # 15 s, and a busy machine
+
+
 def _alive(process: int) -> bool:
     try:
         return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -140,11 +155,32 @@ def test_a_worker_that_dies_is_replaced_and_its_task_done_elsewhere(desk: Desk, 
     assert sum(stage["failed"] for stage in summary["stages"]) == 0
 
 
-def test_a_task_that_always_kills_its_worker_fails_with_those_words(desk: Desk, flow: Path) -> None:
+def test_a_task_that_crashes_its_worker_is_tried_twice_and_fails_with_those_words(desk: Desk, flow: Path) -> None:
+    desk.write(
+        "crash.py",
+        """
+        import ctypes
+        from cenote import operation
+
+        @operation("custom.crash", reads=["MET_pt"], adds=["alive"])
+        def crash(events):
+            ctypes.string_at(0)
+        """,
+    )
+    stages = "analysis.stages=[{id: Crash, op: custom.crash, execution: {timeout: 1h}}]"
+    finished = desk.cenote(
+        *("run", str(flow), "--out", "out", "--workers", "1", "--set", stages, "--set", "plugins=[crash.py]")
+    )
+    assert finished.returncode == 21, finished.stdout + finished.stderr
+    assert "kills its worker: 2 workers crashed while they ran it" in finished.stdout + finished.stderr
+    assert "SIGSEGV" in finished.stdout + finished.stderr
+
+
+def test_a_task_whose_workers_are_always_killed_fails_with_those_words(desk: Desk, flow: Path) -> None:
     stages = "analysis.stages=[{id: Die, op: custom.die_always, execution: {timeout: 1h}}]"
     finished = desk.cenote("run", str(flow), "--out", "out", "--workers", "2", "--set", stages)
     assert finished.returncode == 21, finished.stdout + finished.stderr
-    assert "kills its worker" in finished.stdout + finished.stderr
+    assert "4 workers were lost while they ran it" in finished.stdout + finished.stderr
     assert "SIGKILL" in finished.stdout + finished.stderr
 
 

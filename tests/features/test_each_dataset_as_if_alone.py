@@ -140,7 +140,7 @@ def seen_of(dataset: str, results: Mapping[str, Any], folder: Path) -> dict[str,
                 if file["dataset"] == dataset:
                     table = pq.read_table(folder / "files" / file["path"])
                     seen[file["path"]] = [(column, table[column].to_pylist()) for column in table.column_names]
-        elif any(entries := product[{"dataset": dataset}].values(flow=True).tolist()):
+        elif np.any(entries := product[{"dataset": dataset}].values(flow=True).tolist()):
             seen[name] = entries
     return seen
 
@@ -288,3 +288,11 @@ def test_a_pattern_keeps_what_it_matches_in_each_dataset(together: Callable[...,
 def test_a_histogram_without_axes_takes_a_column_that_all_datasets_have(together: Callable[..., Any]) -> None:
     found = together(sketch("Any", "hep.hist", {"dataset_axis": True}))
     assert all(sum(found[d]["Any"]) == EVENTS for d in COLUMNS)
+
+
+def test_variations_of_the_simulation_need_no_weights_of_the_data(together: Callable[..., Any]) -> None:
+    variations = {"weights": {"nominal": "genWeight", "up": "genWeight * 2"}, "apply_to": {"eventtype": "mc"}}
+    found = together(sketch("Varied", "hep.hist", {**bins("x"), "variations": variations}))
+    assert np.sum(found["run_a"]["Varied"], axis=0).tolist() == [EVENTS, 0]
+    nominal, up = np.sum(found["ttbar"]["Varied"], axis=0)
+    assert up == pytest.approx(2 * nominal)

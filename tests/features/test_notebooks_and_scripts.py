@@ -197,9 +197,13 @@ def test_a_task_is_shown_as_running_while_it_runs_in_this_process(flow: Path, de
     axes = "axes: [{name: y, source: y, bins: {nbins: 10, low: 0, high: 100}}]"
     stages = f"analysis.stages=[{{id: Look, op: custom.look}}, {{id: Y, op: hep.hist, params: {{{axes}}}}}]"
 
-    def show(view: RunView) -> None:
-        Path("shown.txt").write_text(f"{view.tasks.running} running, {view.pools[0].state}\n")
+    shown: list[str] = []
 
-    run = cenote.load(flow, sets=["plugins=[ops.py]", stages]).run("out", listen=show)
+    def show(view: RunView) -> None:
+        shown.append(f"{view.tasks.running} running, {view.pools[0].state}")
+        Path("shown.txt").write_text(f"{shown[-1]}\n")
+
+    run = cenote.load(flow, sets=["plugins=[ops.py]", stages]).run("out", workers=1, listen=show)
     assert run.status == "succeeded", run.failures
     assert set(Path("seen.txt").read_text().splitlines()) == {"1 running, working"}
+    assert "0 running, idle" not in shown, "nobody needs to see the moment between two tasks"

@@ -11,6 +11,7 @@ import uproot
 
 import cenote
 from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
 
 from .conftest import Desk
 
@@ -93,6 +94,40 @@ def test_every_partition_has_its_own_file_and_the_run_lists_them(data: Desk) -> 
     for path, entries in written.items():
         assert uproot.open(f"out/products/{path}")["events"].num_entries == entries
     assert sum(written.values()) == run.product("Met").sum(flow=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "suffix"),
+    [("root_tree", "", "root"), ("root_tree", ", format: ttree", "root"), ("parquet", "", "parquet")],
+    ids=["rntuple", "ttree", "parquet"],
+)
+def test_a_dataset_can_have_one_file_in_the_order_of_its_events(
+    data: Desk, kind: str, settings: str, suffix: str
+) -> None:
+    first = skimming(data, f"{{kind: {kind}, path: skim.{suffix}, when: dataset{settings}}}")
+    files = {entry["path"]: entry["entries"] for entry in first.product("Hard:files")}
+    assert [*files] == [f"skim/first.{suffix}", f"skim/second.{suffix}"]
+    assert sum(files.values()) == first.product("Met").sum(flow=True)
+    again = reading_back(data, kind, f"skim/{{dataset}}.{suffix}")
+    assert first.product("Met") == again.product("Met")
+    assert first.product("Pt") == again.product("Pt")
+    source = registry.load(PluginKind.SOURCE, kind)()
+    read = source.read(f"out/products/skim/first.{suffix}", ["MET_pt"], 0, files[f"skim/first.{suffix}"])
+    met = uproot.open("a.root")["events"]["MET_pt"].array(library="np")
+    assert np.array_equal(np.asarray(read["MET_pt"]), met[met > 40])
+
+
+def test_pictures_have_the_folders_of_their_names(data: Desk) -> None:
+    flow = data.write(
+        "flow.yaml",
+        HEAD
+        + hist("Met", MET, ", render: {op: hep.render.hist1d, out: sr/met, formats: [png]}")
+        + hist("Other", MET, ", render: {op: hep.render.hist1d, out: cr/met.png, formats: [png]}"),
+    )
+    run = cenote.load(flow).run("out", workers=1)
+    assert run.status == "succeeded"
+    assert [str(plot) for plot in run.plots] == ["out/plots/sr/met.png", "out/plots/cr/met.png"]
+    assert all(plot.is_file() for plot in run.plots)
 
 
 def test_names_without_the_dataset_do_not_collide(data: Desk) -> None:

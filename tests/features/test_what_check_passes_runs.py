@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -22,7 +23,7 @@ WORKFLOWS = {"zmumu": ["zmumu.yaml"], "tabular": ["trips.yaml"], "three-pools": 
 MUTANTS, RUNS, SEED = 200, 8, 1
 ODD: list[Any] = [
     *(None, -1, 0, 1, 2.5, float("nan"), float("inf"), 10**30, True, False, "", "x", "a b", "$x", "%s", "a/b"),
-    *([], {}, [1, 2], [None], {"a": 1}, ["x"], "4GB", "4Gb", "x" * 300, "data", "default", "Muon_pt", "{dataset}"),
+    *([], {}, [1, 2], [None], {"a": 1}, ["x"], "4GB", "4Gb", "data", "default", "Muon_pt", "{dataset}"),
     *("hep.hist", "events", [10, 0, float("inf")], {"variations": []}, "dataset_xsec"),
 ]
 Path_ = tuple[Any, ...]
@@ -104,10 +105,11 @@ class Mutator:
         at(document, self.chance.choice(mappings))[self.chance.choice(self.keys)] = self._odd()
 
 
-def test_what_check_passes_of_many_mutated_workflows_is_planned_and_run(
+def test_what_check_passes_of_many_mutated_workflows_is_accepted_by_editors_planned_and_run(
     templates: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutator = Mutator(SEED)
+    editor = jsonschema.Draft202012Validator(workflow_schema())
     known = [(templates[name] / file) for name, files in WORKFLOWS.items() for file in files]
     passed: list[Path] = []
     for number in range(MUTANTS):
@@ -116,6 +118,7 @@ def test_what_check_passes_of_many_mutated_workflows_is_planned_and_run(
         mutant = original.parent / f"mutant-{number}.yaml"
         mutant.write_text(yaml.safe_dump(mutator.mutated(yaml.safe_load(original.read_text()))))
         if cenote.load(mutant).check().ok:
+            assert editor.is_valid(yaml.safe_load(mutant.read_text())), mutant.read_text()
             cenote.load(mutant).plan()
             passed.append(mutant)
     assert MUTANTS / 10 < len(passed) < MUTANTS * 9 / 10  # else the slips are too grave or too harmless to tell

@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cenote.language.json_schema import workflow_schema
+import pytest
 
-COMMITTED = Path(__file__).parents[2] / "schema" / "cenote.schema.json"
+from cenote.language.json_schema import Purpose, workflow_schema
+
+FILES: dict[Purpose, str] = {
+    "workflow": "cenote.schema.json",
+    "profile": "cenote-profile.schema.json",
+    "site": "cenote-site.schema.json",
+}
+FOLDER = Path(__file__).parents[2] / "schema"
 
 
-def test_the_committed_schema_is_true() -> None:
-    committed = json.loads(COMMITTED.read_text(encoding="utf-8"))
-    assert committed == workflow_schema(), "run `cenote schema > schema/cenote.schema.json` and commit the result"
+@pytest.mark.parametrize("purpose", FILES)
+def test_the_committed_schema_is_true(purpose: Purpose) -> None:
+    committed = json.loads((FOLDER / FILES[purpose]).read_text(encoding="utf-8"))
+    assert committed == workflow_schema(purpose), "run `make docs` and commit the result"

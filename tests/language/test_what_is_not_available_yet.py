@@ -8,6 +8,7 @@ import pytest
 
 from cenote import errors
 from cenote.language.availability import unavailable
+from cenote.language.json_schema import language_schema
 from cenote.language.workflow import Workflow
 from cenote.operations.interface import Operation
 from cenote.plugins import registry
@@ -28,7 +29,6 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
     [
         ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
         ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
-        ("sources: {s: {tree: t, missing_branches: ignore}}" + AFTER, "missing_branches: ignore", "1:14"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions", "1:23"),
         ("execution: {environment: {type: packed-pixi}}" + AFTER, "environments", "1:26"),
         ("execution: {pools: {p: {environment: x}}}" + AFTER, "environments", "1:38"),
@@ -94,3 +94,21 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
     problems, warnings = unavailable(workflow(text, backend="local"))
     assert problems == []
     assert [warning.split()[1] for warning in warnings] == ["'slurm'", "'htcondor'"]
+
+
+MARKED = {
+    "": ("systematics", "joins", "observers", "registry"),
+    "StageModel": ("inspect", "variations", "op"),
+    "WriteModel": ("when",),
+    "RenderModel": ("when",),
+    "ExecutionModel": ("environment", "credentials"),
+    "PoolModel": ("environment",),
+}
+"""Keys that are accepted and not executed, as the tests above have them."""
+
+
+@pytest.mark.parametrize(("model", "key"), [(model, key) for model, keys in MARKED.items() for key in keys])
+def test_the_language_reference_marks_what_is_not_available(model: str, key: str) -> None:
+    schema = language_schema()
+    part = schema["$defs"][model] if model else schema
+    assert "ot available yet" in part["properties"][key]["description"]

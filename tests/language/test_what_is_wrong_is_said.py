@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+import cenote
 from cenote import errors
 from cenote.errors import ErrorKind, Place
 from cenote.language.read import Checked
@@ -447,6 +448,24 @@ def test_a_function_without_the_decorator_is_no_operation(read: Read) -> None:
     (problem,) = read(text).problems
     assert problem.kind is errors.BAD_PLUGIN
     assert "@operation" in (problem.hint or "")
+
+
+@pytest.mark.parametrize(("word", "kind"), [("sources", "source"), ("transforms", "operation"), ("render", "renderer")])
+def test_a_function_is_no_plugin_of_any_other_kind(tmp_path: Path, word: str, kind: str) -> None:
+    flow = tmp_path / "flow.yaml"
+    flow.write_text(
+        dedent(f"""\
+            registry: {{{word}: {{mine: {{impl: "os.path:join"}}}}}}
+            data: {{datasets: [{{name: d, files: [d.root]}}]}}
+            sources: {{events: {{kind: {"mine" if kind == "source" else "root_tree"}}}}}
+            analysis: {{stages: [{{id: a, op: {"mine" if kind == "operation" else "define"}, params: {{x: "1"}}}}]}}
+            """)
+    )
+    first, *_ = cenote.load(flow).check().problems
+    assert first.kind is errors.BAD_PLUGIN
+    assert f"{kind} 'mine' (os.path:join) is no {kind}: it is a function" in first.message
+    assert first.place is not None
+    assert first.place.line == 1
 
 
 def test_metadata_that_looks_like_a_slip_of_the_pen_is_a_warning(read: Read) -> None:

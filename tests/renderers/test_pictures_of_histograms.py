@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.patches import Patch
 from matplotlib.text import Text
 from pydantic import ValidationError
 
@@ -179,6 +180,47 @@ def test_the_legend_and_the_label_cover_no_data(
     inside = [text for text in axes.texts if text.get_text() in {"ATLAS", "Preliminary"}]
     assert inside
     assert not any(text.get_window_extent().overlaps(box) for text in inside)
+
+
+@pytest.mark.parametrize("top", [300, 450])
+def test_a_legend_that_has_no_room_in_a_given_range_goes_elsewhere(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure], top: int
+) -> None:
+    flat = mass.copy()
+    flat[...] = np.stack([np.full((5, 30), 280.0), np.full((5, 30), 280.0)], axis=-1)
+    Hist1D(formats=["png"], axes={"y": {"limits": [0, top]}}).draw(flat, target, context)
+    axes = drawn[0].axes[0]
+    legend = axes.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    height = axes.transData.transform((90, 280))[1]
+    assert box.y0 > height or box.x0 > axes.get_window_extent().x1
+
+
+def test_a_signal_in_the_stack_is_an_area_and_one_over_it_a_line(
+    mass: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    for in_stack in (True, False):
+        block = {"signals": ["Zprime"], "include_signals_in_stack": in_stack}
+        DataMC(formats=["png"], figure={"dpi": 30}, data_mc=block).draw(mass, target, context)
+    areas = []
+    for figure in drawn:
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        position = [text.get_text() for text in legend.get_texts()].index("Zprime")
+        handle = legend.legend_handles[position]
+        areas.append(isinstance(handle, Patch) and handle.get_fill() and handle.get_facecolor()[3] > 0)
+    assert areas == [True, False]
+
+
+def test_a_histogram_of_datasets_alone_has_a_bin_for_each_of_them(
+    context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    counts = hist.new.StrCat(list(context.datasets), name="process").Int64()
+    counts.fill(process=["data", "TTbar", "TTbar"])
+    (file,) = Hist1D(formats=["png"]).draw(counts, target, context)
+    assert file.exists()
+    assert [tick.get_text() for tick in drawn[0].axes[0].get_xticklabels()] == list(context.datasets)
 
 
 def nothing_in_it() -> Any:

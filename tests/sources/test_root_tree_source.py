@@ -15,6 +15,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from uproot.writing import _cascadentuple
 
 from cenote import errors
 from cenote.sources.root_tree import RootTree
@@ -100,6 +101,23 @@ def test_records_of_an_rntuple_are_columns_with_flat_names(tmp_path: Path) -> No
     assert found["Muon_charge"].tolist() == [[1], [], [-1, 1]]
     assert isinstance(found["MET/pt"], np.ndarray)
     assert found["name"].tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("entries", [0, 1, 3])
+def test_fractions_of_an_rntuple_have_the_type_of_their_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: int
+) -> None:
+    """ROOT stores a `Double32_t` as a field of type `double` with 32 bits; uproot writes no such field by itself."""
+    monkeypatch.setitem(_cascadentuple._ak_primitive_to_typename_dict, "float32", "double")
+    single = np.array([0.1, 0.2, 0.3], np.float32)
+    lists = ak.unflatten(single, [2, 0, 1])
+    with uproot.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("Events", {"x": single, "Muon": ak.zip({"pt": lists}), "l": lists, "y": np.arange(3)})
+    found = RootTree().read(str(tmp_path / "a.root"), ["x", "Muon_pt", "l", "y"], 0, entries)
+    assert found["x"].dtype == np.float64
+    assert found["x"].tolist() == single[:entries].tolist()
+    assert str(found["Muon_pt"].type) == str(found["l"].type) == f"{entries} * var * float64"
+    assert found["y"].dtype == np.int64
 
 
 def test_a_file_is_opened_once_for_all_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, GiveUpTask, RunTask
+from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, GiveUpTask, RunTask, StartWorkers
 from cenote.engine.options import EngineOptions
 from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Cause, Story, done, failed, given_up, joined, lost, started, taken
+from cenote.testing.stories import Cause, Story, done, failed, given_up, joined, lost, requested, started, taken
 
 KEEP_GOING = EngineOptions(keep_going=True)
 
@@ -52,7 +52,7 @@ def test_a_lost_worker_and_its_lost_task_are_one_loss() -> None:
     ]
 
 
-def test_a_task_that_loses_worker_after_worker_is_said_to_kill_them() -> None:
+def test_a_task_that_loses_worker_after_worker_is_given_up_and_not_blamed() -> None:
     story = Story(a_plan(partitions=1), EngineOptions(lost_limit=2))
     story.after(started(), joined())
 
@@ -60,7 +60,29 @@ def test_a_task_that_loses_worker_after_worker_is_said_to_kill_them() -> None:
     given_up, finished = story.after(failed(0, "lost"))
     assert finished == FinishRun("failed")
     assert given_up == GiveUpTask(0, "default", "worker", story.engine.failures[0])
-    assert story.engine.failures[0].message.startswith("kills its worker: 3 workers were lost")
+    assert story.engine.failures[0].message.startswith("3 workers were lost while they ran it; the last one: ")
+
+
+def test_a_task_that_crashes_its_worker_twice_is_blamed_and_nobody_waits_for_that() -> None:
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True))
+    story.after(started(), requested("first"), joined("first"), taken(0, "first", attempt=1))
+
+    again = story.after(lost("first", cause="crashed"), failed(0, "lost", worker="first", attempt=1))
+    assert StartWorkers("default", 1) in again
+    story.after(requested("second"), joined("second"), taken(0, "second", attempt=2))
+    given_up = story.after(lost("second", cause="crashed"), failed(0, "lost", worker="second", attempt=2))
+    assert GiveUpTask(0, "default", "second", story.engine.failures[0]) in given_up
+    assert story.engine.failures[0].message.startswith("kills its worker: 2 workers crashed while they ran it; ")
+
+
+def test_tasks_that_shared_a_worker_that_crashed_are_not_blamed() -> None:
+    story = Story(a_plan(partitions=2), EngineOptions(manages_workers=True, crash_limit=0, lost_limit=3))
+    story.after(started(), requested("first"), joined("first", slots=2))
+    story.after(taken(0, "first", attempt=1), taken(1, "first", attempt=1))
+
+    story.after(lost("first", cause="crashed"))
+    story.after(failed(0, "lost", worker="first", attempt=1), failed(1, "lost", worker="first", attempt=1))
+    assert not story.engine.failures
 
 
 def test_the_first_failure_stops_the_run_and_calls_running_tasks_back() -> None:

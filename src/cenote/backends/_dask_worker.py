@@ -33,7 +33,9 @@ from cenote.worker.envelope import Outcome, Program, TaskEnvelope
 from cenote.worker.failure import failure_of
 from cenote.worker.lifetime import lifetime_of_job
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
+from cenote.worker.reach import PATIENCE, leave_if_unreachable
 from cenote.worker.run_task import TaskRunner
+from cenote.worker.said import say_lines_at_once
 from cenote.worker.scratch import leave_scratch, take_scratch
 from cenote.worker.store import pack, unpack
 
@@ -41,6 +43,8 @@ TOPIC = "cenote"
 """Of the messages from workers to the driver."""
 PLUGIN = "cenote"
 _LOOK_EVERY = 0.1
+_TO_JOIN = "60s"
+"""For a driver that is there, and too busy to take a worker at once."""
 _MEMORY_MARGIN = 0.95
 """Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
 _FAREWELL = 2.0
@@ -189,12 +193,13 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         resources=resources,
         memory_limit=options.memory or 0,
         local_directory=str(scratch) if scratch else None,
-        death_timeout=options.patience,
+        death_timeout=_TO_JOIN,
         host=options.host,
         interface=options.interface,
         port=options.ports.replace("-", ":") if options.ports else None,
         dashboard=False,
     )
+    leave_if_unreachable(options.scheduler, lambda: worker.status is Status.running, options.patience)
     worker.farewell = Farewell(*lifetime_of_job(options.walltime, os.environ, time.time()))
     await _start(worker, options)
     async with worker:
@@ -209,7 +214,7 @@ async def _start(worker: Worker, options: argparse.Namespace) -> None:
     try:
         await worker
     except TimeoutError:
-        sys.exit(f"nothing answered at {options.scheduler} for {options.patience}: this node does not reach the driver")
+        sys.exit(f"the driver at {options.scheduler} did not take this worker within {_TO_JOIN}")
     except Exception as problem:
         _LOG.exception("%s could not start", options.name)
         first: BaseException = problem
@@ -266,13 +271,14 @@ def main() -> None:
     parser.add_argument("--interface", default=None, help="network interface to listen on")
     parser.add_argument("--ports", default=None, help="FIRST-LAST: port to listen on, the first that is free")
     parser.add_argument("--walltime", type=int, default=None, help="seconds by which it has handed over and left")
-    parser.add_argument("--patience", default="60s", help="how long to look for the scheduler")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to look for a scheduler that is gone")
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
     faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
     keep_freed_memory()
+    say_lines_at_once()
     limit = format_bytes(options.memory) if options.memory else "none"
     facts = (options.name, options.run, os.getpid(), options.slots, limit)
     _LOG.info("%s begins: run %s, process %d, slots %d, memory limit %s", *facts)

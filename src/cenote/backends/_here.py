@@ -19,6 +19,7 @@ from cenote.signals import Interrupted
 from cenote.worker.envelope import Outcome, TaskEnvelope
 from cenote.worker.memory import keep_freed_memory
 from cenote.worker.run_task import TaskRunner
+from cenote.worker.said import Diary
 
 SMALL_SECONDS = 1.0
 """After so much work here, processes are worth their start."""
@@ -53,7 +54,9 @@ class Here(Session):
     def __init__(self, request: SessionRequest) -> None:
         self._request = request
         keep_freed_memory()
-        self._runner = TaskRunner(request.program)
+        self._said = Diary(request.logs, "driver")
+        with self._said.open():
+            self._runner = TaskRunner(request.program)
         self._places = Places(request.pools)
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
         self._begun: tuple[TaskEnvelope, str, int] | None = None
@@ -93,6 +96,7 @@ class Here(Session):
         return self._begin_next()
 
     def close(self) -> None:
+        self._said.close()
         if self._coming is not None:
             self._coming.close()
 
@@ -114,7 +118,8 @@ class Here(Session):
 
     def _run(self, envelope: TaskEnvelope, pool: str, place: int) -> AnyEvent:
         self._begun = None
-        outcome = self._outcome(envelope)
+        with self._said.open():
+            outcome = self._outcome(envelope)
         self._places.free(pool, place)
         self._worked += outcome.seconds
         worker = self._places.worker(pool, place)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cenote.engine.messages import FailureInfo, TaskDone, TaskFailed
 from cenote.worker.envelope import Outcome, TaskEnvelope
 
@@ -40,16 +42,8 @@ def placed(info: FailureInfo, envelope: TaskEnvelope) -> FailureInfo:
     if info.file is not None or len(envelope.pieces) != 1:
         return info
     partition = envelope.pieces[0].partition
-    return FailureInfo(
-        cause=info.cause,
-        message=info.message,
-        stage=info.stage,
-        dataset=partition.dataset,
-        file=partition.url,
-        entries=(partition.start, partition.stop),
-        traceback=info.traceback,
-        error_kind=info.error_kind,
-    )
+    entries = (partition.start, partition.stop)
+    return msgspec.structs.replace(info, dataset=partition.dataset, file=partition.url, entries=entries)
 
 
 def withdrawn(envelope: TaskEnvelope, *, at: float, pool: str) -> TaskFailed:

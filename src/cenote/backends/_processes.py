@@ -14,8 +14,8 @@ from cenote import errors
 from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends._places import Places
 from cenote.backends.interface import Session, SessionRequest
-from cenote.engine.messages import AnyEvent, FailureInfo, TaskFailed, TaskStarted
-from cenote.shell import start_process
+from cenote.engine.messages import AnyEvent, FailureInfo, LossCause, TaskFailed, TaskStarted
+from cenote.shell import is_fault, start_process
 from cenote.worker.envelope import Outcome, TaskEnvelope
 from cenote.worker.last_words import tail
 from cenote.worker.store import Store
@@ -174,7 +174,9 @@ class Processes(Session):
         self._places.free(pool, place)
         at = self._request.clock()
         stopped = FailureInfo(cause="stopped", message="stopped, as asked")
-        lost = stopped if worker.cancelled else FailureInfo(cause="lost", message=self._last_words(worker, code))
+        fate: LossCause = "crashed" if is_fault(code) else "died"
+        dead = FailureInfo(cause="lost", message=self._last_words(worker, code), fate=fate)
+        lost = stopped if worker.cancelled else dead
         info = placed(lost, envelope)
         name = self._places.worker(pool, place)
         self._pending.append(

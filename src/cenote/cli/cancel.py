@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from cenote.cli.completions import complete_run
 from cenote.cli.options import JSON_OPTION
 
 
 @click.command("cancel")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),

@@ -16,9 +16,11 @@ from cenote.errors import CenoteError, Problem
 @JSON_OPTION
 def command(choices: Choices, *, data: bool, as_json: bool) -> int:
     """Say everything that is wrong with a workflow, with file, line and column."""
+    from cenote.cli.console import user_code_aside
     from cenote.cli.problems import show_warnings
 
-    result = choices.load().check(read_files=data)
+    with user_code_aside():
+        result = choices.load().check(read_files=data)
     if as_json:
         told = {
             "ok": result.ok,

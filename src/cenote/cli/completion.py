@@ -23,4 +23,10 @@ def command(shell: str) -> None:
     completion = get_completion_class(shell)
     if completion is None:
         raise error(USAGE, f"this version of click cannot complete in {shell}")
-    click.echo(completion(cli, {}, "cenote", "_CENOTE_COMPLETE").source())
+    click.echo(without_space_behind_keys(completion(cli, {}, "cenote", "_CENOTE_COMPLETE").source()))
+
+
+def without_space_behind_keys(script: str) -> str:
+    """bash: a value follows `key=`, and another key `key.`; a space between them would be wrong."""
+    added = "COMPREPLY+=($value)"
+    return script.replace(added, f"{added}\n            [[ $value == *[=.] ]] && compopt -o nospace")

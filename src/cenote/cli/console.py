@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
@@ -20,6 +22,15 @@ def output() -> Console:
 def messages() -> Console:
     """Where progress, warnings and errors go."""
     return _console(sys.stderr)
+
+
+@contextmanager
+def user_code_aside() -> Iterator[None]:
+    """While it lasts, what the user's code prints in this process goes to stderr: stdout is for our answers."""
+    from cenote.worker.said import diverted
+
+    with diverted(sys.stderr):
+        yield
 
 
 def _console(file: TextIO) -> Console:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
+from cenote.cli.completions import complete_plugin_of_any_kind
 from cenote.cli.options import JSON_OPTION
 from cenote.plugins.kinds import PluginKind
 
 
 @click.command("ops")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_plugin_of_any_kind)
 @click.option(
     "--kind",
     type=click.Choice([kind.value for kind in PluginKind]),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cenote.cli.completions import complete_plugin, complete_profile, complete_setting
 from cenote.errors import BAD_YAML, error
+from cenote.plugins.kinds import PluginKind
 
 if TYPE_CHECKING:  # importing the API costs what `cenote run --help` must not pay
     from cenote.api import Analysis
@@ -104,13 +106,33 @@ def workflow_choices(command: Command) -> Callable[..., Any]:
 
     @click.argument("file", type=click.Path(path_type=Path))
     @click.option(
-        "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a value, as execution.pools.gpu.workers=10."
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        shell_complete=complete_setting,
+        help="Change a value, as execution.pools.gpu.workers=10.",
     )
     @click.option(
-        "--profile", "profiles", multiple=True, metavar="NAME|FILE", help="Merge a profile under the workflow."
+        "--profile",
+        "profiles",
+        multiple=True,
+        metavar="NAME|FILE",
+        shell_complete=complete_profile,
+        help="Merge a profile under the workflow.",
     )
-    @click.option("--backend", metavar="NAME", help="How tasks are executed.")
-    @click.option("--strategy", metavar="NAME", help="How workers come to exist.")
+    @click.option(
+        "--backend",
+        metavar="NAME",
+        shell_complete=complete_plugin(PluginKind.BACKEND),
+        help="How tasks are executed.",
+    )
+    @click.option(
+        "--strategy",
+        metavar="NAME",
+        shell_complete=complete_plugin(PluginKind.STRATEGY),
+        help="How workers come to exist.",
+    )
     @click.option(
         "-v", "--verbose", count=True, help="Say more on stderr: which files are read, what happens; -vv says it all."
     )

@@ -84,7 +84,7 @@ def command(
 
     Stages, their pools with the reason, segments and tasks; the pools and who set what; data, products, warnings.
     """
-    from cenote.cli.console import messages
+    from cenote.cli.console import messages, user_code_aside
     from cenote.cli.progress import progress_on
 
     if graph is not None and graph.file is not None and output is not None:
@@ -95,7 +95,7 @@ def command(
     if sum((as_json, graph is not None, show_jobs)) > 1:
         raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
     analysis = choices.load()
-    with progress_on(messages(), title=choices.name.name) as progress:
+    with user_code_aside(), progress_on(messages(), title=choices.name.name) as progress:
         plan = analysis.plan(until=until, only=only, strict=strict, progress=progress.planning)
     if choices.verbose:
         from cenote.cli.verbose import dataset_lines

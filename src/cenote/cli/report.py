@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from cenote.cli.completions import complete_run
+
 
 @click.command("report")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
 def command(folder: Path) -> None:
     """Write report.html of a run again. FOLDER is what was given to `cenote run --out`."""
     from cenote.report import write_report

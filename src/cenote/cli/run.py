@@ -73,7 +73,7 @@ def command(
     FILE may be `-`: the workflow is read from standard input, relative names count from the current folder.
     Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
     """
-    from cenote.cli.console import messages
+    from cenote.cli.console import messages, user_code_aside
     from cenote.cli.progress import progress_on
 
     if resume and (fresh or replace):
@@ -87,7 +87,7 @@ def command(
     if dry_run:
         from cenote.cli.dry_run import tell_preview
 
-        with progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
+        with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
             preview = analysis.preview(
                 folder,
                 until=until,
@@ -101,7 +101,7 @@ def command(
         if not quiet:
             tell_preview(preview, verbose=choices.verbose, as_json=as_json)
         return 0
-    with progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
+    with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
         run = analysis.run(
             folder,
             until=until,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cenote.cli.completions import complete_stage_value
 from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
 from cenote.errors import USAGE, error
 from cenote.names import did_you_mean, listed
@@ -22,7 +23,12 @@ if TYPE_CHECKING:  # what `cenote simulate --help` must not pay for
 @workflow_choices
 @JSON_OPTION
 @click.option(
-    "--seconds-per-task", "given", multiple=True, metavar="STAGE=SECONDS", help="How long a task of a stage takes."
+    "--seconds-per-task",
+    "given",
+    multiple=True,
+    metavar="STAGE=SECONDS",
+    shell_complete=complete_stage_value,
+    help="How long a task of a stage takes.",
 )
 @click.option(
     "--from", "earlier", type=click.Path(path_type=Path), help="Take the durations from a run: what was its --out."

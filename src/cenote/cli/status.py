@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cenote.cli.completions import complete_run
 from cenote.cli.options import JSON_OPTION
 from cenote.runtime.pool_words import POOL_WORDS
 
@@ -27,7 +28,7 @@ def _states() -> str:
 
 
 @click.command("status", epilog=_states())
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option("--follow", "-f", is_flag=True, help="Go on showing until the run ends.")
 @JSON_OPTION
 def command(folder: Path, *, follow: bool, as_json: bool) -> None:

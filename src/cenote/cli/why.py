@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from cenote.cli.completions import complete_run, complete_stage
+
 
 @click.command("why")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("stage", required=False)
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("stage", required=False, shell_complete=complete_stage)
 def command(folder: Path, stage: str | None) -> None:
     """Say why a run, or one STAGE of it, is where it is: what it waits for, which pool, which workers, until when.
 

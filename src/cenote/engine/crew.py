@@ -120,8 +120,9 @@ class Crew:
         self.ever_joined = True
         return True
 
-    def lose(self, event: WorkerLost) -> None:
-        """A worker is gone; one that was told to leave is no loss."""
+    def lose(self, event: WorkerLost, *, blameless: bool = False) -> None:
+        """A worker is gone; one that was told to leave is no loss. The pool is `blameless` when the only task that the
+        worker had is the reason: that task is counted, and the next worker is welcome at once."""
         if event.worker in self.leaving:
             self.leaving.discard(event.worker)
             return
@@ -134,9 +135,11 @@ class Crew:
         self._take_off(event.worker)
         if event.cause == "walltime":
             return  # its time was over, and that was known from the start
-        self.losses += 1
         self.last_loss = self.last_word = event.reason
         self.last_lines = event.log
+        if blameless:
+            return
+        self.losses += 1
         beyond = self.losses - self.pool.most_workers
         if beyond > 0:
             self.pause_until = event.at + min(0.5 * 2.0**beyond, _LONGEST_PAUSE)

@@ -225,11 +225,11 @@ class Engine:
 
     def _try_again(self, event: TaskFailed, commands: list[AnyCommand]) -> FailureInfo | None:
         """Decide on the next attempt at a task; returns why there is none, if there is none."""
-        fate, alone = self._staffing.fate_of(event.worker)
+        fate, alone = (event.failure.fate, True) if event.failure.fate else self._staffing.fate_of(event.worker)
         starved = event.failure.cause == "oom" or (event.failure.cause == "lost" and fate == "oom" and alone)
         if starved and self._options.manages_workers:
             return self._moving.after_out_of_memory(event, commands)
-        decision = self._decision(event.task, event.failure, fate)
+        decision = self._decision(event.task, event.failure, fate, alone=alone)
         self._attempts.history[event.task] = decision.history
         if not decision.again:
             return decision.failure
@@ -237,9 +237,10 @@ class Engine:
             self._moving.after_preemption(event, commands)
         return None
 
-    def _decision(self, task: int, failure: FailureInfo, fate: LossCause) -> Decision:
+    def _decision(self, task: int, failure: FailureInfo, fate: LossCause, *, alone: bool) -> Decision:
         segment = self._plan.segments[int(self._plan.tasks.segment[task])]
-        return decide(failure, self._attempts.history.get(task, History()), segment, self._options, fate=fate)
+        history = self._attempts.history.get(task, History())
+        return decide(failure, history, segment, self._options, fate=fate, alone=alone)
 
     def _give_up(self, task: int, pool: str, worker: str, failure: FailureInfo, commands: list[AnyCommand]) -> None:
         """A task failed for good."""

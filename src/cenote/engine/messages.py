@@ -12,7 +12,7 @@ import msgspec
 from cenote.engine.pool_status import PoolState
 
 JobState = Literal["pending", "running", "ended", "failed", "unknown"]
-LossCause = Literal["died", "preempted", "walltime", "oom", "retired", "refused", "unknown"]
+LossCause = Literal["died", "crashed", "preempted", "walltime", "oom", "retired", "refused", "unknown"]
 
 
 class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +38,8 @@ class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the user's own code, ours left out."""
     error_kind: str | None = None
     """The name of an ErrorKind, where a more exact one than the cause's is known."""
+    fate: LossCause | None = None
+    """What became of its worker, where the backend knows and the worker had nothing else to do."""
 
 
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
@@ -180,8 +182,9 @@ class WorkerLost(Event, frozen=True, tag=True):
     pool: str
     reason: str
     cause: LossCause = "unknown"
-    """`retired` answers StopWorkers; `walltime` is the end of the time that the batch system gave it; `refused` is a
-    worker that the batch system would not take."""
+    """`crashed` is a program that ended itself by a fault (SIGSEGV), which what it ran must have caused; `died` is any
+    other end that is known. `retired` answers StopWorkers; `walltime` is the end of the time that the batch system gave
+    it; `refused` is a worker that the batch system would not take."""
     log: str = ""
     """The last lines that it wrote."""
 

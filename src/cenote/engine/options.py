@@ -12,7 +12,9 @@ class EngineOptions:
     keep_going: bool = False
     """Finish everything that a failed task does not spoil, instead of stopping at the first failure."""
     lost_limit: int = 3
-    """How often a task moves on after its worker was lost; the next loss fails it: it kills its worker."""
+    """How often a task moves on after its worker was lost; the next loss fails it."""
+    crash_limit: int = 1
+    """How often a task is tried again that crashed its worker; the next crash fails it: it kills its worker."""
     preempted_limit: int = 20
     """How often a task moves on after the batch system took its worker; the next time fails it."""
     walltime_limit: int = 4

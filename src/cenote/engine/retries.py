@@ -39,6 +39,9 @@ class History:
 
     failures: int = 0
     losses: int = 0
+    """How often its worker was lost, for whatever reason but those below."""
+    crashes: int = 0
+    """How often its worker crashed while it ran this task and no other; these are among the losses."""
     preemptions: int = 0
     """How often its worker was preempted in the pool where it is now; these are not among the losses."""
     cut_off: int = 0
@@ -56,9 +59,16 @@ class Decision:
 
 
 def decide(
-    failure: FailureInfo, history: History, segment: Segment, options: EngineOptions, *, fate: LossCause = "unknown"
+    failure: FailureInfo,
+    history: History,
+    segment: Segment,
+    options: EngineOptions,
+    *,
+    fate: LossCause = "unknown",
+    alone: bool = False,
 ) -> Decision:
-    """Whether a task of this segment is tried once more; `fate` is what became of its worker."""
+    """Whether a task of this segment is tried once more; `fate` is what became of its worker, and `alone` whether that
+    had nothing else to do."""
     match RULES[failure.cause]:
         case Rule.MOVES if fate == "retired":  # our own doing
             return Decision(again=True, history=history, failure=failure)
@@ -66,6 +76,9 @@ def decide(
             return _after_preemption(failure, replace(history, preemptions=history.preemptions + 1), options)
         case Rule.MOVES if fate == "walltime":
             return _after_walltime(failure, replace(history, cut_off=history.cut_off + 1), options)
+        case Rule.MOVES if fate == "crashed" and alone:
+            counted = replace(history, losses=history.losses + 1, crashes=history.crashes + 1)
+            return _after_crash(failure, counted, options)
         case Rule.MOVES:
             return _after_loss(failure, replace(history, losses=history.losses + 1), options)
         case Rule.AS_RETRIES_SAY:
@@ -84,7 +97,14 @@ def retries_allowed(segment: Segment, stage: str | None) -> int:
 def _after_loss(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
     if history.losses <= options.lost_limit:
         return Decision(again=True, history=history, failure=failure)
-    message = f"kills its worker: {history.losses} workers were lost while they ran it; the last one: {failure.message}"
+    message = f"{history.losses} workers were lost while they ran it; the last one: {failure.message}"
+    return Decision(again=False, history=history, failure=_told(failure, message))
+
+
+def _after_crash(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
+    if history.crashes <= options.crash_limit:
+        return Decision(again=history.losses <= options.lost_limit, history=history, failure=failure)
+    message = f"kills its worker: {history.crashes} workers crashed while they ran it; the last one: {failure.message}"
     return Decision(again=False, history=history, failure=_told(failure, message))
 
 

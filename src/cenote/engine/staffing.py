@@ -103,7 +103,7 @@ class Staffing:
         self._next_look = 0.0
         self._lost[event.worker] = (event.cause, tasks == 1)
         if crew := self._crews.get(event.pool):
-            crew.lose(event)
+            crew.lose(event, blameless=event.cause == "crashed" and tasks == 1)
 
     def task_done(self, event: TaskDone) -> None:
         """The workers of this pool are able to work."""

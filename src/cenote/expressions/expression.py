@@ -71,9 +71,7 @@ def _checked(value: Any) -> str:  # Any: whatever the YAML holds
     return text
 
 
-ExpressionText = Annotated[
-    str,
-    BeforeValidator(_checked),
-    WithJsonSchema({"type": ["string", "number", "boolean"], "examples": ["Muon_pt > 20", "sqrt(px**2 + py**2)"]}),
-]
+EXPRESSION = {"type": ["string", "number", "boolean"], "examples": ["Muon_pt > 20", "sqrt(px**2 + py**2)"]}
+"""How an expression may be written, as JSON Schema."""
+ExpressionText = Annotated[str, BeforeValidator(_checked), WithJsonSchema(EXPRESSION)]
 """The text of an expression, checked when settings are read; plain numbers count as expressions."""

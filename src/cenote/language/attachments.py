@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from cenote import errors
+from cenote.errors import CenoteError
 from cenote.language.check_execution import one_or_many
 from cenote.language.check_plugins import check_name, check_settings, plain_mapping
 from cenote.language.findings import Findings
@@ -13,6 +15,7 @@ from cenote.language.schema_stage import StageModel, WriteModel
 from cenote.language.styles import Styles
 from cenote.language.workflow import Path_, PluginUse, Render, Write
 from cenote.language.yaml_source import Located
+from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
 NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
@@ -20,6 +23,9 @@ NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
 NOT_THE_SINKS = ("kind", "path", "keep", "use", "when", "from", "mode")
 AT_THE_END = ("final", "run_end")
 PER_PARTITION = ("partition", "partition_end")
+PER_DATASET = ("dataset", "dataset_end")
+PLACEHOLDERS = ("dataset", "part", "partition_id")
+"""What stands in braces in the path of a skim."""
 
 
 @dataclass
@@ -70,16 +76,55 @@ class Attachments:
         return other
 
     def _write(self, target: str, model: WriteModel, entry: Located, path: Path_) -> None:
-        if model.when not in PER_PARTITION:
+        per_dataset = model.when in PER_DATASET
+        if not per_dataset and model.when not in PER_PARTITION:
             self.findings.accept(f"writing when: {model.when}", path)
+        self._check_path(entry.get("path"), per_dataset=per_dataset)
         merged = self._with_layout(entry)
         settings, keep = merged.without(*NOT_THE_SINKS), merged.get("keep")
         if check_name(PluginKind.SINK, entry.get("kind"), self.findings):
             check_settings(PluginKind.SINK, model.kind, settings, f"sink '{model.kind}'", self.findings)
+            if per_dataset:
+                self._check_merges(model.kind, entry.get("when"))
         columns = tuple(item.text or "" for item in one_or_many(keep)) if keep is not None else None
         self.writes.setdefault(target, []).append(
-            Write(model.kind, model.path, keep=columns, settings=plain_mapping(settings), path=path)
+            Write(
+                model.kind,
+                model.path,
+                keep=columns,
+                per_dataset=per_dataset,
+                settings=plain_mapping(settings),
+                path=path,
+            )
         )
+
+    def _check_path(self, written: Located | None, *, per_dataset: bool) -> None:
+        """Note a name in braces that stands for nothing."""
+        known = PLACEHOLDERS[:1] if per_dataset else PLACEHOLDERS
+        for name in re.findall(r"\{([^{}]*)\}", written.text or "" if written is not None else ""):
+            if name not in known and written is not None:
+                self.findings.report_unknown(
+                    errors.BAD_VALUE,
+                    f"'{{{name}}}' in 'path' stands for nothing"
+                    + (" where a dataset has one file" if per_dataset else ""),
+                    written.holding(name),
+                    known,
+                    what="names in braces",
+                )
+
+    def _check_merges(self, sink: str, when: Located | None) -> None:
+        """Note a sink that cannot put parts together."""
+        try:
+            merges = registry.load(PluginKind.SINK, sink).merges
+        except CenoteError:
+            return  # check_settings has said so
+        if not merges:
+            self.findings.report(
+                errors.BAD_VALUE,
+                f"sink '{sink}' cannot write one file for a whole dataset: it does not say how parts become one",
+                when,
+                hint="leave `when` out: then every partition has a file",
+            )
 
     def _with_layout(self, entry: Located) -> Located:
         use = entry.get("use")

@@ -123,8 +123,15 @@ def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
     if model is None:
         return None
     path = ("sources", name)
-    if model.missing_branches == "ignore":
-        findings.accept("missing_branches: ignore", path)
+    if model.defaults and model.missing_branches != "default":
+        words = f"'defaults' of {what} are used with missing_branches: default"
+        findings.report(
+            errors.BAD_VALUE, words, node.get("defaults"), on_key=True, hint="add missing_branches: default"
+        )
+    for column, value in (model.defaults or {}).items():
+        if not isinstance(value, bool | int | float | str):
+            words = f"the default of '{column}' should be a number, true, false or a text"
+            findings.report(errors.BAD_VALUE, words, node.get("defaults", column))
     check_name(PluginKind.SOURCE, node.get("kind"), findings)
     own = node.without(*SourceModel.model_fields)
     if not check_settings(PluginKind.SOURCE, model.kind, own, what, findings):
@@ -137,6 +144,8 @@ def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
         start=model.start,
         stop=model.stop,
         chunk_size=model.chunk_size,
+        missing_branches=model.missing_branches,
+        defaults=model.defaults or {},
         path=path,
     )
 

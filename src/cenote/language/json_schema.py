@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from cenote.language.schema import WorkflowModel
+from cenote.language.schema import AnalysisModel, FieldModel, JoinModel, WorkflowModel
+from cenote.language.schema_execution import ElasticModel, EnvironmentModel
 from cenote.language.schema_stage import StageModel
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.plugins.settings import ALSO_WRITTEN, FILLED_IN
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODE: JsonSchemaMode = "validation"
+
+
+MERGED: tuple[type[BaseModel], ...] = (AnalysisModel, ElasticModel, EnvironmentModel, FieldModel, JoinModel)
+"""Mappings that several files may write together: a key that is not in this one may be in another."""
+
+_FROM_ELSEWHERE = [
+    {"required": ["include"]},
+    {"required": ["use"]},
+    {"required": ["execution"], "properties": {"execution": {"required": ["profiles"]}}},
+]
+"""Ways in which a file names others that it is merged with."""
+_DEMANDS: dict[Purpose, dict[str, Any]] = {
+    "workflow": {
+        "if": {"not": {"anyOf": _FROM_ELSEWHERE}},
+        "then": {"required": ["analysis"], "properties": {"analysis": {"required": ["stages"]}}},
+    },
+    "profile": {},
+    "site": {"required": ["site"]},
+}
+"""What must be there besides what the models say."""
 
 
 class _Untitled(GenerateJsonSchema):
@@ -23,7 +45,36 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-def workflow_schema() -> dict[str, Any]:
+Purpose = Literal["workflow", "profile", "site"]
+"""What a file is: something to run, something that is merged under workflows, or what a site keeps for its users."""
+
+
+def workflow_schema(purpose: Purpose = "workflow") -> dict[str, Any]:
+    """What a file may hold, before it is merged with others."""
+    schema: dict[str, Any] = _as_written(language_schema())
+    for model in MERGED:
+        schema["$defs"][model.__name__].pop("required", None)
+    del schema["required"]
+    return {**schema, **_DEMANDS[purpose], "title": f"Cenote {purpose}"}
+
+
+def _as_written(schema: Any) -> Any:  # Any: any part of a schema
+    """With every form in which a value may be written, short ones too."""
+    if isinstance(schema, list):
+        return [_as_written(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    usual = {key: _as_written(part) for key, part in schema.items()}
+    forms, filled_in = usual.pop(ALSO_WRITTEN, None), usual.pop(FILLED_IN, ())
+    if "required" in usual and filled_in:
+        usual["required"] = [key for key in usual["required"] if key not in filled_in]
+    if forms is None:
+        return usual
+    outside = {key: usual.pop(key) for key in ("description", "default") if key in usual}
+    return {**outside, "anyOf": [*forms, usual]}
+
+
+def language_schema() -> dict[str, Any]:
     """Every key of a workflow with its documentation, and the params of every operation that is built in."""
     operations = {name: _settings(name) for name in registry.built_in_names(PluginKind.OPERATION)}
     models: list[type[BaseModel]] = [WorkflowModel, *operations.values()]

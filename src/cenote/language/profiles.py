@@ -41,13 +41,18 @@ def find_profile(name: str, *, folder: Path, beside: Path) -> Path | None:
                 return place / f"{name}{suffix}"
     if name in ALWAYS_THERE:
         return None
-    known = {*ALWAYS_THERE, *_stems(places)}
+    known = profile_names(folder)
     raise errors.error(
         errors.UNKNOWN_PROFILE,
         f"there is no profile '{name}'",
         details=(f"profiles: {listed(known)}", f"looked in: {', '.join(str(place) for place in places)}"),
         hint=did_you_mean(name, known),
     )
+
+
+def profile_names(folder: Path) -> set[str]:
+    """Every profile that a workflow in this folder can name without a path."""
+    return {*ALWAYS_THERE, *_stems(search_folders(folder))}
 
 
 def search_folders(folder: Path) -> list[Path]:

@@ -65,8 +65,13 @@ class SourceModel(Part, extra="allow"):
     """Events per partition; without it, chosen from the files."""
     stream_type: Literal["event_stream"] = "event_stream"
     """Accepted for FAST-HEP's sake."""
-    missing_branches: Literal["error", "ignore"] = "error"
-    """What to do about columns that a file lacks."""
+    missing_branches: Literal["error", "ignore", "default"] = "error"
+    """What to do about columns that a file lacks.
+
+    `error`: refuse the run where a stage reads one. `ignore`: a dataset has the columns that all of its files have.
+    `default`: fill them, also in datasets of which no file has them."""
+    defaults: dict[str, Any] | None = None
+    """Column → value to fill with `missing_branches: default`; without it false, 0, NaN, or an empty list."""
 
 
 class FieldModel(Part):
@@ -225,23 +230,23 @@ class WorkflowModel(Part):
     fields: dict[str, Annotated[FieldModel, OrText("branch")]] | None = None
     """Other names for columns."""
     joins: dict[Name, JoinModel] | None = None
-    """Sources side by side."""
+    """Sources side by side. Not available yet."""
     primary_stream: str | None = None
     """The source or join that stages start from, where there are several."""
     analysis: AnalysisModel
     """What to compute."""
     systematics: SystematicsModel | None = None
-    """Variations of the analysis."""
+    """Variations of the analysis. Not available yet."""
     outputs: dict[str, OutputModel] | None = None
     """Layouts of files that stages write."""
     styles: dict[str, Free] | None = None
     """How pictures look; `use:` inherits, `with:` changes."""
     observers: Annotated[tuple[ObserverModel, ...], OneOrMany()] | None = None
-    """Schema snapshots."""
+    """Schema snapshots. Not available yet: left out with a warning."""
     plugins: Names | None = None
     """Python files or packages with own operations, sources, modifiers."""
     registry: dict[str, dict[str, Any]] | None = None
-    """Plugins by kind and name: `{impl: "module:object"}`."""
+    """Plugins by kind and name: `{impl: "module:object"}`; not available yet: `functions` and `constants`."""
     pool_profiles: dict[Name, PoolModel] | None = None
     """Pools that `execution.pools.NAME.use` refers to."""
     execution: ExecutionModel | None = None

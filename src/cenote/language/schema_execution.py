@@ -117,7 +117,7 @@ class PoolModel(Part):
     queue_timeout: Seconds | None = None
     """No worker by then: its tasks fall back, or fail with that reason."""
     environment: Environment | None = None
-    """Own software; else the run's."""
+    """Own software; else the run's. Not available yet."""
     cost: Amount | None = None
     """Of one worker for one hour, in any unit: reports add it up."""
     config: Free | None = None
@@ -155,9 +155,9 @@ class ExecutionModel(Part):
     pools: dict[Name, PoolModel] | None = None
     """What workers exist, by the name of their pool."""
     environment: Environment | None = None
-    """The software that workers run; without it, the one that runs this command."""
+    """The software that workers run; without it, the one that runs this command. Not available yet."""
     credentials: Names = ()
-    """What workers need to reach protected data: `x509`, `scitokens`."""
+    """What workers need to reach protected data: `x509`, `scitokens`. Not available yet."""
     modifiers: Modifiers = ()
     """Modifiers on every stage."""
     staging: Free | None = None

@@ -38,13 +38,13 @@ class WriteModel(Part, extra="allow"):
     kind: str = "root_tree"
     """The sink: `root_tree`, `parquet`, or a plugin."""
     path: str
-    """File name; `{dataset}` and `{part}` are filled in."""
+    """Below `products/`; `{dataset}` and `{part}` are filled in."""
     keep: Names | None = None
     """Columns to write; without it, all."""
     use: str | None = None
     """A layout of `outputs` merged under this."""
     when: When = "partition"
-    """Written once per partition."""
+    """`partition`: a file for each partition; `dataset`: one file for each dataset, in the order of its events."""
     from_: str | None = Field(None, alias="from")
     """Another stage whose events are written."""
     mode: Literal["recreate"] = "recreate"
@@ -63,9 +63,9 @@ class RenderModel(Part, extra="allow"):
     op: str | None = None
     """The renderer, where no style names it: `hep.render.hist1d`."""
     out: str | None = None
-    """File name below `plots/`; without it, the id of the stage."""
+    """File name below `plots/`, folders included; without it, the id of the stage."""
     when: When = "final"
-    """Drawn when the run ends."""
+    """Drawn when the run ends; at other times: not available yet, left out with a warning."""
     from_: str | None = Field(None, alias="from")
     """Another stage whose product is drawn."""
 
@@ -83,7 +83,7 @@ class StageModel(Part):
     id: Name
     """Its name: unique, and the name of what it leaves behind."""
     op: str
-    """The operation it runs: `hep.hist`, or one of your own."""
+    """The operation it runs: `hep.hist`, or one of your own; or a renderer (of several stages: not available yet)."""
     params: Free | None = None
     """The operation's own settings."""
     from_: Annotated[tuple[Annotated[InputModel, OrText("node")], ...], OneOrMany()] | None = Field(
@@ -106,7 +106,7 @@ class StageModel(Part):
     render: Annotated[tuple[Annotated[RenderModel, OrText("style")], ...], OneOrMany()] | None = None
     """Pictures and tables of its product."""
     inspect: Annotated[tuple[InspectModel, ...], OneOrMany()] | None = None
-    """Schema snapshots."""
+    """Schema snapshots. Not available yet: left out with a warning."""
     execution: StageExecutionModel | None = None
     """Where it may run."""
     out: str | None = None
@@ -114,4 +114,4 @@ class StageModel(Part):
     when: When | None = None
     """When it is drawn, for a stage whose operation is a renderer."""
     variations: dict[str, Any] | None = None
-    """One picture per variation, for a stage whose operation is a renderer."""
+    """One picture per variation, for a stage whose operation is a renderer. Not available yet."""

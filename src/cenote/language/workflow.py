@@ -52,6 +52,10 @@ class SourceUse:
     stop: int | None = None
     chunk_size: int | None = None
     """Events per partition; None chooses from the metadata."""
+    missing_branches: Literal["error", "ignore", "default"] = "error"
+    """What becomes of columns that some files lack: an error, left out, or filled."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Column → what it is filled with; without it, what its type has."""
     path: Path_ = ()
 
 
@@ -120,12 +124,14 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Write:
-    """A skim: events of a stage written to files, one per partition."""
+    """A skim: events of a stage written to files."""
 
     kind: str
     path_template: str
     """As written; `{dataset}` and `{part}` are filled in."""
     keep: tuple[str, ...] | None = None
+    per_dataset: bool = False
+    """One file for each dataset; else one for each partition."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     path: Path_ = ()
 
@@ -137,7 +143,7 @@ class Render:
     name: str
     """The renderer: `hep.render.hist1d`."""
     out: str | None = None
-    """File name below `plots/` as written; None takes the stage's id."""
+    """Below `plots/` as written, folders included; None takes the stage's id."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     path: Path_ = ()
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from cenote.expressions.expression import ExpressionText
+from cenote.expressions.expression import EXPRESSION, ExpressionText
+from cenote.language.schema_forms import OneOrMany
 from cenote.operations._evaluation import evaluate, event_mask
 from cenote.operations._variables import Reduce
 from cenote.operations.events import Events
@@ -21,13 +22,20 @@ from cenote.plugins.settings import Settings
 class Condition(Settings):
     """What an event must fulfil: exactly one of `expr`, `reduce`, `All` and `Any`."""
 
+    short_forms: ClassVar = (EXPRESSION,)
+    lists_are_short: ClassVar = True
+
     expr: ExpressionText | None = None
     """An expression that is true or false for each event."""
     reduce: Reduce | None = None
     """`{op: any, over: "Muon_pt > 25"}`."""
-    all_of: tuple[Condition, ...] | None = Field(default=None, alias="All", min_length=1)
+    all_of: tuple[Condition, ...] | None = Field(
+        default=None, validation_alias=AliasChoices("All", "all"), serialization_alias="All", min_length=1
+    )
     """Conditions that must all hold."""
-    any_of: tuple[Condition, ...] | None = Field(default=None, alias="Any", min_length=1)
+    any_of: tuple[Condition, ...] | None = Field(
+        default=None, validation_alias=AliasChoices("Any", "any"), serialization_alias="Any", min_length=1
+    )
     """Conditions of which one must hold."""
     label: str | None = None
     """For tables."""
@@ -37,9 +45,7 @@ class Condition(Settings):
     def _short_forms(cls, given: Any) -> Any:  # Any: whatever the YAML holds
         if isinstance(given, list | tuple):
             return {"All": list(given)}
-        if isinstance(given, Mapping):
-            return {{"all": "All", "any": "Any"}.get(key, key): value for key, value in given.items()}
-        return given if isinstance(given, Condition) else {"expr": given}
+        return given if isinstance(given, Mapping | Condition) else {"expr": given}
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -78,11 +84,7 @@ class Condition(Settings):
         return event_mask(value, events, self.text)
 
 
-def _several(given: Any) -> Any:  # Any: whatever the YAML holds
-    return given if isinstance(given, list | tuple) else [given]
-
-
-Conditions = Annotated[tuple[Condition, ...], BeforeValidator(_several), Field(min_length=1)]
+Conditions = Annotated[tuple[Condition, ...], OneOrMany(), Field(min_length=1)]
 """Conditions that must all hold: one, or a list."""
 
 

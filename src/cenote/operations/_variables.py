@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from cenote.expressions.expression import ExpressionText
+from cenote.expressions.expression import EXPRESSION, ExpressionText
 from cenote.expressions.functions import FUNCTIONS
 from cenote.operations._evaluation import cast, evaluate, event_column
 from cenote.operations.events import Column, Events
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import AlsoWritten, Settings
 
 
 def _known_dtype(name: str) -> str:
@@ -50,6 +50,10 @@ class Reduce(Settings):
 
 class Variable(Settings):
     """A column and how to compute it."""
+
+    spelt_out: ClassVar = {
+        "matrix": {"type": "object", "description": "Several columns from one pattern: a list of values per `{name}`."}
+    }
 
     name: str
     """Of the column; one that exists is replaced."""
@@ -120,7 +124,11 @@ def _filled_in(value: Any, axes: Mapping[str, Any]) -> Any:  # Any: whatever the
     return [_filled_in(inner, axes) for inner in value] if isinstance(value, list) else value
 
 
-Variables = Annotated[tuple[Variable, ...], BeforeValidator(_written_out)]
+Variables = Annotated[
+    tuple[Variable, ...],
+    BeforeValidator(_written_out),
+    AlsoWritten({"type": "object", "additionalProperties": {"anyOf": [EXPRESSION, {"type": "object"}]}}),
+]
 """Definitions in order: a list of variables, or a mapping of names to expressions. Later ones see earlier ones."""
 
 

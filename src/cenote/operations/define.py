@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import AliasChoices, Field, model_validator
 
@@ -19,6 +19,15 @@ class Define(Operation):
 
     The short form names columns directly: `params: {mt: "sqrt(2 * pt * met * (1 - cos(dphi)))"}`.
     """
+
+    short_forms: ClassVar = (
+        {
+            "type": "object",
+            "minProperties": 1,
+            "not": {"anyOf": [{"required": [key]} for key in sorted(_KEYS)]},
+            "additionalProperties": {"type": ["string", "number"]},
+        },
+    )
 
     variables: Variables = Field(validation_alias=AliasChoices("variables", "columns"))
     """Name → expression, or a list of `{name, expr | reduce: {op, over}, dtype, matrix}`."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from pydantic import PrivateAttr
 
 from cenote.expressions.expression import expression
-from cenote.operations.events import Events, describes_dataset
+from cenote.operations.events import DatasetInfo, Events, describes_dataset
 from cenote.plugins.settings import Settings
 
 
@@ -83,6 +83,10 @@ class Operation(Settings):
     def reads(self) -> Collection[str]:
         """Names it reads. Constants and facts may be among them: the plan tells columns and the others apart."""
         return ()
+
+    def reads_for(self, datasets: Collection[DatasetInfo]) -> Collection[str]:  # noqa: ARG002  # for operations that differ
+        """Names it reads where only these datasets are: fewer than `reads`, where it treats datasets differently."""
+        return self.reads()
 
     def facts(self) -> Collection[str]:
         """Of these names, those that are facts of the dataset where no column is called so."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cenote.errors import CenoteError, Problem
 from cenote.language.availability import unavailable
-from cenote.language.workflow import Render, Workflow
+from cenote.language.workflow import Workflow
 from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
@@ -15,17 +15,16 @@ from cenote.plan.columns import ColumnFlow, column_flow
 from cenote.plan.drawable import undrawable
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.look import Inputs, Look, Progress, look_at_inputs, nothing_to_read
+from cenote.plan.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
+from cenote.plan.outputs import output_clashes, renders_of
 from cenote.plan.partitions import make_partitions, missing_columns
-from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary
-from cenote.plan.resolve import Resolved, ResolvedStage, dataset_info, flavours_of, resolve_stages
+from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary, maker_of
+from cenote.plan.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.segments import make_segments
 from cenote.plan.tasks import lay_out
 from cenote.plugins import registry
 from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import FileInfo
-
-DEFAULT_RENDERERS = {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}
-"""Number of axes → how a histogram is drawn when its stage does not say."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Analysed:
     inputs: Inputs
     resolved: Resolved
     flow: ColumnFlow
+    lacking: Lacking
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
 
@@ -55,15 +55,16 @@ def analyse(
     here = execution.backend == "local" or "local" in strategies
     placement = place(workflow, machine, on_this_machine=here, strict=strict)
     inputs = look_at_inputs(workflow, look, progress=progress)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
     flow = column_flow(workflow, resolved)
-    pictures = undrawable(workflow, resolved.stages)
+    lacking = what_is_lacking(workflow, inputs)
     no_data = [nothing_to_read(workflow)] if not workflow.datasets and look is not Look.NONE else []
     return Analysed(
         placement=placement,
         inputs=inputs,
         resolved=resolved,
         flow=flow,
+        lacking=lacking,
         problems=(
             *later,
             *placement.problems,
@@ -71,9 +72,11 @@ def analyse(
             *inputs.problems,
             *resolved.problems,
             *flow.problems,
-            *pictures,
+            *lacking.problems,
+            *undrawable(workflow, resolved.stages),
+            *output_clashes(workflow, resolved),
         ),
-        warnings=(*placement.warnings, *resolved.warnings, *left_out),
+        warnings=(*placement.warnings, *inputs.warnings, *lacking.warnings, *resolved.warnings, *left_out),
     )
 
 
@@ -81,7 +84,7 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     later, _ = unavailable(workflow)
     inputs = look_at_inputs(workflow, look)
-    resolved = resolve_stages(workflow, flavours_of(workflow, inputs.columns()))
+    resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
     pictures = undrawable(workflow, resolved.stages)
     return [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *pictures]
 
@@ -99,12 +102,14 @@ def build_plan(
     bad = analysed.inputs.unreadable()
     if analysed.problems or (bad and not keep_going):
         raise CenoteError([*analysed.problems, *bad])
-    segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement)
+    fills = analysed.lacking.fills
+    segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement, fills=fills)
     missing = _missing_columns(workflow, segments, analysed.inputs)
     if missing and not keep_going:
         raise CenoteError(missing)
     partitions = _partitions(workflow, segments, analysed.inputs)
     notes = [problem.message for problem in (*(file.problem for file in analysed.inputs.bad), *missing)]
+    notes += filled_in(analysed.inputs, fills, _source_columns(segments))
     return _assembled(workflow, analysed, segments, partitions, warnings=(*analysed.warnings, *notes))
 
 
@@ -116,7 +121,7 @@ def _assembled(
     *,
     warnings: Sequence[str],
 ) -> Plan:
-    datasets = tuple(map(dataset_info, workflow.datasets))
+    datasets = dataset_infos(workflow)
     table, layout, results = lay_out(segments, partitions, datasets, analysed.resolved, analysed.flow)
     return Plan(
         workflow=workflow,
@@ -151,18 +156,31 @@ def _source_columns(segments: Sequence[Segment]) -> dict[tuple[str, str], list[s
     return {key: list(names) for key, names in found.items()}
 
 
+def _filled(workflow: Workflow, segments: Sequence[Segment]) -> dict[str, list[str]]:
+    """Source → the names in the files that may be missing there."""
+    found: dict[str, dict[str, None]] = {use.id: {} for use in workflow.sources}
+    for segment in segments:
+        if segment.source is not None:
+            found[segment.source.id].update(dict.fromkeys(segment.source.fills))
+    return {source: list(names) for source, names in found.items()}
+
+
 def _missing_columns(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Problem]:
     paths = {dataset.name: dataset.path for dataset in workflow.datasets}
+    filled = _filled(workflow, segments)
     return [
         problem.at(workflow.place(*paths[dataset], "files"))
         for (dataset, source), names in _source_columns(segments).items()
-        for problem in missing_columns(inputs.infos.get((dataset, source), ()), names)
+        for problem in missing_columns(
+            inputs.infos.get((dataset, source), ()), [name for name in names if name not in filled[source]]
+        )
     ]
 
 
 def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Partition]:
     columns = _source_columns(segments)
     used = {segment.root for segment in segments}
+    filled = _filled(workflow, segments)
     bad = {(file.dataset, file.source, file.url) for file in inputs.bad}
     partitions: list[Partition] = []
     for use in workflow.sources:
@@ -177,6 +195,7 @@ def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs)
                 start=use.start,
                 stop=use.stop,
                 nevents=dataset.nevents,
+                filled=filled[use.id],
             )
             partitions += [
                 Partition(d, s, url, 0, 0, "unreadable") for d, s, url in bad if (d, s) == (dataset.name, use.id)
@@ -191,26 +210,17 @@ def _products(
     found = [
         ProductPlan(
             name=name,
-            stage=name.removesuffix(":files"),
+            stage=maker_of(name),
             kind=kind,
             task=results[name],
-            renders=() if name.endswith(":files") else _renders(workflow, stages[name], kind),
+            renders=renders_of(workflow, stages[name], kind) if name in stages else (),
         )
         for segment in segments
         for name, kind in segment.products.items()
-        if name in results and name.removesuffix(":files") not in workflow.helpers
+        if name in results and maker_of(name) not in workflow.helpers
     ]
     order = {stage.id: number for number, stage in enumerate(resolved.stages)}
     return tuple(sorted(found, key=lambda product: order[product.stage]))
-
-
-def _renders(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
-    """As written, `render: []` included; a histogram that says nothing is drawn in the usual way."""
-    if kind != "histogram" or stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
-        return stage.stage.render
-    axes = getattr(stage.operation, "axes", None) or ()
-    renderer = DEFAULT_RENDERERS.get(len(axes))
-    return () if renderer is None else (Render(name=renderer),)
 
 
 def _summaries(

@@ -53,7 +53,7 @@ class _Walk:
 
     def _effective_inputs(self, stage: ResolvedStage, by_id: Mapping[str, ResolvedStage]) -> tuple[str, ...]:
         found: dict[str, None] = {}
-        for need in stage.stage.needs:
+        for need in stage.inputs:
             carries = need in self.flavour.applies and need in by_id and by_id[need].scope is Scope.PARTITION
             found.update(dict.fromkeys((need,) if carries else self.inputs.get(need, (SOURCE,))))
         return tuple(found) or (SOURCE,)

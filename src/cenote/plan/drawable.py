@@ -10,7 +10,7 @@ from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Render, Workflow
 from cenote.operations.interface import ProductShape
-from cenote.plan.resolve import ResolvedStage, dataset_info
+from cenote.plan.resolve import ResolvedStage, dataset_infos
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.renderers.interface import DrawContext, Renderer
@@ -18,7 +18,7 @@ from cenote.renderers.interface import DrawContext, Renderer
 
 def undrawable(workflow: Workflow, stages: Iterable[ResolvedStage]) -> list[Problem]:
     """What is wrong with pictures that stages ask for."""
-    datasets = {dataset.name: dataset_info(dataset) for dataset in workflow.datasets}
+    datasets = {info.name: info for info in dataset_infos(workflow)}
     return [
         problem.at(workflow.place(*render.path))
         for stage in stages

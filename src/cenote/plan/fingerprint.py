@@ -6,6 +6,7 @@ import hashlib
 import json
 import os.path
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from datetime import date
 from typing import Any
 
@@ -60,7 +61,7 @@ def segment_digest(
                 [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products]
                 for s, does in steps
             ],
-            "source": None if source is None else [source.kind, source.settings, source.renames, code],
+            "source": None if source is None else [source.kind, source.settings, source.renames, _fills(source), code],
             "exports": exports,
             "constants": constants,
             "datasets": datasets,
@@ -68,8 +69,12 @@ def segment_digest(
     )
 
 
+def _fills(source: SourceStep) -> dict[str, list[Any]]:
+    return {name: [fill.type, fill.value] for name, fill in source.fills.items()}
+
+
 def _settings(step: Step) -> list[Any]:
-    return [step.params, step.own_params, [[w.kind, w.settings, w.path_template, w.keep] for w in step.writes]]
+    return [step.params, step.own_params, [[*astuple(w)] for w in step.writes]]
 
 
 def partition_digest(partition: Partition, dataset: bytes) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os.path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -15,7 +16,7 @@ from cenote.plan.metadata import describe_all
 from cenote.plan.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
-from cenote.sources.interface import FileInfo, Source
+from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
 
 Progress = Callable[[int, int], None]
 """Told how many files of how many have been looked at."""
@@ -51,6 +52,7 @@ class Inputs:
     """(dataset, source) → its files, in order."""
     bad: tuple[BadFile, ...] = ()
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def unreadable(self) -> list[Problem]:
         """What is wrong with the bad files: each thing once, however many files it is wrong with."""
@@ -60,13 +62,36 @@ class Inputs:
             alike.setdefault((problem.kind, problem.message.replace(file.url, ""), problem.hint), []).append(file)
         return [_of_all(files) for files in alike.values()]
 
-    def columns(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """(dataset, source) → every column that at least one of its files has."""
-        return {
-            key: tuple(dict.fromkeys(name for info in one_of_each_schema(infos) for name in info.columns))
-            for key, infos in self.infos.items()
-            if infos
-        }
+    def refused(self) -> dict[str, Problem]:
+        """Column (by its flat name) → why it cannot be used, although files have it."""
+        schemas = one_of_each_schema([info for infos in self.infos.values() for info in infos])
+        return {name: problem for info in schemas for name, problem in _refused(info).items()}
+
+
+def usable(info: FileInfo) -> list[str]:
+    """The columns of a file that expressions may name."""
+    refused = _refused(info)
+    return [name for name in info.columns if flat_name(path_name(name)) not in refused]
+
+
+def _refused(info: FileInfo) -> dict[str, Problem]:
+    found = {
+        flat_name(path_name(name)): Problem(
+            errors.BAD_INPUT, f"branch '{name}' {column.unreadable}", details=(f"file: {info.url}",)
+        )
+        for name, column in info.columns.items()
+        if column.unreadable
+    }
+    for flat, names in clashes(info.columns).items():
+        written = " and ".join(f"'{name}'" for name in names)
+        found[flat] = Problem(
+            errors.COLUMN_CLASH,
+            f"{written} differ only in '.' and '_': which one is meant, cannot be told",
+            details=(f"file: {info.url}",),
+            hint="give the branch a name of its own under `fields`, such as "
+            f"`{flat}_1: {{branch: {names[0]}}}`, and use that",
+        )
+    return found
 
 
 def look_at_inputs(workflow: Workflow, look: Look, *, progress: Progress | None = None) -> Inputs:
@@ -75,8 +100,10 @@ def look_at_inputs(workflow: Workflow, look: Look, *, progress: Progress | None 
     bad: list[BadFile] = []
     problems: list[Problem] = []
     wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
+    files_of: dict[str, list[str]] = {}
     for dataset in workflow.datasets:
         files, missing = ([], []) if look is Look.NONE else expand_files(dataset, workflow.folder)
+        files_of[dataset.name] = files
         problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in missing)
         for use in workflow.sources:
             source = _source(workflow, use, problems)
@@ -90,7 +117,21 @@ def look_at_inputs(workflow: Workflow, look: Look, *, progress: Progress | None 
             bad.append(BadFile(dataset.name, use.id, url, placed))
         else:
             infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
-    return Inputs(infos, tuple(bad), tuple(problems))
+    return Inputs(infos, tuple(bad), tuple(problems), tuple(_in_two_datasets(files_of)))
+
+
+def _in_two_datasets(files_of: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A warning for each pair of datasets that share files: their events count twice in what adds datasets up."""
+    first: dict[str, str] = {}
+    shared: dict[tuple[str, str], list[str]] = {}
+    for dataset, files in files_of.items():
+        for url in files:
+            file = url if "://" in url else os.path.realpath(url)
+            if first.setdefault(file, dataset) != dataset:
+                shared.setdefault((first[file], dataset), []).append(url)
+    for (one, other), files in shared.items():
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        yield f"datasets '{one}' and '{other}' share {files[0]}{more}: its events are read for both"
 
 
 def _of_all(files: Sequence[BadFile]) -> Problem:

@@ -15,13 +15,15 @@ from cenote.plan.packed_columns import PackedColumns, Packer, Schema
 from cenote.sources.interface import FileInfo
 
 _TABLES = """
-create table if not exists schemas (digest blob primary key, names text not null, types text not null);
+create table if not exists schemas (
+    digest blob primary key, names text not null, types text not null, unreadable text not null
+);
 create table if not exists files (
     key blob primary key, valid text not null, url text not null, stamp text not null, size integer not null,
     entries integer not null, schema blob not null, sizes blob not null, boundaries blob not null
 );
 """
-_FORMAT = 1
+_FORMAT = 2
 """Part of the database's name: another layout starts a new file, and leaves the old one to older versions."""
 
 
@@ -42,8 +44,8 @@ class MetadataCache:
             database.executescript(_TABLES)
             schemas = {schema: _digest(schema) for schema in {_packed(info).schema for *_, info in found}}
             database.executemany(
-                "insert or ignore into schemas values (?, ?, ?)",
-                [(digest, json.dumps(s.names), json.dumps(s.types)) for s, digest in schemas.items()],
+                "insert or ignore into schemas values (?, ?, ?, ?)",
+                [(digest, *map(json.dumps, (s.names, s.types, s.unreadable))) for s, digest in schemas.items()],
             )
             database.executemany(
                 "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -68,8 +70,9 @@ def _rows(
 
 
 def _schema(database: sqlite3.Connection, digest: bytes) -> Schema:
-    names, types = database.execute("select names, types from schemas where digest = ?", (digest,)).fetchone()
-    return Schema(tuple(json.loads(names)), tuple(json.loads(types)))
+    row = database.execute("select names, types, unreadable from schemas where digest = ?", (digest,)).fetchone()
+    names, types, unreadable = map(json.loads, row)
+    return Schema(tuple(names), tuple(types), tuple((name, reason) for name, reason in unreadable))
 
 
 def _row(key: bytes, valid: str, info: FileInfo, schemas: Mapping[Schema, bytes]) -> tuple[object, ...]:
@@ -85,5 +88,5 @@ def _packed(info: FileInfo) -> PackedColumns:
 
 
 def _digest(schema: Schema) -> bytes:
-    text = json.dumps([schema.names, schema.types])
+    text = json.dumps([schema.names, schema.types, schema.unreadable])
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -14,15 +14,22 @@ from cenote.sources.interface import ColumnInfo, FileInfo
 
 @dataclass(frozen=True)
 class Schema:
-    """Names and types of columns, in order."""
+    """Names and types of columns, in order, and why some of them cannot be read."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """Name and reason."""
 
     @cached_property
     def positions(self) -> dict[str, int]:
         """Name → position."""
         return {name: position for position, name in enumerate(self.names)}
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Name → why it cannot be read."""
+        return dict(self.unreadable)
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,8 @@ class PackedColumns(Mapping[str, ColumnInfo]):
 
     def __getitem__(self, name: str) -> ColumnInfo:
         position = self.schema.positions[name]
-        return ColumnInfo(self.schema.types[position], int(self.sizes[position]))
+        reason = self.schema.reasons.get(name, "")
+        return ColumnInfo(self.schema.types[position], int(self.sizes[position]), reason)
 
     def __contains__(self, name: object) -> bool:
         return name in self.schema.positions
@@ -57,7 +65,9 @@ class Packer:
         """The same file, its columns packed."""
         if isinstance(info.columns, PackedColumns):
             return replace(info, columns=replace(info.columns, schema=self.shared(info.columns.schema)))
-        schema = self.shared(Schema(tuple(info.columns), tuple(column.type for column in info.columns.values())))
+        types = tuple(column.type for column in info.columns.values())
+        unreadable = tuple((name, column.unreadable) for name, column in info.columns.items() if column.unreadable)
+        schema = self.shared(Schema(tuple(info.columns), types, unreadable))
         sizes = np.array([column.bytes for column in info.columns.values()], dtype=np.float32)
         return replace(info, columns=PackedColumns(schema, sizes))
 

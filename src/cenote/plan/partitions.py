@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from math import ceil
 
@@ -31,12 +31,14 @@ def make_partitions(
     start: int | None = None,
     stop: int | None = None,
     nevents: int | None = None,
+    filled: Collection[str] = (),
 ) -> tuple[Partition, ...]:
     """The partitions of one dataset, in the order of its files.
 
     `start` and `stop` count entries within each file; `nevents` limits the dataset, file after file. Cuts fall on
     the files' own boundaries where that keeps partitions within the limits; `chunk_size` is obeyed exactly. An empty
     file gives no partition, but a dataset without any events gives one empty partition, so that its products exist.
+    Columns that are `filled` need not be in every file.
     """
     partitions: list[Partition] = []
     left = nevents
@@ -47,9 +49,13 @@ def make_partitions(
             continue
         left = None if left is None else left - (high - low)
         cuts = _every(chunk_size, low, high) if chunk_size else _cuts(info, columns_read, low, high)
-        partitions += [Partition(dataset, source, info.url, first, last, info.stamp) for first, last in pairwise(cuts)]
+        lacks = tuple(name for name in filled if find_column(name, info.columns) is None)
+        partitions += [
+            Partition(dataset, source, info.url, first, last, info.stamp, lacks) for first, last in pairwise(cuts)
+        ]
     if not partitions and infos:
-        return (Partition(dataset, source, infos[0].url, 0, 0, infos[0].stamp),)
+        lacks = tuple(name for name in filled if find_column(name, infos[0].columns) is None)
+        return (Partition(dataset, source, infos[0].url, 0, 0, infos[0].stamp, lacks),)
     return tuple(partitions)
 
 
@@ -58,6 +64,7 @@ def missing_columns(infos: Sequence[FileInfo], columns: Sequence[str]) -> list[P
     described = [info for info in infos if info.columns or info.entries]
     problems: list[Problem] = []
     for name in columns:
+        problems += _unreadable(name, described)
         without = [info.url for info in described if find_column(name, info.columns) is None]
         if without and len(without) == len(described):
             known = described[0].columns
@@ -67,6 +74,15 @@ def missing_columns(infos: Sequence[FileInfo], columns: Sequence[str]) -> list[P
         elif without:
             problems.append(_missing_in_some(name, without, len(described)))
     return problems
+
+
+def _unreadable(name: str, infos: Sequence[FileInfo]) -> list[Problem]:
+    """The branch, in the first file where it is of a kind that cannot be read."""
+    for info in infos:
+        known = find_column(name, info.columns)
+        if known is not None and (reason := info.columns[known].unreadable):
+            return [Problem(errors.BAD_INPUT, f"branch '{name}' {reason}", details=(f"file: {info.url}",))]
+    return []
 
 
 def _missing_in_some(name: str, without: Sequence[str], files: int) -> Problem:

@@ -17,6 +17,18 @@ from cenote.plugins.resources import ResourceFile
 
 ScopeName = Literal["partition", "dataset", "run"]
 
+_SKIMS = ":files"
+
+
+def skims_of(stage: str) -> str:
+    """The name of the product that lists the files which a stage writes."""
+    return f"{stage}{_SKIMS}"
+
+
+def maker_of(product: str) -> str:
+    """The stage that makes a product: its own product has its name, the list of its files another."""
+    return product.removesuffix(_SKIMS)
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -28,6 +40,8 @@ class Partition:
     start: int
     stop: int
     stamp: str = ""
+    lacks: tuple[str, ...] = ()
+    """Columns (as files name them) that are read, and that this file does not have: they are filled."""
 
     @property
     def events(self) -> int:
@@ -43,6 +57,8 @@ class WriteStep:
     settings: Mapping[str, Any]
     path_template: str
     keep: tuple[str, ...]
+    per_dataset: bool = False
+    """Whether the parts become one file per dataset when the run ends."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,23 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """What stands in for a column where a file lacks it."""
+
+    like: str
+    """A file that has it."""
+    type: str
+    """As that file words it."""
+    value: Any = None
+    """For every event; None: false, 0, NaN, or an empty list, whatever the type has."""
+
+    @property
+    def shown(self) -> str:
+        """As a message says it."""
+        return "the default of its type" if self.value is None else str(self.value)
+
+
+@dataclass(frozen=True)
 class SourceStep:
     """How a segment reads its partition."""
 
@@ -89,6 +122,8 @@ class SourceStep:
     comes in from earlier segments."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Column as stages name it → its name in the file, where they differ (`fields`)."""
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    """Column (as files name it) → what stands in for it where a file lacks it."""
 
 
 @dataclass(frozen=True)
@@ -118,13 +153,13 @@ class Segment:
 
     @property
     def products(self) -> dict[str, str]:
-        """What its tasks produce: name (the stage's id; skims have `:files` behind it) → kind of product."""
+        """What its tasks produce: name (see `maker_of`) → kind of product."""
         found: dict[str, str] = {}
         for step in self.steps:
             if step.product is not None:
                 found[step.stage] = step.product
             if step.writes:
-                found[f"{step.stage}:files"] = "files"
+                found[skims_of(step.stage)] = "files"
         return found
 
     def inputs_for(self, dataset: str) -> dict[str, tuple[str, ...]]:
@@ -240,7 +275,6 @@ class ProductPlan:
     """A product that the run will leave."""
 
     name: str
-    """The stage's id; skims have `:files` behind it."""
     stage: str
     kind: str
     task: int
@@ -309,11 +343,20 @@ class Plan:
         counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
         return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
 
+    def _repr_html_(self) -> str:
+        from cenote.plan.as_html import plan_as_html  # notebooks only, and it draws plans
+
+        return plan_as_html(self)
+
     def result_tasks(self) -> NDArray[np.bool_]:
         """Whether the run is for a task's sake: it holds a whole product, or nobody uses it."""
         results: NDArray[np.bool_] = np.diff(self.tasks.users_start) == 0
         results[[product.task for product in self.products]] = True
         return results
+
+    def writes_of(self, stage: str) -> tuple[WriteStep, ...]:
+        """The skims of a stage."""
+        return next((step.writes for segment in self.segments for step in segment.steps if step.stage == stage), ())
 
     def stages_of(self, task: int) -> Sequence[str]:
         """The stages that a task runs (for a merge: those whose products it merges)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from cenote.plan.depends_on import files_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.resources import ResourceFile
+from cenote.sources.interface import flat_name, path_name
 
 SOURCE = ""
 """Stands for the source where an input is named."""
@@ -67,6 +68,8 @@ class ResolvedStage:
     scope: Scope
     root: str
     """The source its events began at."""
+    inputs: tuple[str, ...]
+    """Those of its needs whose events come in; empty: the source."""
     applied: Mapping[int, Applied]
     """Flavour → what it is there; without the flavours that it does not apply to."""
     datasets: frozenset[str] | None
@@ -102,17 +105,6 @@ class Resolved:
     warnings: tuple[str, ...] = ()
 
 
-def dataset_info(dataset: Dataset) -> DatasetInfo:
-    """What operations may know of a dataset."""
-    return DatasetInfo(
-        dataset.name,
-        eventtype=dataset.eventtype,
-        group=dataset.group,
-        nevents=dataset.nevents,
-        metadata=dataset.metadata,
-    )
-
-
 def in_order(stages: Sequence[Stage]) -> list[Stage]:
     """Needs first; otherwise as written. Cycles were refused by the language."""
     by_id = {stage.id: stage for stage in stages}
@@ -128,6 +120,14 @@ def in_order(stages: Sequence[Stage]) -> list[Stage]:
             else:
                 pending.append((by_id[need], iter(by_id[need].needs)))
     return list(placed.values())
+
+
+def dataset_infos(workflow: Workflow) -> tuple[DatasetInfo, ...]:
+    """What operations may know of the datasets."""
+    return tuple(
+        DatasetInfo(d.name, eventtype=d.eventtype, group=d.group, nevents=d.nevents, metadata=d.metadata)
+        for d in workflow.datasets
+    )
 
 
 def flavours_of(workflow: Workflow, columns: Mapping[tuple[str, str], Collection[str]]) -> tuple[Flavour, ...]:
@@ -150,9 +150,14 @@ def _with_aliases(columns: Collection[str] | None, workflow: Workflow) -> tuple[
     return None if columns is None else tuple(dict.fromkeys([*columns, *(f.alias for f in workflow.fields)]))
 
 
-def resolve_stages(workflow: Workflow, flavours: Sequence[Flavour]) -> Resolved:
-    """Make every operation concrete and follow the columns through the stages."""
-    work = _Resolving(workflow, flavours)
+def resolve_stages(
+    workflow: Workflow, flavours: Sequence[Flavour], refused: Mapping[str, Problem] | None = None
+) -> Resolved:
+    """Make every operation concrete and follow the columns through the stages.
+
+    `refused` has the columns that files have and nobody can use, with the reason.
+    """
+    work = _Resolving(workflow, flavours, refused or {})
     for stage in in_order(workflow.stages):
         work.add(stage)
     return Resolved(
@@ -170,16 +175,24 @@ class _Resolving:
 
     workflow: Workflow
     flavours: Sequence[Flavour]
+    refused: Mapping[str, Problem]
     stages: list[ResolvedStage] = field(default_factory=list)
     available: dict[tuple[int, str], Available | None] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
+    scopes: dict[str, Scope] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
+    def infos(self) -> dict[str, DatasetInfo]:
+        """Dataset → what operations may know of it."""
+        unnamed = {name: DatasetInfo(name) for flavour in self.flavours for name in flavour.datasets}
+        return unnamed | {info.name: info for info in dataset_infos(self.workflow)}
+
+    @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
         """Dataset → what expressions may ask of it."""
-        return {dataset.name: dataset_info(dataset).facts() for dataset in self.workflow.datasets}
+        return {info.name: info.facts() for info in dataset_infos(self.workflow)}
 
     def add(self, stage: Stage) -> None:
         inputs = {number: self._input(number, stage) for number in range(len(self.flavours))}
@@ -191,6 +204,7 @@ class _Resolving:
             return
         operation = next(iter(operations.values()))
         scope = Scope(stage.scope) if stage.scope else operation.scope
+        self.scopes[stage.id] = scope
         self._check_scope(stage, operation, scope)
         files, missing = files_of(stage, self.workflow)
         self.problems += missing
@@ -212,6 +226,7 @@ class _Resolving:
                 operation=operation,
                 scope=scope,
                 root=self.roots[stage.id],
+                inputs=self._carrying(stage),
                 applied={
                     number: Applied(
                         operation=operations[number],
@@ -231,11 +246,19 @@ class _Resolving:
             return None
         return frozenset(name for flavour in self.flavours if stage.id in flavour.applies for name in flavour.datasets)
 
+    def _carrying(self, stage: Stage) -> tuple[str, ...]:
+        """The needs whose events come in: one that sees all data at once gives its product alone, beside others.
+
+        Where there is no other, events pass it by.
+        """
+        scopes = {need: self.scopes.get(need, Scope.PARTITION) for need in stage.needs}
+        return tuple(need for need in stage.needs if scopes[need] is Scope.PARTITION) or stage.needs
+
     def _root(self, stage: Stage) -> str:
         sources = [source.id for source in self.workflow.sources]
         if not stage.needs:
             return stage.source or (sources[0] if sources else "events")
-        roots = list(dict.fromkeys(self.roots[need] for need in stage.needs if need in self.roots))
+        roots = list(dict.fromkeys(self.roots[need] for need in self._carrying(stage) if need in self.roots))
         if len(roots) > 1:
             self.problems.append(
                 Problem(
@@ -252,7 +275,7 @@ class _Resolving:
             there = self.flavours[number].columns.get(self._root(stage))
             return None if there is None else Available.of(there, SOURCE)
         joined: Available | None = None
-        for need in stage.needs:
+        for need in self._carrying(stage):
             columns = self.available.get((number, need))
             if columns is None:
                 return None
@@ -302,7 +325,7 @@ class _Resolving:
     ) -> tuple[str, ...]:
         """The columns that an operation reads of these datasets; names that mean nothing there go to `lacking`."""
         reads: dict[str, None] = {}
-        for name in dict.fromkeys(operation.reads()):
+        for name in dict.fromkeys(operation.reads_for([self.infos[dataset] for dataset in flavour.datasets])):
             known = self._column(name, operation, columns)
             if known is not None:
                 reads[known] = None
@@ -358,6 +381,9 @@ class _Resolving:
     def _unknown_column(
         self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]
     ) -> Problem:
+        place = self._mentioned(stage, name)
+        if refusal := self.refused.get(flat_name(path_name(name))):
+            return replace(refusal, message=f"stage '{stage.id}' reads '{name}': {refusal.message}", place=place)
         elsewhere = [
             dataset
             for number, other in enumerate(self.flavours)
@@ -374,9 +400,7 @@ class _Resolving:
             message = f"stage '{stage.id}' reads '{name}', which no file and no earlier stage provides"
             details = f"columns here: {listed(columns)}"
             hint = did_you_mean(name, [*columns, *self.workflow.constants])
-        return Problem(
-            errors.UNKNOWN_COLUMN, message, place=self._mentioned(stage, name), details=(details,), hint=hint
-        )
+        return Problem(errors.UNKNOWN_COLUMN, message, place=place, details=(details,), hint=hint)
 
     def _unknown_fact(
         self, stage: Stage, name: str, datasets: Sequence[str], _inputs: Mapping[int, Available | None]

@@ -12,10 +12,11 @@ from cenote.operations.interface import Scope
 from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow
 from cenote.plan.fingerprint import digest_of, segment_digest
-from cenote.plan.plan import Segment, SourceStep, Step, WriteStep
+from cenote.plan.plan import Fill, Segment, SourceStep, Step, WriteStep
 from cenote.plan.resolve import SOURCE, Resolved, ResolvedStage
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.sources.interface import find_column
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,21 @@ def _lead(leader: dict[str, str], stage: str) -> str:
     return stage
 
 
-def make_segments(workflow: Workflow, resolved: Resolved, flow: ColumnFlow, placement: Placement) -> list[Segment]:
-    """Every segment with what it reads, imports and exports."""
+def make_segments(
+    workflow: Workflow,
+    resolved: Resolved,
+    flow: ColumnFlow,
+    placement: Placement,
+    *,
+    fills: Mapping[str, Mapping[str, Fill]] | None = None,
+) -> list[Segment]:
+    """Every segment with what it reads, imports and exports; `fills` has for each source what files may lack."""
     groups = group_stages(resolved.stages, placement)
     home = {stage.id: number for number, group in enumerate(groups) for stage in group}
     crossing = _crossing(resolved, flow, home)
     sources = {source.id: source for source in workflow.sources}
     return [
-        _segment(number, group, workflow, resolved, flow, placement, crossing, sources)
+        _segment(number, group, workflow, resolved, flow, placement, crossing, sources, fills or {})
         for number, group in enumerate(groups)
     ]
 
@@ -111,13 +119,14 @@ def _segment(
     placement: Placement,
     crossing: Mapping[str, set[str]],
     sources: Mapping[str, SourceUse],
+    fills: Mapping[str, Mapping[str, Fill]],
 ) -> Segment:
     by_id = {stage.id: stage for stage in resolved.stages}
     steps = tuple(_step(stage, workflow, resolved, flow, by_id) for stage in group)
     members = {stage.id for stage in group}
     imports = dict.fromkeys(name for stage in group for name in stage.stage.needs if name not in members)
     exports = {s.id: tuple(sorted(crossing[s.id])) for s in group if s.id in crossing}
-    source = _source_step(group, workflow, resolved, flow, sources.get(group[0].root))
+    source = _source_step(group, workflow, resolved, flow, sources.get(group[0].root), fills.get(group[0].root, {}))
     placed = placement.by_stage[group[0].id]
     digest = segment_digest(
         [(step, code_of(step, stage, workflow)) for step, stage in zip(steps, group, strict=True)],
@@ -184,7 +193,7 @@ def _step(
         stage=stage.id,
         op=stage.stage.op,
         **_params(stage, resolved),
-        inputs=stage.stage.needs,
+        inputs=stage.inputs,
         live=tuple(sorted(flow.live[stage.id])),
         reads=stage.reads,
         adds=stage.adds,
@@ -219,6 +228,7 @@ def _write_step(stage: ResolvedStage, number: int) -> WriteStep:
         kind=entry.kind,
         settings=dict(entry.settings),
         path_template=entry.path_template,
+        per_dataset=entry.per_dataset,
         keep=tuple(dict.fromkeys(name for applied in stage.applied.values() for name in applied.writes[number])),
     )
 
@@ -229,6 +239,7 @@ def _source_step(
     resolved: Resolved,
     flow: ColumnFlow,
     use: SourceUse | None,
+    fills: Mapping[str, Fill],
 ) -> SourceStep | None:
     columns: dict[str, tuple[str, ...]] = {}
     for number, flavour in enumerate(resolved.flavours):
@@ -242,4 +253,8 @@ def _source_step(
     if not columns or use is None:
         return None
     renames = {field.alias: field.branch for field in workflow.fields}
-    return SourceStep(id=use.id, kind=use.kind, settings=use.settings, columns=columns, renames=renames)
+    in_file = dict.fromkeys(renames.get(name, name) for names in columns.values() for name in names)
+    standing_in = {name: fills[known] for name in in_file if (known := find_column(name, fills)) is not None}
+    return SourceStep(
+        id=use.id, kind=use.kind, settings=use.settings, columns=columns, renames=renames, fills=standing_in
+    )

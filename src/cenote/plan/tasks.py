@@ -137,6 +137,7 @@ def _over_everything(layout: _Layout, segment: Segment) -> list[int]:
     runs: dict[int, int] = {}
     layout.runs.append(runs)
     wanted: dict[int, list[int]] = {}
+    imports = {info.name: segment.imports_for(info.name) for info in layout.datasets}
     numbers = {info.name: number for number, info in enumerate(layout.datasets)}
     for position, partition in enumerate(layout.partitions):
         if partition.source != segment.root or not applies(segment, partition.dataset):
@@ -147,7 +148,7 @@ def _over_everything(layout: _Layout, segment: Segment) -> list[int]:
         needs = dict.fromkeys(
             layout.runs[crossing.segment][position]
             for position in positions
-            for stage in segment.imports
+            for stage in imports[layout.partitions[position].dataset]
             for crossing in layout.crossings[layout.flavour_of[layout.partitions[position].dataset], stage]
             if crossing.segment >= 0
         )

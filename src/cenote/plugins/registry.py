@@ -81,7 +81,7 @@ def load(kind: PluginKind, name: str) -> Factory:
     if name in _built_in(kind):
         return _built_in_class(kind, name)
     if name in _installed(kind):
-        return _imported(_installed(kind)[name], what=f"{kind.value} '{name}'")
+        return _imported(kind, name, _installed(kind)[name])
     raise errors.CenoteError(unknown(kind, name))
 
 
@@ -246,7 +246,7 @@ def resources_of(targets: Iterable[str]) -> tuple[ResourceFile, ...]:
 def add_import(target: str, *, kind: PluginKind | None = None, name: str | None = None) -> None:
     """Make known a `module` with its declared plugins, or one `module:object` under the given kind and name."""
     if ":" in target and kind is not None and name is not None:
-        add(kind, name, _imported(target, what=f"{kind.value} '{name}'"), code=_code_of(target))
+        add(kind, name, _imported(kind, name, target), code=_code_of(target))
         return
     try:
         module = importlib.import_module(target)
@@ -358,7 +358,7 @@ def _installed(kind: PluginKind) -> dict[str, str]:
 @cache
 def _built_in_class(kind: PluginKind, name: str) -> Factory:
     module = importlib.import_module(_built_in(kind)[name])
-    interface: type[Any] = getattr(importlib.import_module(f"{kind.package}.interface"), kind.value.capitalize())
+    interface = _interface(kind)
     found = [
         value
         for value in vars(module).values()
@@ -369,7 +369,14 @@ def _built_in_class(kind: PluginKind, name: str) -> Factory:
     return found[0]
 
 
-def _imported(target: str, *, what: str) -> Factory:
+def _interface(kind: PluginKind) -> type[Any]:
+    """The class that all plugins of a kind derive from."""
+    found: type[Any] = getattr(importlib.import_module(f"{kind.package}.interface"), kind.value.capitalize())
+    return found
+
+
+def _imported(kind: PluginKind, name: str, target: str) -> Factory:
+    what = f"{kind.value} '{name}'"
     module_name, _, attribute = target.partition(":")
     try:
         value: Any = importlib.import_module(module_name)
@@ -381,7 +388,24 @@ def _imported(target: str, *, what: str) -> Factory:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {type(problem).__name__}: {problem}"
         ) from problem
-    return getattr(value, "cenote_factory", value)  # type: ignore[no-any-return]  # checked by its contract
+    factory: Any = getattr(value, "cenote_factory", value)
+    if inspect.isclass(factory) and issubclass(factory, _interface(kind)):
+        return factory
+    interface = _interface(kind)
+    raise errors.error(
+        errors.BAD_PLUGIN,
+        f"{what} ({target}) is no {kind.value}: it is {_described(factory)}",
+        hint="decorate the function with `@operation(...)`"
+        if kind is PluginKind.OPERATION
+        else f"write a class derived from {interface.__module__}.{interface.__name__}",
+    )
+
+
+def _described(value: object) -> str:
+    """`a function`, `a class that is derived from nothing of ours`, `a module`."""
+    if inspect.isclass(value):
+        return "a class of another kind"
+    return "a function" if callable(value) else f"of type {type(value).__name__}"
 
 
 def forget_added(keep: Iterable[tuple[PluginKind, str]] = ()) -> Callable[[], None]:

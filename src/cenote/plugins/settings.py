@@ -7,10 +7,10 @@ import inspect
 import textwrap
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, WithJsonSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from cenote.units import parse_bytes, parse_seconds
 
@@ -26,6 +26,27 @@ def _other_spellings(schema: dict[str, Any], model: type[BaseModel]) -> None:
             schema["required"] = [key for key in schema["required"] if key != first]
             either = {"anyOf": [{"required": [spelling]} for spelling in (first, *others)]}
             schema.setdefault("allOf", []).append(either)
+
+
+JsonSchema = dict[str, Any]
+"""A part of a JSON Schema."""
+
+
+ALSO_WRITTEN, FILLED_IN = "x-also-written", "x-filled-in"
+"""Keys in JSON Schemas of settings: other forms of a value, and keys that may be left out of a mapping.
+
+Pages describe the usual form; the schema for editors, which sees files as they are written, has all of them.
+"""
+
+
+class AlsoWritten:
+    """Marks a value that may be written in other forms too, which a validator turns into the usual one."""
+
+    def __init__(self, *forms: JsonSchema) -> None:
+        self.forms = forms
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return {**handler(schema), ALSO_WRITTEN: list(self.forms)}
 
 
 def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
@@ -79,6 +100,15 @@ def _docstrings_below(cls: type[Any]) -> dict[str, str]:
 class Settings(BaseModel):
     """Frozen, strict about unknown keys, documented by the docstring below each field."""
 
+    short_forms: ClassVar[tuple[JsonSchema, ...]] = ()
+    """What may stand in a file instead of a mapping, where a validator spells it out."""
+    lists_are_short: ClassVar[bool] = False
+    """Whether a list of these may stand where one is asked for."""
+    filled_in: ClassVar[tuple[str, ...]] = ()
+    """Keys that a file may leave out, because a validator fills them in."""
+    spelt_out: ClassVar[dict[str, JsonSchema]] = {}
+    """Keys that a validator replaces by others."""
+
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -86,6 +116,19 @@ class Settings(BaseModel):
         arbitrary_types_allowed=True,
         json_schema_extra=_complete,
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        """With everything that validators accept besides the fields."""
+        reference = handler(schema)
+        whole = handler.resolve_ref_schema(reference)
+        whole.get("properties", {}).update(cls.spelt_out)
+        several = [{"type": "array", "minItems": 1, "items": dict(reference)}] if cls.lists_are_short else []
+        if cls.short_forms or several:
+            whole[ALSO_WRITTEN] = [*cls.short_forms, *several]
+        if cls.filled_in:
+            whole[FILLED_IN] = list(cls.filled_in)
+        return reference
 
 
 def _amount_of_memory(value: Any) -> int:  # Any: whatever the YAML holds

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cenote.renderers._bins import BinAxis, Floats
-from cenote.renderers._style import AxisStyle, LegendStyle
+from cenote.renderers._style import AxisStyle, LegendPlace, LegendStyle
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # for annotations only: the import would cost half a second
 
 LOWEST_OBSTACLE = 0.35
 """A legend that reaches further down than this (of the height) may cover data: the picture would be all legend."""
+OTHER_PLACES: tuple[LegendPlace, ...] = ("upper left", "upper center", "outside")
+"""Where a legend goes that would cover data in its usual place; the last one never does."""
 LOG_DECADES = 6
 """The most that a logarithmic axis shows below the highest point."""
 
@@ -138,6 +140,41 @@ def draw_legend(
     if any(_overlap(_within(axes, legend), box) for box in boxes) and style.loc != "outside":
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, min(box[1] for box in boxes)), transform=axes.transAxes)
     return legend
+
+
+def move_legend(
+    axes: Axes,
+    legend: Legend,
+    entries: Sequence[Entry],
+    style: LegendStyle,
+    outline: Outline,
+    *,
+    columns: int,
+    beside: Sequence[Any] = (),
+) -> None:
+    """Where the range is given, or the legend tall, it may cover data: then it goes to another place."""
+    for place in OTHER_PLACES:
+        if not _covers(axes, legend, outline):
+            return
+        elsewhere = style.model_copy(update={"loc": place})
+        legend = draw_legend(axes, entries, elsewhere, outline, columns=columns, beside=beside) or legend
+
+
+def _covers(axes: Axes, legend: Legend, outline: Outline) -> bool:
+    """Whether anything drawn reaches below the legend."""
+    left, bottom, right, top = _within(axes, legend)
+    to_frame = axes.transData + axes.transAxes.inverted()
+    low, high = axes.get_ylim()
+
+    def fractions(values: Floats, of: int) -> Floats:
+        points = np.zeros((len(values), 2))
+        points[:, of] = values if of == 0 else np.clip(values, low, high)
+        points[:, 1 - of] = low if of == 0 else outline.edges[-1]
+        return np.asarray(to_frame.transform(points)[:, of])
+
+    edges, lows, highs = fractions(outline.edges, 0), fractions(outline.bottoms, 1), fractions(outline.tops, 1)
+    drawn = outline.tops > outline.bottoms
+    return bool(((edges[1:] > left) & (edges[:-1] < right) & (highs > bottom) & (lows < top) & drawn).any())
 
 
 def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:

@@ -43,6 +43,11 @@ class Picture(Renderer):
     variation: str | None = None
     """Which variation is drawn, of a histogram that has several; without it, `nominal`."""
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Those of the formats."""
+        return tuple(self.formats)
+
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """The axis and the variation that are asked for must be there; see `Renderer.check`."""
         if shape.axes is not None and self.axes.x.name is not None:
@@ -51,10 +56,17 @@ class Picture(Renderer):
             wanted = self.variation or _bins.NOMINAL
             must_hold(wanted, shape.variations, "variation", stage=context.stage, listed_as="variations")
 
-    def one_per_axis(self, histogram: Any, target: Path, context: DrawContext) -> tuple[Roles, dict[int, Path]]:
-        """Which axes of the histogram get a picture, and where it goes; `axes.x.name` chooses one of several."""
+    def one_per_axis(
+        self, histogram: Any, target: Path, context: DrawContext, *, or_datasets: bool = False
+    ) -> tuple[Roles, dict[int, Path]]:
+        """Which axes of the histogram get a picture, and where it goes; `axes.x.name` chooses one of several.
+
+        With `or_datasets`, the axis of datasets is drawn where there is no other.
+        """
         wanted = self.axes.x.name
         roles = _bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
+        if or_datasets and not roles.free and roles.dataset is not None:
+            roles = Roles(None, roles.variation, (roles.dataset,))
         if len(roles.free) == 1:
             return roles, {roles.free[0]: target}
         if wanted is not None:
@@ -83,6 +95,8 @@ class Picture(Renderer):
         outline = _frame.Outline.around(axis.edges, entries)
         legend = _frame.draw_legend(axes, named, self.legend, outline, columns=columns, beside=texts)
         _frame.set_y(axes, outline, self.axes.y, [*texts, *([legend] if legend else [])])
+        if legend and (self.legend.loc == "best" or "loc" not in self.legend.model_fields_set):
+            _frame.move_legend(axes, legend, named, self.legend, outline, columns=columns, beside=texts)
         if all(sample.counts.empty for sample in samples):
             _canvas.note(axes, "no entries")
         elif broken := broken_note(samples):

@@ -29,6 +29,11 @@ class Renderer(Settings):
     draws: ClassVar[tuple[str, ...]] = ()
     """The kinds of product it can draw (`histogram`, `cutflow`)."""
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Of the files it writes, without the dot; empty where that is not known beforehand."""
+        return ()
+
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """Raise what is wrong with drawing such a product, before there is one; by default, nothing is."""
 

@@ -1,17 +1,20 @@
-"""This file shows a run inside a notebook: how it went, what it made, its pictures."""
+"""This file shows an analysis or a run inside a notebook: what it says; how it went, what it made, its pictures."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cenote.errors import Problem
+from cenote.language.workflow import Workflow
 from cenote.report.markup import Markup, element, joined
 from cenote.units import format_seconds
 
 MOST_ROWS = 50
 MOST_PICTURES = 12
+MOST_FILES = 3
 
 
 def run_as_html(folder: Path, summary: Mapping[str, Any]) -> str:
@@ -21,6 +24,32 @@ def run_as_html(folder: Path, summary: Mapping[str, Any]) -> str:
     seconds = format_seconds(summary.get("seconds", 0))
     head = element("p", element("b", str(folder)), f": {summary['status']} after {seconds}")
     return joined(head, _failures(summary), _products(summary), *_pictures(folder, summary))
+
+
+def analysis_as_html(file: Path, workflow: Workflow | None, problems: Sequence[Problem]) -> str:
+    """What the file says, without a look at the data: datasets, stages, and what is wrong with them."""
+    head = element("p", element("b", str(file)))
+    wrong = [element("li", str(problem), style="white-space: pre-wrap") for problem in problems[:MOST_ROWS]]
+    if workflow is None:
+        return joined(head, element("ul", wrong))
+    datasets = [
+        (dataset.name, dataset.eventtype or "", dataset.group or "", ", ".join(dataset.files[:MOST_FILES]))
+        for dataset in workflow.datasets
+    ]
+    stages = [(stage.id, stage.op, ", ".join(stage.needs)) for stage in workflow.stages]
+    return joined(
+        head,
+        element("ul", wrong) if wrong else None,
+        _table(("dataset", "eventtype", "group", "files"), datasets),
+        _table(("stage", "operation", "needs"), stages),
+    )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    body = [element("tr", *(element("td", cell) for cell in row)) for row in rows[:MOST_ROWS]]
+    more = len(rows) - len(body)
+    table = element("table", element("tr", *(element("th", word) for word in headings)), body)
+    return joined(table, element("p", f"… and {more} more") if more else None)
 
 
 def _failures(summary: Mapping[str, Any]) -> Markup | None:
@@ -35,13 +64,8 @@ def _products(summary: Mapping[str, Any]) -> Markup | None:
     products = summary.get("products", ())
     if not products:
         return None
-    rows = [
-        element("tr", *(element("td", text) for text in (product["name"], product["kind"], product["description"])))
-        for product in products[:MOST_ROWS]
-    ]
-    more = len(products) - len(rows)
-    table = element("table", element("tr", *(element("th", word) for word in ("product", "kind", "what"))), rows)
-    return joined(table, element("p", f"… and {more} more") if more else None)
+    rows = [(product["name"], product["kind"], product["description"]) for product in products]
+    return _table(("product", "kind", "what"), rows)
 
 
 def _pictures(folder: Path, summary: Mapping[str, Any]) -> Iterator[Markup]:

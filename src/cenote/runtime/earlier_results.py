@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cenote.engine.messages import FailureInfo
-from cenote.plan.plan import Plan
+from cenote.plan.plan import Plan, maker_of
 from cenote.runtime.envelopes import Envelopes
 from cenote.runtime.run_folder import RunFolder
 from cenote.worker.run_key import NAME as KEY
@@ -95,7 +95,7 @@ def _files_are_there(store: Store, name: str, folder: Path) -> bool | None:
 def _listed(products: Any) -> Iterator[tuple[str, int]]:
     """Path and size of every file, in what a task of a segment with skims stored."""
     for name, files in products.items():
-        if name.endswith(":files"):
+        if maker_of(name) != name:
             yield from ((one["path"], one["bytes"]) for one in files)
 
 

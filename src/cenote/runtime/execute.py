@@ -81,8 +81,8 @@ class _Watched:
         self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
         self._shown_at_rest = True
-        self._worked = 0.0
-        """When a task last ran."""
+        self._at_rest_since: float | None = 0.0
+        """None while a task runs."""
         self._pulse = Pulse(folder, clock)
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
@@ -94,9 +94,10 @@ class _Watched:
         self._pulse()
         now = self._clock()
         at_work = self.view.at_work
-        self._worked = now if at_work else self._worked
+        if at_work or self._at_rest_since is None:
+            self._at_rest_since = None if at_work else now
         began = at_work and self._shown_at_rest  # the next news may be a long task away
-        between_tasks = not at_work and now - self._worked < _BETWEEN_TASKS
+        between_tasks = self._at_rest_since is not None and now - self._at_rest_since < _BETWEEN_TASKS
         if began or (now - self._shown > 0.1 and not between_tasks):
             self._shown = now
             self.show()

@@ -236,3 +236,4 @@ def _failures(view: RunView, segment: SegmentFacts) -> Iterator[str]:
     if mine:
         first_line = mine[0].info.message.partition("\n")[0]
         yield f"Task {mine[0].task} failed in '{mine[0].pool}': {first_line}."
+        yield "What its worker wrote is in `debug/distributed` of the run's folder."

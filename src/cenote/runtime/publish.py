@@ -12,7 +12,8 @@ from cenote import errors, signals, storage
 from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError, ErrorKind
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.plan import Plan, ProductPlan
+from cenote.plan.outputs import plot_stem, product_stem
+from cenote.plan.plan import Plan, ProductPlan, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_file
 from cenote.plugins.kinds import PluginKind
@@ -21,6 +22,7 @@ from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runtime.run_folder import RunFolder
 from cenote.signals import Interrupted
 from cenote.worker.run_key import trusted_key
+from cenote.worker.skim import merge_parts
 from cenote.worker.store import DamagedResultError, Store
 from cenote.worker.written_files import WrittenFiles
 
@@ -85,7 +87,7 @@ def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> No
     kept: dict[Path, str] = {}
     stale: list[Path] = []
     for file, product in record.products().items():
-        stage = product.removesuffix(":files")
+        stage = maker_of(product)
         is_skim = product != stage
         if stage in unchosen or file in published or (is_skim and stage in stages and product not in whole):
             kept[file] = product
@@ -108,20 +110,20 @@ def _publish_one(
     plan: Plan, product: ProductPlan, value: Any, folder: RunFolder, publication: Publication, *, partial: bool
 ) -> None:
     kind = product_kind(product.kind)
-    file_name = product.name.replace(":", ".").replace("/", "_")
-    target = folder.products / file_name
+    target = folder.products / product_stem(product.name)
     written = WrittenFiles(folder.store)
     with _blamed(product, target, "its product cannot be saved", errors.STAGE_FAILED, publication):
-        saved = kind.save(value, folder.products, file_name)
+        if product.kind == "files":
+            parts, value = value, merge_parts(value, plan.writes_of(product.stage), folder.products)
+            publication.skims.update(folder.products / one["path"] for one in (*parts, *value))
+            written.note(product.name, *(folder.products / one["path"] for one in value))
+        saved = kind.save(value, folder.products, target.name)
         for file in (file for file in saved if is_pickle(file)):
             Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
-        if product.kind == "files":
-            publication.skims.update(folder.products / one["path"] for one in value)
         plots: list[Path] = []
         for number, render in enumerate(product.renders):
-            stem = Path(render.out).with_suffix("").name if render.out else file_name + (f"-{number}" if number else "")
-            plot = folder.plots / stem
+            plot = folder.plots / plot_stem(product.name, number, render)
             words = f"{render.name} cannot draw it"
             with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
                 drawn = _draw(plan, product, value, number, plot, partial=partial)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +15,13 @@ class Sink(Settings):
 
     suffix: ClassVar[str] = ""
     """Of the files it writes, with the dot."""
+
+    merges: ClassVar[bool] = False
+    """Whether it has `merge`: what `when: dataset` needs."""
+
+    def merge(self, parts: Sequence[Path], target: Path) -> None:
+        """Write the events of several files of this sink to one, in this order; no more than one part in memory."""
+        raise NotImplementedError
 
     def write(self, events: Events, target: Path) -> None:
         """Write all columns to this path, which does not exist yet; the caller renames it into place."""

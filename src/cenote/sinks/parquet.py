@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +23,7 @@ class Parquet(Sink):
     """Writes all columns to a Parquet file; jagged ones as lists."""
 
     suffix: ClassVar[str] = ".parquet"
+    merges: ClassVar[bool] = True
 
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] = "zstd"
     """How the file is compressed."""
@@ -30,6 +32,14 @@ class Parquet(Sink):
         """One file; without events it still holds every column."""
         table = pa.table({flat_name(name): _to_arrow(column) for name, column in events.columns.items()})
         pq.write_table(table, target, compression=self.compression, row_group_size=ROWS_PER_GROUP)
+
+    def merge(self, parts: Sequence[Path], target: Path) -> None:
+        """Part after part, as groups of rows; parts without events add nothing, and say nothing about types."""
+        filled = [part for part in parts if pq.read_metadata(part).num_rows] or parts[:1]
+        schema = pq.read_schema(filled[0])
+        with pq.ParquetWriter(target, schema, compression=self.compression) as writer:
+            for part in filled:
+                writer.write_table(pq.read_table(part).cast(schema), row_group_size=ROWS_PER_GROUP)
 
 
 def _to_arrow(column: Column) -> Any:  # Any: pyarrow publishes no types

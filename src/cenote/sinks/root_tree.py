@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +13,7 @@ import uproot
 from pydantic import Field
 
 from cenote import errors
-from cenote.operations.events import Column, Events
+from cenote.operations.events import Column, Events, flat
 from cenote.sinks.interface import Sink
 from cenote.sources.interface import flat_name
 
@@ -21,6 +22,7 @@ class RootTree(Sink):
     """Writes all columns as branches of one tree."""
 
     suffix: ClassVar[str] = ".root"
+    merges: ClassVar[bool] = True
 
     tree: str = "events"
     """The name of the tree."""
@@ -41,6 +43,28 @@ class RootTree(Sink):
                 file.mkrntuple(self.tree, columns)
             else:
                 _write_ttree(file, self.tree, columns)
+
+    def merge(self, parts: Sequence[Path], target: Path) -> None:
+        """Part after part; parts without events add nothing, and say nothing about types."""
+        filled = [part for part in parts if self._entries(part)] or parts[:1]
+        with uproot.recreate(target, compression=self._compression()) as file:
+            for number, part in enumerate(filled):
+                columns = self._columns_of(part)
+                if number:
+                    file[self.tree].extend(columns if self.format == "rntuple" else _with_counters(columns))
+                elif self.format == "rntuple":
+                    file.mkrntuple(self.tree, columns)
+                else:
+                    _write_ttree(file, self.tree, columns)
+
+    def _entries(self, part: Path) -> int:
+        with uproot.open(part) as file:
+            return int(file[self.tree].num_entries)
+
+    def _columns_of(self, part: Path) -> dict[str, Column]:
+        with uproot.open(part) as file:
+            read = file[self.tree].arrays()
+        return {name: _complete(flat(read[name])) for name in read.fields}
 
     def _compression(self) -> Any:  # Any: uproot publishes no types
         algorithms = {"zlib": uproot.ZLIB, "lz4": uproot.LZ4, "zstd": uproot.ZSTD}

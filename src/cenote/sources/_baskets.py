@@ -39,6 +39,8 @@ class PlainBranch:
 
     dtype: np.dtype[Any]
     """As stored: big-endian."""
+    in_memory: np.dtype[Any]
+    """As ROOT holds it: a `Double32_t` is stored in four bytes and has eight."""
     jagged: bool
     counter: object
     """What tells the lengths of the lists; branches with the same one share their offsets."""
@@ -66,6 +68,7 @@ def plain_branch_of(branch: Any) -> PlainBranch | None:
     counter = branch.count_branch
     return PlainBranch(
         dtype=content.from_dtype,
+        in_memory=content.to_dtype.newbyteorder("="),
         jagged=jagged,
         counter=branch.name if counter is None else counter.name,
         entries=[int(entry) for entry in branch.entry_offsets],
@@ -76,6 +79,8 @@ def plain_branch_of(branch: Any) -> PlainBranch | None:
 
 def read_plain(file: int, branch: PlainBranch, start: int, stop: int, shared: SharedOffsets) -> Column | None:
     """Entries [start, stop) from an open file descriptor; None where a basket turns out not to be plain."""
+    if stop > branch.entries[-1]:
+        return None
     first, last = max(0, bisect_right(branch.entries, start) - 1), bisect_left(branch.entries, stop)
     key = (branch.counter, *branch.entries[first : last + 1])
     index = shared.get(key)
@@ -91,11 +96,13 @@ def read_plain(file: int, branch: PlainBranch, start: int, stop: int, shared: Sh
         if not branch.jagged:
             values = values[low:high]
         elif index is None or high - low < end - begin:
+            if not basket.has_offsets:
+                return None
             offsets = basket.offsets(branch.dtype.itemsize)
             values = values[offsets[low] : offsets[high]]
             lengths.append(offsets[low : high + 1])
         pieces.append(values)
-    content = _joined(pieces, branch.dtype)
+    content = _joined(pieces, branch.in_memory)
     if not branch.jagged:
         return content if len(content) == stop - start else None
     if index is None:
@@ -112,6 +119,11 @@ class _Basket:
     """Where the values end, and the offsets start."""
     key_length: int
     entries: int
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether they are stored: ROOT can leave them out, as the counter tells them too."""
+        return len(self.data) >= self.border + 4 + 4 * (self.entries + 1)
 
     def offsets(self, item_size: int) -> Offsets:
         """Of lists, counted in items; stored are positions in bytes, the header included."""
@@ -158,8 +170,8 @@ def _decompressed(blocks: memoryview, size: int) -> NDArray[np.uint8] | None:
 
 
 def _joined(pieces: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """In the byte order of this machine."""
-    joined = np.empty(sum(map(len, pieces)), dtype.newbyteorder("="))
+    """One after the other, as this type."""
+    joined = np.empty(sum(map(len, pieces)), dtype)
     done = 0
     for piece in pieces:
         joined[done : done + len(piece)] = piece

@@ -30,8 +30,8 @@ OPEN_FILES = 64
 
 _TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
 
-_FIRST_RECORD = (100).to_bytes(4, "big")
-"""Where the first record of every ROOT file starts, as the file itself says (bytes 8 to 12)."""
+_HEADER_SIZES = range(45, 1024)
+"""Where the first record of a ROOT file may start, as the file itself says: ROOT writes 100, Geant4 writes 64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class OpenTree:
     descriptor: int | None = None
     """Of the file, when it is on this machine."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """Filled by who first needs to know them all: column name → branch or field."""
+    """Filled by who first needs to know them all: column name → where it is."""
     plain: dict[str, Any] = field(default_factory=dict)
     """Filled by who reads: branch → where its baskets are, or None."""
 
@@ -161,7 +161,7 @@ def _demand_whole(path: Path) -> None:
         raise errors.error(errors.BAD_INPUT, f"{path} is empty: a file of 0 bytes")
     with path.open("rb") as file:
         head = file.read(20)
-    if head[:4] != b"root" or head[8:12] != _FIRST_RECORD or len(head) < 20:
+    if head[:4] != b"root" or int.from_bytes(head[8:12], "big") not in _HEADER_SIZES or len(head) < 20:
         raise errors.error(errors.BAD_INPUT, f"{path} is not a ROOT file")
     large = int.from_bytes(head[4:8], "big") >= 1_000_000
     end = int.from_bytes(head[12:20] if large else head[12:16], "big")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import awkward as ak
+import numpy as np
+
 from cenote.errors import ErrorKind
+from cenote.expressions.arrays import leaf_type
 from cenote.operations.events import Column
 from cenote.sources._files import explained
 from cenote.sources._open_root import OpenTree
 from cenote.sources._ttree import as_column
-from cenote.sources.interface import ColumnInfo, flat_name
+from cenote.sources.interface import ColumnInfo, named
 
 
 def fields(opened: OpenTree) -> dict[str, Any]:
     """Column name → field, for every field that holds values: `Muon.pt` of a collection is the column `Muon_pt`."""
     paths = opened.tree.keys()
     parents = {path.rpartition(".")[0] for path in paths}
-    return {flat_name(path): opened.tree[path] for path in paths if path not in parents}
+    return {name: opened.tree[path] for name, path in named(path for path in paths if path not in parents).items()}
 
 
 def describe(opened: OpenTree, found: Mapping[str, Any]) -> dict[str, ColumnInfo]:
@@ -54,4 +59,19 @@ def read(opened: OpenTree, chosen: Mapping[str, Any], start: int, stop: int, *, 
         record = opened.tree.arrays(
             filter_name=list(paths.values()), entry_start=start, entry_stop=stop, array_cache=None
         )
-        return {name: as_column(record[tuple(path.split("."))]) for name, path in paths.items()}
+        return {
+            name: _as_in_memory(as_column(record[tuple(path.split("."))]), chosen[name].typename)
+            for name, path in paths.items()
+        }
+
+
+_FRACTIONS = {"float": np.float32, "double": np.float64}
+
+
+def _as_in_memory(column: Column, type_name: str) -> Column:
+    """Fractions as ROOT holds them, however many bits are stored of each: a `Double32_t` has the type `double`."""
+    kinds = {_FRACTIONS[word] for word in re.findall(r"\b(?:float|double)\b", type_name)}
+    if len(kinds) != 1 or leaf_type(column) in kinds:
+        return column
+    (kind,) = kinds
+    return ak.values_astype(column, kind) if isinstance(column, ak.Array) else column.astype(kind)

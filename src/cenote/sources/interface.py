@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cenote.operations.events import Column
@@ -18,6 +19,8 @@ class ColumnInfo:
     """As the format words it: `float`, `float[]`, `int64_t`, …"""
     bytes: int
     """Uncompressed size in the whole file, for choosing partitions."""
+    unreadable: str = ""
+    """Why it cannot be read, although it is there: "holds objects of a class that …"; empty where it can."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,34 @@ def flat_name(name: str) -> str:
     return name.replace("/", "_").replace(".", "_")
 
 
+def path_name(path: str) -> str:
+    """`Jet/Jet.PT` → `Jet.PT`, `L1Upgrade/jetEt` → `L1Upgrade.jetEt`: a branch within others names each parent once."""
+    parts = path.split("/")
+    for parent in reversed(parts[:-1]):
+        if not parts[-1].startswith(f"{parent.rstrip('.')}."):
+            parts[-1] = f"{parent.rstrip('.')}.{parts[-1]}"
+    return parts[-1]
+
+
+def named(paths: Iterable[str]) -> dict[str, str]:
+    """The flat name of each path → the path. Paths that would have the same one keep their own: see `clashes`."""
+    flat = {path: flat_name(path_name(path)) for path in paths}
+    often = Counter(flat.values())
+    return {name if often[name] == 1 else path: path for path, name in flat.items()}
+
+
+def clashes(columns: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The flat name that several columns would have → these columns: which of them is meant, nobody can say."""
+    found: dict[str, list[str]] = {}
+    for name in columns:
+        found.setdefault(flat_name(path_name(name)), []).append(name)
+    return {flat: tuple(names) for flat, names in found.items() if len(names) > 1}
+
+
 def find_column(name: str, columns: Container[str]) -> str | None:
-    """The column that a name means: the very name, or `Muon_pt` where somebody wrote `Muon.pt` or `Muon/pt`."""
-    if name in columns:
-        return name
-    flat = flat_name(name)
-    return flat if flat in columns else None
+    """The column that a name means: the very name, or `Muon_pt` where somebody wrote `Muon.pt` or a branch's path."""
+    spellings = (name, flat_name(name), flat_name(path_name(name)))
+    return next((spelling for spelling in spellings if spelling in columns), None)
 
 
 class Source(Settings):

@@ -20,7 +20,7 @@ from cenote.errors import ErrorKind
 from cenote.names import did_you_mean, listed
 from cenote.operations.events import Column
 from cenote.sources._files import demand_client, explained, is_remote, local_path, local_stamp, stamp_of
-from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, flat_name
+from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
 
 OPEN_FILES = 8
 """Kept open per process."""
@@ -98,11 +98,8 @@ def _closing(opened: _OpenFile) -> _OpenFile:
 
 
 def _columns(schema: Any) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for field in schema:
-        for path in _leaves((field.name,), field.type):
-            found.setdefault(flat_name(".".join(path)) if len(path) > 1 else field.name, path)
-    return found
+    paths = {".".join(path): path for field in schema for path in _leaves((field.name,), field.type)}
+    return {name: paths[path] for name, path in named(paths).items()}
 
 
 def _leaves(path: tuple[str, ...], of_type: Any) -> list[tuple[str, ...]]:

@@ -17,7 +17,8 @@ class RootTree(Source):
     """Reads a TTree or an RNTuple of a ROOT file.
 
     Branches inside others are columns with flat names: `Muon.pt` of an RNTuple and `Muon/Muon.pt` of a TTree are
-    both `Muon_pt`.
+    both `Muon_pt`. Objects have a column for each of their numbers: `p4_fP_fX` and `p4_fE` of a TLorentzVector `p4`,
+    `hit_x` of a leaf list `hit`. Expressions may write `p4.fP.fX`.
     """
 
     tree: str | None = None
@@ -54,6 +55,8 @@ def _one(opened: OpenTree, name: str) -> Any:
         return plain
     found = _columns(opened)
     known = find_column(name, found)
+    if known is not None and not opened.is_rntuple and found[known].unreadable:
+        raise errors.error(errors.UNREADABLE_INPUT, f"branch '{name}' of {opened.url} {found[known].unreadable}")
     if known is None:
         raise errors.error(
             errors.UNREADABLE_INPUT,

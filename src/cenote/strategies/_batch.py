@@ -187,13 +187,14 @@ def said(text: str) -> str:
 
 def exit_status(code: int, signal: int, native: str) -> JobStatus:
     """How a program ended that nobody stopped."""
+    cause: EndCause = "crashed" if shell.is_fault(-signal or code) else "died"
     if signal:
-        return JobStatus(JobState.FAILED, native, f"it was killed by signal {signal}", "died")
+        return JobStatus(JobState.FAILED, native, f"it was killed by signal {signal}", cause)
     if code == 0:
         return JobStatus(JobState.ENDED, native, "it ended by itself", "retired")
     if code == EXIT_OUT_OF_MEMORY:
         return JobStatus(JobState.FAILED, native, "it went beyond its memory", "oom")
-    return JobStatus(JobState.FAILED, native, f"it ended with exit code {code}", "died")
+    return JobStatus(JobState.FAILED, native, f"it ended with exit code {code}", cause)
 
 
 def killed_for_memory(err: Path | None, words: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pydantic import PrivateAttr
 
 from cenote.machine import GPU_VARIABLE, visible_gpus
-from cenote.shell import start_process
+from cenote.shell import is_fault, start_process
 from cenote.strategies._marked import end_marked, marked_processes, marks
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy, TracedJob
 from cenote.worker.memory import EXIT_OUT_OF_MEMORY
@@ -96,5 +96,6 @@ def _status(code: int | None) -> JobStatus:
     if code == EXIT_OUT_OF_MEMORY:
         cause, reason = "oom", "it went beyond its memory"
     elif code < 0:
+        cause = "crashed" if is_fault(code) else "died"
         reason = f"it was killed by {signal.Signals(-code).name}"
     return JobStatus(JobState.FAILED, f"exit {code}", reason, cause)

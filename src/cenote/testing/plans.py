@@ -24,6 +24,7 @@ from cenote.plan.plan import (
     TaskLayout,
     TaskTable,
     WriteStep,
+    skims_of,
 )
 
 
@@ -133,7 +134,7 @@ class _Rows:
             if sketch.product:
                 self.products.append(ProductPlan(sketch.name, sketch.name, "histogram", root))
             if sketch.skim:
-                self.products.append(ProductPlan(f"{sketch.name}:files", sketch.name, "files", root))
+                self.products.append(ProductPlan(skims_of(sketch.name), sketch.name, "files", root))
 
     def runs(self) -> tuple[dict[int, int], ...]:
         """Per segment: partition or dataset (-1 for the whole run) → its task."""

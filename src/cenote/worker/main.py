@@ -19,6 +19,7 @@ from cenote.worker.envelope import Outcome, Program, TaskEnvelope
 from cenote.worker.failure import failure_of
 from cenote.worker.memory import keep_freed_memory
 from cenote.worker.run_task import TaskRunner
+from cenote.worker.said import say_lines_at_once
 
 _LOOK_EVERY = 0.2
 """Seconds between two looks at the parent and the clock."""
@@ -88,6 +89,7 @@ def main() -> None:
     """Entry point of the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
     keep_freed_memory()
+    say_lines_at_once()
     with Connection(int(sys.argv[1])) as pipe:
         serve(pipe)
 

@@ -21,7 +21,7 @@ from cenote.engine.messages import FailureInfo, StageStats
 from cenote.modifiers.interface import Modifier
 from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation, Result
-from cenote.plan.plan import Partition, Segment, Step
+from cenote.plan.plan import Partition, Segment, Step, maker_of, skims_of
 from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along
@@ -31,6 +31,7 @@ from cenote.sources.interface import Source
 from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
 from cenote.worker.exchange import Collected, Exchange
 from cenote.worker.failure import TaskFailure, failure_of
+from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.memory import peak_memory, reset_peak_memory
 from cenote.worker.skim import write_skim
@@ -181,7 +182,7 @@ class TaskRunner:
         for name, kind in work.segment.products.items():
             parts = [part.products[name] for part, _ in done if name in part.products]
             if parts:
-                step = steps[name.removesuffix(":files")]
+                step = steps[maker_of(name)]
                 work.products[name] = self._merged(work.segment, step, kind, name, parts)
         for name in done[0][1].written:
             work.bytes_out += work.exchange.write(name, put_together([c.written[name] for _, c in done]))
@@ -219,13 +220,17 @@ class TaskRunner:
         first, last = piece.rows or (0, partition.events)
         names = step.columns[partition.dataset]
         in_file = [step.renames.get(name, name) for name in names]
+        lacking = [name for name in partition.lacks if name in in_file]
+        source = self._sources[work.segment.index]
         try:
-            columns = self._sources[work.segment.index].read(
+            columns = source.read(
                 self._found(partition.url),
-                list(dict.fromkeys(in_file)),
+                list(dict.fromkeys(name for name in in_file if name not in lacking)),
                 partition.start + first,
                 partition.start + last,
             )
+            for name in lacking:
+                columns[name] = filled(source, step.fills[name], name, self._found, last - first)
         except Interrupted:
             raise
         except BaseException as problem:
@@ -275,9 +280,9 @@ class TaskRunner:
             work.products[step.stage] = result.product
         for number, write in enumerate(step.writes):
             with _blamed(step, piece.partition):
-                note = partial(self.written.note, f"{step.stage}:files")
+                note = partial(self.written.note, skims_of(step.stage))
                 written = write_skim(write, result.events, self.program.files, piece, note)
-            work.products.setdefault(f"{step.stage}:files", []).append(written)
+            work.products.setdefault(skims_of(step.stage), []).append(written)
             if number == 0:
                 work.bytes_out += int(written["bytes"])
         return result.events
@@ -343,12 +348,12 @@ class TaskRunner:
             parts = [bundle[name] for bundle in bundles if name in bundle]
             if not parts:
                 continue
-            stage = name.removesuffix(":files")
+            stage = maker_of(name)
             with _blamed(steps[stage], None):
                 work.products[name] = self._merged(segment, steps[stage], kind, name, parts)
 
     def _merged(self, segment: Segment, step: Step, kind: str, name: str, parts: Sequence[Any]) -> Any:
-        if name.endswith(":files"):
+        if maker_of(name) != name:
             return [written for part in parts for written in part]
         if segment.scope == "dataset":
             return {dataset: value for part in parts for dataset, value in part.items()}

@@ -9,7 +9,8 @@ from typing import Any
 
 from cenote import storage
 from cenote.operations.events import Events
-from cenote.plan.plan import WriteStep
+from cenote.plan.outputs import PARTS, skim_path
+from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sinks.interface import Sink
@@ -21,20 +22,6 @@ _CONTENT = "content"
 """Of a skim that is on its way to the driver."""
 
 
-def skim_path(template: str, *, dataset: str, part: str, suffix: str) -> Path:
-    """`skim.root` → `skim/<dataset>/00003.root`; a template with `{dataset}` and `{part}` is taken as written.
-
-    Parts are counted in each dataset, so the dataset is always a part of the name.
-    """
-    if "{part}" in template or "{partition_id}" in template:
-        named = Path(template.replace("{part}", part).replace("{partition_id}", part).replace("{dataset}", dataset))
-        return named if "{dataset}" in template else named.parent / dataset / named.name
-    base = Path(template.replace("{dataset}", dataset))
-    folder = base.with_suffix("") if base.suffix else base
-    inner = folder if "{dataset}" in template else folder / dataset
-    return inner / f"{part}{base.suffix or suffix}"
-
-
 def write_skim(
     write: WriteStep, events: Events, folder: str, piece: Piece, note: Callable[[Path], None]
 ) -> dict[str, Any]:
@@ -42,11 +29,16 @@ def write_skim(
 
     A worker that does not see the run's folder hands the content over instead, and the driver writes it.
     """
-    sink: Sink = registry.load(PluginKind.SINK, write.kind).model_validate(dict(write.settings))
+    sink = _sink(write)
     part = f"{piece.part:05}" if piece.rows is None else f"{piece.part:05}-{piece.rows[0]}"
-    name = skim_path(write.path_template, dataset=piece.partition.dataset, part=part, suffix=sink.suffix)
+    dataset = piece.partition.dataset
+    if write.per_dataset:
+        whole = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
+        name = PARTS / whole / f"{part}{whole.suffix}"
+    else:
+        name = skim_path(write.path_template, dataset=dataset, part=part, suffix=sink.suffix)
     kept = events.keep(write.keep)
-    told: dict[str, Any] = {"path": str(name), "dataset": piece.partition.dataset, "entries": events.size}
+    told: dict[str, Any] = {"path": str(name), "dataset": dataset, "entries": events.size}
     if not Path(folder).is_dir():
         content = _in_memory(sink, kept, name)
         return {**told, "bytes": len(content), _CONTENT: content}
@@ -58,16 +50,40 @@ def write_skim(
     return {**told, "bytes": size}
 
 
+def _sink(write: WriteStep) -> Sink:
+    sink: Sink = registry.load(PluginKind.SINK, write.kind).model_validate(dict(write.settings))
+    return sink
+
+
 def bring_home(products: bytes, folder: str, written: WrittenFiles) -> Sequence[Part]:
     """The packed products of a task, once skims that came with them lie in the run's folder."""
     found: dict[str, Any] = unpack(products)
-    lists = [(name, files) for name, files in found.items() if name.endswith(":files")]
+    lists = [(name, files) for name, files in found.items() if maker_of(name) != name]
     brought = [(name, one) for name, files in lists for one in files if _CONTENT in one]
     for name, one in brought:
         written.note(name, Path(folder) / one["path"])
         with storage.appearing(Path(folder) / one["path"], under_its_name=True) as temporary:
             temporary.write_bytes(one.pop(_CONTENT))
     return pack(found) if brought else [products]
+
+
+def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], folder: Path) -> list[dict[str, Any]]:
+    """What a stage wrote, once the parts of files that hold a whole dataset are one: in the order of the events."""
+    together: dict[Path, list[dict[str, Any]]] = {}
+    for one in written:
+        together.setdefault(Path(one["path"]).parent, []).append(one)
+    merged = []
+    for write in writes if together else ():
+        sink = _sink(write)
+        for dataset in dict.fromkeys(one["dataset"] for one in written if write.per_dataset):
+            name = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
+            parts = together.pop(PARTS / name, [])
+            if parts:
+                with storage.appearing(folder / name, under_its_name=True) as temporary:
+                    sink.merge([folder / part["path"] for part in parts], temporary)
+                entries, size = sum(part["entries"] for part in parts), (folder / name).stat().st_size
+                merged.append({"path": str(name), "dataset": dataset, "entries": entries, "bytes": size})
+    return [*(one for some in together.values() for one in some), *merged]
 
 
 def _in_memory(sink: Sink, events: Events, name: Path) -> bytes:

@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.expressions.expression import ExpressionText
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import AlsoWritten, Settings
 
 AxisType = Literal["regular", "variable", "integer", "category", "boolean"]
 _TYPE_NAMES = {"int": "integer", "bool": "boolean"}
@@ -58,9 +58,12 @@ BinsOrList = Annotated[
 class Axis(Settings):
     """An axis. A plain text is short for `{source: <text>}`; without bins, those customary for the name are taken."""
 
+    short_forms: ClassVar = ({"type": "string"},)
+    filled_in: ClassVar = ("name", "type", "source")
+
     name: str
     """In the histogram; the source if that is a plain column."""
-    type: AxisType
+    type: Annotated[AxisType, AlsoWritten({"enum": list(_TYPE_NAMES)})]
     """`regular`, `variable` (edges), `integer`, `category` or `boolean`; mostly clear from `bins`."""
     source: ExpressionText
     """A column or any expression; several values per event are all filled."""

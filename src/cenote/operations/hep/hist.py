@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, field_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.problems import EvaluationError
+from cenote.language.schema_forms import OneOrMany
 from cenote.operations._evaluation import evaluate
 from cenote.operations.events import Column, DatasetInfo, Events
 from cenote.operations.hep._axis import Axis
@@ -63,7 +64,7 @@ class Hist(Operation):
 
     product: ClassVar[str | None] = "histogram"
 
-    axes: tuple[Axis, ...] = ()
+    axes: Annotated[tuple[Axis, ...], OneOrMany()] = ()
     """`{name, type, source, bins, label, overflow}` each; a plain column name is enough for customary bins."""
     weight_expr: ExpressionText | None = Field(default=None, validation_alias=AliasChoices("weight_expr", "weight"))
     """A weight per event or per element."""
@@ -75,11 +76,6 @@ class Hist(Operation):
     """Several weights in one pass."""
 
     _inferred: str | None = PrivateAttr(default=None)
-
-    @field_validator("axes", mode="before")
-    @classmethod
-    def _one_is_enough(cls, given: Any) -> Any:  # Any: whatever the YAML holds
-        return [given] if isinstance(given, str | Mapping) else given
 
     @field_validator("dataset_axis", mode="before")
     @classmethod
@@ -122,9 +118,17 @@ class Hist(Operation):
 
     def reads(self) -> Collection[str]:
         """Columns of axes and weights."""
+        varied = self.variations.weights.values() if self.variations else ()
+        return self._names_with([self.weight_expr, *varied] if self.weighted else ())
+
+    def reads_for(self, datasets: Collection[DatasetInfo]) -> Collection[str]:
+        """Datasets that are not varied need none of the weights of variations."""
+        weights = (text for dataset in datasets for text in self._weights(dataset).values())
+        return self._names_with(dict.fromkeys(weights))
+
+    def _names_with(self, weights: Iterable[str | None]) -> Collection[str]:
         own = [self.dataset_axis.source] if isinstance(self.dataset_axis, Axis) else []
-        weights = [self.weight_expr, *(self.variations.weights.values() if self.variations else ())]
-        return self.names_in(*own, *(axis.source for axis in self.axes), *(weights if self.weighted else ()))
+        return self.names_in(*own, *(axis.source for axis in self.axes), *weights)
 
     def shape(self) -> ProductShape:
         """Its axes; categories may turn out to be datasets or variations, so that they leave it open."""
@@ -141,7 +145,7 @@ class Hist(Operation):
         axes = [self.dataset_axis, *self.axes] if isinstance(self.dataset_axis, Axis) else list(self.axes)
         if not axes and self.dataset_axis is not True:
             raise EvaluationError("a histogram needs axes, and there is no column to choose one from")
-        weights = self._weights(events)
+        weights = self._weights(events.dataset)
         texts = [*(axis.source for axis in axes), *(text for text in weights.values() if text is not None)]
         columns = aligned([evaluate(text, events) for text in texts], texts, events.size)
         fills = [self._axis_fill(axis, column, events) for axis, column in zip(axes, columns, strict=False)]
@@ -158,13 +162,13 @@ class Hist(Operation):
         )
         return Result(events, product)
 
-    def _weights(self, events: Events) -> Mapping[str | None, str | None]:
-        """Label of a variation (None: there is no such axis) → weight (None: 1) for the dataset of these events."""
+    def _weights(self, dataset: DatasetInfo) -> Mapping[str | None, str | None]:
+        """Label of a variation (None: there is no such axis) → weight (None: 1) for a dataset."""
         if self.variations is None:
             return {None: self.weight_expr if self.weighted else None}
         if not self.weighted:
             return {label: None for label in self.variations.weights}  # noqa: C420  # keeps the type of the keys
-        if self.variations.apply_to.includes(events.dataset):
+        if self.variations.apply_to.includes(dataset):
             return {label: text for label, text in self.variations.weights.items()}  # noqa: C416  # the same
         return {NOMINAL: self.weight_expr}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import awkward as ak
 import numpy as np
@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from cenote.expressions.expression import ExpressionText, expression
 from cenote.expressions.lists import Counts, Lists, common_counts, lists_of
+from cenote.language.schema_forms import OneOrMany
 from cenote.operations._element_masks import element_mask
 from cenote.operations._evaluation import value_of
 from cenote.operations.events import Column, Events, describes_dataset
@@ -42,7 +43,7 @@ class SelectObjects(Operation):
     """Where the objects come from."""
     output: str
     """The new collection; the same name replaces the old one."""
-    selection: tuple[ExpressionText, ...] = ()
+    selection: Annotated[tuple[ExpressionText, ...], OneOrMany()] = ()
     """Conditions on each object; all must hold."""
     keep: tuple[str, ...] = Field(min_length=1)
     """Fields of the new collection."""
@@ -52,11 +53,6 @@ class SelectObjects(Operation):
     """`{by, order}`, or `false` for the stored order. By default the largest `pt` comes first, if there is one."""
     missing_fields: Literal["error", "ignore"] = "error"
     """What happens when `keep` names a field that is not there."""
-
-    @field_validator("selection", mode="before")
-    @classmethod
-    def _one_is_enough(cls, given: Any) -> Any:  # Any: whatever the YAML holds
-        return [given] if isinstance(given, str) else given
 
     @field_validator("keep")
     @classmethod

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from cenote.expressions.expression import EXPRESSION
+from cenote.language.schema_forms import Names
 from cenote.names import did_you_mean
 from cenote.operations._conditions import Condition
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import AlsoWritten, Settings
 
 _STEP_KEYS = frozenset({"steps", "cuts"})
 _CONDITION_KEYS = frozenset({"All", "Any", "all", "any", "expr", "reduce"})
@@ -20,9 +22,15 @@ _CONDITION_KEYS = frozenset({"All", "Any", "all", "any", "expr", "reduce"})
 class Group(Settings):
     """Steps that an event passes one after the other."""
 
+    short_forms: ClassVar = (
+        EXPRESSION,
+        {"type": "array", "minItems": 1},
+        {"type": "object", "anyOf": [{"required": [key]} for key in sorted(_CONDITION_KEYS)]},
+    )
+
     steps: tuple[Condition, ...] = Field(validation_alias=AliasChoices("steps", "cuts"), min_length=1)
     """Conditions; each sees the events that passed the ones before."""
-    parents: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("parents", "parent", "from"))
+    parents: Names = Field(default=(), validation_alias=AliasChoices("parents", "parent", "from"))
     """Steps of earlier groups that events must have passed, such as `All[1]`; a group's name means its last step."""
 
     @model_validator(mode="before")
@@ -33,11 +41,6 @@ class Group(Settings):
         if isinstance(given, Mapping | Group):
             return given
         return {"steps": list(given) if isinstance(given, list | tuple) else [given]}
-
-    @field_validator("parents", mode="before")
-    @classmethod
-    def _one_parent(cls, given: Any) -> Any:  # Any: whatever the YAML holds
-        return [given] if isinstance(given, str) else given
 
 
 def _as_groups(given: Any) -> Any:  # Any: whatever the YAML holds
@@ -79,6 +82,14 @@ def column_part(group: str) -> str:
 
 
 Groups = Annotated[
-    dict[str, Group], BeforeValidator(_as_groups), Field(min_length=1), AfterValidator(_with_known_parents)
+    dict[str, Group],
+    BeforeValidator(_as_groups),
+    Field(min_length=1),
+    AfterValidator(_with_known_parents),
+    AlsoWritten(
+        EXPRESSION,
+        {"type": "array", "minItems": 1},
+        {"type": "object", "anyOf": [{"required": ["expr"]}, {"required": ["reduce"]}]},
+    ),
 ]
 """Group → steps, in order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import reduce
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from cenote.operations._new_columns import refuse_existing
 from cenote.operations.events import Events
 from cenote.operations.hep.selection._groups import Group, Groups, column_part, step_name
 from cenote.operations.interface import Operation, Result
+from cenote.plugins.settings import AlsoWritten
 from cenote.products.cutflow import Cutflow, CutflowRow
 
 Mask = NDArray[np.bool_]
@@ -37,7 +38,7 @@ class SelectionCutflow(Operation):
     """A weight per event for the sums."""
     output_field: str | None = None
     """Also keep the combined decision as a boolean column."""
-    filter: Literal["all", "any", "none"] = "all"
+    filter: Annotated[Literal["all", "any", "none"], AlsoWritten({"type": ["boolean", "null"]})] = "all"
     """How groups combine: events must pass all of them, any of them, or nothing is dropped."""
     emit_flags: bool = True
     """Add a boolean column `<stage>_<group>` per group, also readable as `<stage>.<group>`."""

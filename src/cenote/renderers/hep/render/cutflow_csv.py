@@ -38,6 +38,11 @@ class CutflowCSV(Renderer):
     cutflow_csv: CutflowCSVBlock = CutflowCSVBlock()
     """What is special to this renderer."""
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """A table."""
+        return ("csv",)
+
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the table; see `Renderer.draw`."""
         if not hasattr(product, "to_rows"):

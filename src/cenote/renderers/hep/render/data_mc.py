@@ -32,7 +32,7 @@ class DataMCBlock(Settings):
     backgrounds: tuple[str, ...] = ()
     """Datasets or groups of the stack; without it, all others, added up by their `group`."""
     signals: tuple[str, ...] = ()
-    """Datasets or groups drawn as lines."""
+    """Datasets or groups on top of the stack, or drawn as lines over it."""
     include_signals_in_stack: bool = True
     """Signals on top of the stack, and part of the ratio; false overlays them."""
     show_mc_uncertainty: bool = True
@@ -47,8 +47,8 @@ class DataMCBlock(Settings):
     """The lower panel, where there is data and simulation."""
     histtype_mc: Literal["fill", "step"] = "fill"
     """Areas or lines for backgrounds."""
-    histtype_signal: Literal["fill", "step"] = "step"
-    """Areas or lines for signals."""
+    histtype_signal: Literal["fill", "step"] | None = None
+    """Areas or lines for signals; null is areas in the stack and lines over it."""
     legend_auto_ncol_threshold: int = Field(default=5, ge=1)
     """With more entries than this the legend gets more columns."""
     legend_max_ncol: int = Field(default=4, ge=1)
@@ -150,7 +150,7 @@ class DataMC(Picture):
             stacked=block.stack,
             order=order,
             filled=block.histtype_mc == "fill",
-            signals_filled=block.histtype_signal == "fill",
+            signals_filled=block.histtype_signal != "step",
             band=block.show_mc_uncertainty,
             yields=block.yields,
             colours=tuple(_canvas.colours(self.style, len(cast.backgrounds) + len(cast.signals))),

@@ -41,7 +41,8 @@ class Hist1DBlock(Settings):
 class Hist1D(Picture):
     """Draws histograms of one variable, a line for each dataset.
 
-    A histogram of several variables gives one picture for each of them, unless `axes.x.name` chooses one.
+    A histogram of several variables gives one picture for each of them, unless `axes.x.name` chooses one; one of
+    datasets alone has a bin for each dataset.
     """
 
     hist1d: Hist1DBlock = Hist1DBlock()
@@ -50,7 +51,7 @@ class Hist1D(Picture):
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
         histogram = histogram_of(product, context)
-        roles, targets = self.one_per_axis(histogram, target, context)
+        roles, targets = self.one_per_axis(histogram, target, context, or_datasets=True)
         if not self.hist1d.overlay:
             roles = replace(roles, dataset=None)
         return [

@@ -1,0 +1,188 @@
+"""This file says what the results of a run are called, and finds those that would share a name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pydantic import ValidationError
+
+from cenote import errors
+from cenote.errors import CenoteError, Place, Problem
+from cenote.language.workflow import Render, Workflow, Write
+from cenote.operations.events import describes_dataset
+from cenote.plan.plan import maker_of, skims_of
+from cenote.plan.resolve import Resolved, ResolvedStage
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.renderers.interface import Renderer
+
+DEFAULT_RENDERERS = {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}
+"""Number of axes, without that of datasets → how a histogram is drawn when its stage does not say."""
+
+PRODUCTS, PLOTS = "products", "plots"
+"""The folders of a run that results lie in."""
+
+PARTS = Path(".parts")
+"""The folder below `products/` with the parts of files that hold a whole dataset: `--resume` finds them there."""
+
+ENDINGS = frozenset({".png", ".pdf", ".svg", ".csv", ".json", ".txt", ".tex", ".html"})
+"""Endings of `out` that are no part of the name: a renderer adds its own."""
+
+
+def product_stem(product: str) -> str:
+    """What the files of a product are called below `products/`, without their endings."""
+    return product.replace(":", ".")
+
+
+def plot_stem(product: str, number: int, render: Render) -> str:
+    """What the files of the picture with this number are called below `plots/`, folders included, without endings."""
+    if render.out is None:
+        return product_stem(product) + (f"-{number}" if number else "")
+    written = PurePosixPath(render.out)
+    return str(written.with_suffix("") if written.suffix.lower() in ENDINGS else written)
+
+
+def skim_path(template: str, *, dataset: str, part: str | None, suffix: str) -> Path:
+    """`skim.root` → `skim/<dataset>/00003.root`; a template with `{dataset}` and `{part}` is taken as written.
+
+    Parts are counted in each dataset, so the dataset is always a part of the name. Without a part, one file holds
+    the whole dataset: `skim.root` → `skim/<dataset>.root`.
+    """
+    if part is not None and ("{part}" in template or "{partition_id}" in template):
+        named = Path(template.replace("{part}", part).replace("{partition_id}", part).replace("{dataset}", dataset))
+        return named if "{dataset}" in template else named.parent / dataset / named.name
+    ending = Path(template).suffix
+    stem = template.removesuffix(ending) if "{dataset}" in template else f"{template.removesuffix(ending)}/{{dataset}}"
+    whole = stem.replace("{dataset}", dataset) + ("" if part is None else f"/{part}")
+    return Path(whole + (ending or suffix))
+
+
+def renders_of(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
+    """As written, `render: []` included; a histogram that says nothing is drawn in the usual way."""
+    if kind != "histogram" or stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
+        return stage.stage.render
+    axes = getattr(stage.operation, "axes", None) or ()
+    drawn = [axis for axis in axes if not describes_dataset(axis.source)]
+    renderer = DEFAULT_RENDERERS.get(len(drawn) or min(len(axes), 1))
+    return () if renderer is None else (Render(name=renderer),)
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A file that something will write."""
+
+    folder: str
+    stem: str
+    endings: Collection[str]
+    """Without the dot; empty where they are not known: then any."""
+    by: str
+    """In the words of a message: `the picture of stage 'Met'`."""
+    place: Place | None
+    hint: str
+
+    def meets(self, other: _Claim) -> bool:
+        """Whether both write a file of one name."""
+        return not self.endings or not other.endings or bool({*self.endings} & {*other.endings})
+
+    @property
+    def path(self) -> str:
+        """As a message shows it."""
+        return f"{self.folder}/{self.stem}" + (f".{next(iter(self.endings))}" if self.endings else "")
+
+
+def output_clashes(workflow: Workflow, resolved: Resolved) -> list[Problem]:
+    """Results that would overwrite each other, and names that cannot be."""
+    problems: list[Problem] = []
+    known: dict[tuple[str, str], list[_Claim]] = {}
+    for stage in resolved.stages:
+        problems += [*_reserved(workflow, stage), *_outside(workflow, stage)]
+        for claim in _claims(workflow, resolved, stage):
+            others = known.setdefault((claim.folder, claim.stem), [])
+            first = next((other for other in others if other.meets(claim)), None)
+            if first is not None:
+                problems.append(_clash(first, claim))
+            others.append(claim)
+    return problems
+
+
+def _clash(first: _Claim, second: _Claim) -> Problem:
+    return Problem(
+        errors.OUTPUT_CLASH,
+        f"{second.by} would overwrite {first.by}: both are {second.path}",
+        place=second.place,
+        details=(f"the other is at {first.place}",) if first.place else (),
+        hint=second.hint,
+    )
+
+
+def _claims(workflow: Workflow, resolved: Resolved, stage: ResolvedStage) -> Iterator[_Claim]:
+    at_id = workflow.place(*stage.stage.path, "id")
+    kind = stage.operation.product
+    if kind is not None:
+        by = f"the product of stage '{stage.id}'"
+        yield _Claim(PRODUCTS, product_stem(stage.id), (), by, at_id, "give one of the stages another id")
+        for number, render in enumerate(renders_of(workflow, stage, kind)):
+            yield _Claim(
+                folder=PLOTS,
+                stem=plot_stem(stage.id, number, render),
+                endings=_endings(render),
+                by=f"a picture of stage '{stage.id}'",
+                place=workflow.place(*render.path, "out") if render.path else at_id,
+                hint="give one of the pictures another name with `out`",
+            )
+    if stage.stage.write:
+        by = f"the list of files of stage '{stage.id}'"
+        yield _Claim(PRODUCTS, product_stem(skims_of(stage.id)), (), by, at_id, "give one of the stages another id")
+    for write in stage.stage.write:
+        for path in _skims(write, stage, resolved):
+            yield _Claim(
+                folder=PRODUCTS,
+                stem=str(path.with_suffix("")),
+                endings=(path.suffix.removeprefix("."),),
+                by=f"a skim of stage '{stage.id}'",
+                place=workflow.place(*write.path, "path"),
+                hint="give one of them another `path`",
+            )
+
+
+def _skims(write: Write, stage: ResolvedStage, resolved: Resolved) -> Iterable[Path]:
+    """The first file of each dataset; the others differ in the number of the part alone."""
+    try:
+        suffix = registry.load(PluginKind.SINK, write.kind).suffix
+    except CenoteError:
+        return []
+    part = None if write.per_dataset else "00000"
+    datasets = [name for number in stage.applied for name in resolved.flavours[number].datasets]
+    return [skim_path(write.path_template, dataset=name, part=part, suffix=suffix) for name in datasets]
+
+
+def _endings(render: Render) -> Collection[str]:
+    try:
+        renderer: Renderer = registry.load(PluginKind.RENDERER, render.name).model_validate(dict(render.settings))
+    except (CenoteError, ValidationError):
+        return ()  # the language's check has said so
+    return renderer.endings
+
+
+def _outside(workflow: Workflow, stage: ResolvedStage) -> Iterator[Problem]:
+    for render in stage.stage.render:
+        written = PurePosixPath(render.out or "")
+        if written.is_absolute() or ".." in written.parts:
+            yield Problem(
+                errors.BAD_VALUE,
+                f"'{render.out}' is outside of the folder `{PLOTS}/` of the run",
+                place=workflow.place(*render.path, "out"),
+                hint="`out` may hold folders, such as sr/met: they are made below it",
+            )
+
+
+def _reserved(workflow: Workflow, stage: ResolvedStage) -> Iterator[Problem]:
+    if maker_of(stage.id) != stage.id:
+        yield Problem(
+            errors.BAD_VALUE,
+            f"no stage can be called '{stage.id}': that is the list of files that stage '{maker_of(stage.id)}' writes",
+            place=workflow.place(*stage.stage.path, "id"),
+            hint="give the stage another id",
+        )

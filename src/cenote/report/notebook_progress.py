@@ -1,0 +1,89 @@
+"""This file shows how a run goes inside a notebook: one bar that is drawn anew, without code of the user's own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from cenote.report.markup import Markup, element, joined
+from cenote.runtime.explain import waiting_in_words
+from cenote.runtime.run_view import RunView
+from cenote.units import format_count, format_seconds
+
+COLOURS = {"succeeded": "#2e8b57", "partial": "#c98a1b", "failed": "#c0392b", "cancelled": "#c98a1b"}
+WORKING = "#2a93a8"
+MOST_LINES = 3
+
+
+def notebook_progress(title: str) -> NotebookProgress | None:
+    """A listener for this run where a notebook shows what cells display; None in scripts and at a prompt."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None  # Any: whatever IPython is running
+    return NotebookProgress(title) if shell is not None and getattr(shell, "kernel", None) is not None else None
+
+
+class NotebookProgress:
+    """A listener for `run(..., listen=...)` that draws one bar and draws it anew."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._shown: Any = None  # IPython's handle of what is displayed
+        self._ended = False
+
+    def __call__(self, view: RunView) -> None:
+        """The state of the run."""
+        if self._ended or view.started is None:
+            return
+        self._ended = view.finished
+        self._draw(progress_as_html(view, self._title), f"{self._title}: {view.status}, {share_in_words(view)}")
+
+    def planning(self, done: int, files: int) -> None:
+        """Before the first task."""
+        words = f"looking at the inputs: {done:,} of {files:,} file{'' if files == 1 else 's'}"
+        self._draw(_bar(self._title, words, done / max(1, files), WORKING), f"{self._title}: {words}")
+
+    def _draw(self, html: Markup, text: str) -> None:
+        from IPython.display import display  # there: a notebook runs this
+
+        bundle = {"text/html": str(html), "text/plain": text}
+        if self._shown is None:
+            self._shown = display(bundle, raw=True, display_id=True)
+        else:
+            self._shown.update(bundle, raw=True)
+
+
+def progress_as_html(view: RunView, title: str) -> Markup:
+    """A bar, how far and how fast, and what is waited for."""
+    tasks = view.tasks
+    words = [share_in_words(view), format_seconds(view.seconds)]
+    if view.saved is not None and not view.finished:
+        words.append(f"saving and drawing: {view.saved[0]:,} of {view.saved[1]:,} products")
+    elif not view.finished:
+        words += [f"about {format_seconds(view.time_left)} left"] if view.time_left else []
+        words += [f"{tasks.running:,} running"]
+    if tasks.failed:
+        words.append(f"{tasks.failed:,} failed")
+    if view.events_read and view.seconds:
+        words.append(f"{format_count(view.events_read / view.seconds)} events/s")
+    head = view.status if view.status != "running" else ""
+    bar = _bar(f"{title} {head}".strip(), ", ".join(words), _share(view), COLOURS.get(view.status, WORKING))
+    waiting = [element("div", line, style="opacity: .75") for line in waiting_in_words(view)[:MOST_LINES]]
+    return joined(bar, waiting)
+
+
+def share_in_words(view: RunView) -> str:
+    """`40 of 128 tasks`."""
+    tasks = view.tasks
+    return f"{tasks.done + tasks.reused:,} of {tasks.tasks:,} task{'' if tasks.tasks == 1 else 's'}"
+
+
+def _share(view: RunView) -> float:
+    tasks = view.tasks
+    return 1.0 if view.status == "succeeded" else (tasks.done + tasks.reused) / max(1, tasks.tasks)
+
+
+def _bar(title: str, words: str, share: float, colour: str) -> Markup:
+    """Plain styles on each element: a notebook has a style of its own, light or dark."""
+    fill = element("div", style=f"width: {100 * min(1.0, share):.1f}%; height: 100%; background: {colour}")
+    frame = "height: .6em; margin: .3em 0; max-width: 40em; border-radius: .3em; overflow: hidden; background: #8884"
+    return element("div", element("b", title), f"  {words}", element("div", fill, style=frame), role="status")

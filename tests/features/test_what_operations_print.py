@@ -1,0 +1,80 @@
+"""What operations print is kept in the logs, and stdout is for answers only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Desk
+
+OPS = """
+    import ctypes, os, sys
+    from cenote import operation
+
+    print("said by the file")
+
+    @operation("custom.loud", reads=["MET_pt"], adds=["loud"])
+    def loud(events):
+        print("said by Python")
+        print("complained", file=sys.stderr)
+        os.write(1, b"said by the descriptor\\n")
+        ctypes.CDLL(None).puts(b"said by C")
+        return {"loud": events["MET_pt"]}
+"""
+FLOW = """
+    plugins: [ops.py]
+    data: {datasets: [{name: d, files: ["*.root"]}]}
+    sources: {events: {kind: root_tree, chunk_size: 500}}
+    analysis:
+      stages:
+        - {id: Loud, op: custom.loud}
+        - id: H
+          op: hep.hist
+          params: {axes: [{name: x, type: regular, source: loud, bins: {nbins: 4, low: 0, high: 90}}]}
+"""
+SAID = ["said by C", "said by Python", "said by the descriptor"]
+
+
+@pytest.fixture
+def flow(desk: Desk) -> Path:
+    desk.muons("a.root", events=1000)
+    desk.write("ops.py", OPS)
+    return desk.write("flow.yaml", FLOW)
+
+
+def lines_of(folder: Path) -> list[str]:
+    return sorted(line for file in folder.iterdir() for line in file.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    "how", [["--workers", "1"], ["--workers", "2"], ["--backend", "dask"]], ids=["this process", "processes", "dask"]
+)
+def test_prints_are_in_the_logs_and_stdout_is_json(desk: Desk, flow: Path, how: list[str]) -> None:
+    run = desk.cenote("run", str(flow), "--out", "out", "--json", *how)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["status"] == "succeeded"
+    logs = desk.folder / "out" / "debug" / "distributed"
+    assert [line for line in lines_of(logs / "out") if line in SAID] == sorted([*SAID, *SAID])
+    assert lines_of(logs / "err") == ["complained", "complained"]
+
+
+@pytest.mark.parametrize("command", [["check", "--json"], ["plan", "--json"], ["run", "--json"]])
+def test_what_a_plugin_file_says_as_it_is_read_does_not_reach_stdout(
+    desk: Desk, flow: Path, command: list[str]
+) -> None:
+    told = desk.cenote(*command, str(flow))
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)
+    assert "said by the file" in told.stderr
+
+
+def test_nothing_is_left_of_a_run_that_says_nothing(desk: Desk, flow: Path) -> None:
+    stages = (
+        "analysis.stages=[{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: MET_pt,"
+        " bins: {nbins: 4, low: 0, high: 90}}]}}]"
+    )
+    run = desk.cenote("run", str(flow), "--out", "out", "--workers", "1", "--set", stages, "--set", "plugins=[]")
+    assert run.returncode == 0, run.stderr
+    assert list((desk.folder / "out" / "debug" / "distributed" / "out").iterdir()) == []
