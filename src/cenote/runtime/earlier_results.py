@@ -41,7 +41,7 @@ def earlier_results(plan: Plan, store: Store, envelopes: Envelopes, files: Path)
     whole, damaged = [], []
     for task in range(len(plan.tasks)) if there else ():
         names = envelopes.stored_names(task)
-        if not there.issuperset(names):
+        if not there.issuperset([plan.tasks.key(task), *names]):  # a merge without some of its parts has another name
             continue
         if not all(store.is_whole(name) for name in names):
             damaged.append(task)
