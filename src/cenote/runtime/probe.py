@@ -205,7 +205,7 @@ def _folder_in(out: Path, token: str) -> Iterator[Path]:
         raise error(
             USAGE,
             f"the jobs' output would be in {out}, where nothing can be written: {problem.strerror}",
-            hint="choose another folder with --out",
+            hint="choose another folder for the run",
         ) from problem
     try:
         yield logs
