@@ -277,10 +277,10 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
     pools = [pool.name for pool in execution.pools] or ["default"]
     return errors.error(
         errors.USAGE,
-        f"--cores (--workers) counts the processes of the backend 'local'; with '{execution.backend}' every pool has "
+        f"`workers` counts the processes of the backend 'local'; with '{execution.backend}' every pool has "
         "its own number of workers",
         details=[f"pools: {', '.join(pools)}"],
-        hint=f"say how many with --set execution.pools.{pools[0]}.workers={workers}",
+        hint=f"say how many: execution.pools.{pools[0]}.workers={workers}",
     )
 
 

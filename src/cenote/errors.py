@@ -68,8 +68,14 @@ class CenoteError(Exception):
 
 
 def unique(problems: Iterable[Problem]) -> Sequence[Problem]:
-    """Without repetitions, in the order of the file (problems without a place last)."""
-    return sorted(dict.fromkeys(problems), key=lambda p: (p.place is None, p.place or Place("", 0, 0)))
+    """Without repetitions, in the order of the file (problems without a place last).
+
+    Plugins that cannot be loaded come first: much of the rest may be a consequence.
+    """
+    return sorted(
+        dict.fromkeys(problems),
+        key=lambda problem: (problem.kind is not BAD_PLUGIN, problem.place is None, problem.place or Place("", 0, 0)),
+    )
 
 
 def error(

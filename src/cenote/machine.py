@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ class Machine:
 
 
 def this_machine(*, folder: Path | None = None, root: Path = Path("/")) -> Machine:
-    """What this process may use here; `disk` is what is free where `folder` is.
+    """What this process may use here; `disk` is what is free where `folder` is, or else where temporary files go.
 
     `root` is where `proc`, `sys` and `dev` are found.
     """
@@ -33,8 +34,15 @@ def this_machine(*, folder: Path | None = None, root: Path = Path("/")) -> Machi
         cpus=_cpus(root),
         memory=_memory(root),
         gpus=len(visible_gpus(root)),
-        disk=shutil.disk_usage(folder).free if folder is not None and folder.exists() else 0,
+        disk=_disk(folder or Path(tempfile.gettempdir())),
     )
+
+
+def _disk(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
 
 
 def _cpus(root: Path) -> int:

@@ -1,9 +1,16 @@
-"""This file finds the name that somebody probably meant."""
+"""This file finds the name that somebody probably meant, and makes names of workers and files."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_MEANT_OTHERWISE = re.compile(r"^[^\w]|[^\w .+=@-]")
+"""Characters of a name that some program would read as something else; a dash in front looks like an option."""
+_LONGEST = 80
+"""Characters: what is made of a name must still be the name of a file."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -28,6 +35,22 @@ def listed(names: Iterable[str], *, most: int = 12) -> str:
     ordered = sorted(names)
     shown = ", ".join(ordered[:most])
     return f"{shown}, … ({len(ordered)} in all)" if len(ordered) > most else shown or "none"
+
+
+def plain_name(name: str) -> str:
+    """A name as a word that shells, batch systems and file systems leave as it is; most names are one already.
+
+    What they give a meaning to becomes `_`, and a few letters then keep two such names apart: `50%` → `50_-5a0c`.
+    """
+    plain = _MEANT_OTHERWISE.sub("_", name).strip()[:_LONGEST]
+    if plain == name:
+        return name
+    return f"{plain}-{hashlib.blake2b(name.encode(), digest_size=2).hexdigest()}"
+
+
+def worker_name(pool: str, number: int) -> str:
+    """Of a worker of this pool, and of its files: `gpu-1`."""
+    return f"{plain_name(pool)}-{number}"
 
 
 def _folded(name: str) -> str:

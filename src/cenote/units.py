@@ -39,7 +39,9 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
 _COMPOUND = re.compile(r"(?:\d+(?:\.\d+)?[A-Za-z]+\s*)+")
 
-MEMORY_FORMS = "write it as 4GB, 500MB, 16GiB, or a number of bytes"
+MEMORY_FORMS = "write it as 4GB, 500MB, 16GiB, or a number of bytes from a million on"
+_FEWEST_BYTES = 10**6
+"""A smaller number without a unit is none of bytes: `memory: 4` means 4 GB to some, and 4 MB to Slurm."""
 TIME_FORMS = "write it as 30s, 10m, 4h, 1d, 1h30m, 04:00:00, or a number of seconds"
 
 
@@ -49,17 +51,25 @@ def parse_bytes(text: str | float) -> int:
     Bits (`4Gb`) are refused rather than guessed at.
     """
     if isinstance(text, int | float) and not isinstance(text, bool):
-        return _whole(float(text), MEMORY_FORMS)
+        return _bytes_without_unit(float(text), str(text))
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
         raise ValueError(f"{text!r} is not an amount of memory: {MEMORY_FORMS}")
     number, unit = match.groups()
     if len(unit) > 1 and unit.endswith("b") and unit != unit.lower():
         raise ValueError(f"{text!r}: '{unit}' means bits; did you mean '{number}{unit[:-1]}B'?")
-    scale = _BYTES.get(unit.lower() or "b")
+    if not unit:
+        return _bytes_without_unit(float(number), number)
+    scale = _BYTES.get(unit.lower())
     if scale is None:
         raise ValueError(f"{text!r}: '{unit}' is not a unit of memory: {MEMORY_FORMS}")
     return _whole(float(number) * scale, MEMORY_FORMS)
+
+
+def _bytes_without_unit(number: float, written: str) -> int:
+    if 0 < number < _FEWEST_BYTES:
+        raise ValueError(f"{written} has no unit: write {written}GB or {written}MB")
+    return _whole(number, MEMORY_FORMS)
 
 
 def parse_seconds(text: str | float) -> int:

@@ -91,7 +91,7 @@ def test_cores_are_the_processes_of_the_local_backend(option: str, capsys: pytes
     told = capsys.readouterr().err
     assert "done on default-" in told
     assert exit_code_of(["run", "flow.yaml", "--backend", "dask", option, "2", "--out", "other"]) == 2
-    assert "--set execution.pools.default.workers=2" in capsys.readouterr().err
+    assert "execution.pools.default.workers=2" in capsys.readouterr().err
 
 
 # --- more words

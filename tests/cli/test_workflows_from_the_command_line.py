@@ -163,7 +163,7 @@ def test_workers_are_counted_by_pools_where_the_backend_is_not_local(capsys: pyt
     assert exit_code_of(["run", "flow.yaml", "--backend", "dask", "--workers", "3"]) == 2
     told = capsys.readouterr().err
     assert "every pool has its own number of workers" in told
-    assert "--set execution.pools.default.workers=3" in told
+    assert "execution.pools.default.workers=3" in told
 
 
 def test_check_says_that_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:

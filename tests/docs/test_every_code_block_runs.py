@@ -158,7 +158,7 @@ def as_workflow(content: Any) -> dict[str, Any]:
     if isinstance(content, list):
         content = {"analysis": {"stages": content}}
     elif not is_part_of_workflow(content):
-        content = {"analysis": {"stages": [{"id": "Stage", "op": "hep.hist", **content}]}}
+        content = {"analysis": {"stages": [{"id": "Stage", **what_is_drawn(content), **content}]}}
     flow = {"analysis": {"stages": [{"id": "Stage", "op": "hep.hist"}]}, **content}
     if Path("ops.py").exists():
         flow.setdefault("plugins", ["ops.py"])
@@ -176,6 +176,18 @@ def make_known(name: str) -> None:
     """Somebody's own operation, on a page that does not show it."""
     if name.startswith("custom."):
         registry.add(PluginKind.OPERATION, name, type("Somebodys", (Operation,), {"__module__": __name__}))
+
+
+DRAWN = {
+    "hep.render.cutflow_csv": {"op": "hep.selection.cutflow", "params": {"selection": ["x > 1"]}},
+    "hep.render.heatmap2d": {"op": "hep.hist", "params": {"axes": ["x", "y"]}},
+}
+
+
+def what_is_drawn(content: dict[str, Any]) -> dict[str, Any]:
+    """The operation of a stage of which a page shows the picture only."""
+    render = content.get("render")
+    return DRAWN.get(render.get("op", "") if isinstance(render, dict) else "", {"op": "hep.hist"})
 
 
 def is_part_of_workflow(content: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,12 @@ MISTAKES = [
         DATA + STAGES + "execution: {pools: {default: {resources: {memory: 4Gb}}}}",
         10,
         ("flow.yaml:3:51:", "'4Gb'", "bits", "did you mean '4GB'?"),
+    ),
+    Mistake(
+        "memory without a unit",
+        DATA + STAGES + "execution: {pools: {default: {resources: {memory: 4}}}}",
+        10,
+        ("flow.yaml:3:51:", "4 has no unit: write 4GB or 4MB"),
     ),
     Mistake("a tab", "data:\n\tdatasets: []\n", 10, ("flow.yaml:2:1: a tab", "spaces")),
     Mistake("nothing", "", 10, ("flow.yaml:1:1: flow.yaml is empty", "cenote init")),
@@ -385,3 +392,23 @@ def write_flat(path: Path, columns: list[str], *, events: int) -> None:
         file.mktree("events", dict.fromkeys(columns, "f4"))
         if events:
             file["events"].extend({column: np.ones(events, "f4") for column in columns})
+
+
+def test_a_broken_plugin_comes_first_and_its_consequences_not_at_all(desk_with_data: Desk) -> None:
+    desk_with_data.write("zops.py", "import nothing_of_this_name\n")
+    stages = "[{id: A, op: custom.pair}, {id: B, op: own.thing}, {id: H, op: hep.hst}]"
+    desk_with_data.write("flow.yaml", f"{DATA}plugins: zops.py\nanalysis: {{stages: {stages}}}\n")
+    answer = desk_with_data.cenote("check", "flow.yaml")
+    problems = [line for line in answer.stderr.splitlines() if not line.startswith(" ")]
+    assert problems[0].startswith("zops.py:1:1: plugin file zops.py fails: ModuleNotFoundError")
+    assert problems[1].endswith("there is no operation 'hep.hst'")
+    assert problems[2:] == ["2 problems in 2 files"]
+
+
+def test_an_expression_that_cannot_be_read_has_its_own_kind(desk_with_data: Desk) -> None:
+    desk_with_data.write(
+        "flow.yaml", f"{DATA}analysis: {{stages: [{{id: F, op: filter, params: {{expr: MET_pt > }}}}]}}\n"
+    )
+    answer = desk_with_data.cenote("check", "flow.yaml", "--json")
+    assert [problem["kind"] for problem in json.loads(answer.stdout)["problems"]] == ["bad-expression"]
+    assert answer.returncode == 10

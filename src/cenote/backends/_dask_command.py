@@ -43,7 +43,7 @@ def worker_command(
 ) -> tuple[str, ...]:
     """For a machine that can reach the scheduler and has this Python."""
     command = [sys.executable, "-m", "cenote.backends._dask_worker"]
-    command += ["--run", run, "--scheduler", scheduler, "--name", worker, "--pool", pool.name]
+    command += ["--run", run, "--scheduler", scheduler, "--name", worker, f"--pool={pool.name}"]
     command += ["--slots", str(pool.slots), "--log", str(log)]
     if pool.granted.memory:
         command += ["--memory", str(pool.granted.memory)]

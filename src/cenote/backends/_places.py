@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from cenote.engine.messages import WorkerJoined
+from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
 from cenote.worker.envelope import TaskEnvelope
 
@@ -31,7 +32,7 @@ class Places:
 
     def worker(self, pool: str, place: int) -> str:
         """The name of the worker that a place belongs to: `gpu-1`."""
-        return f"{pool}-{place // self._slots[pool] + 1}"
+        return worker_name(pool, place // self._slots[pool] + 1)
 
     @property
     def waiting(self) -> int:

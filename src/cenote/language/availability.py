@@ -59,7 +59,8 @@ def _elsewhere(workflow: Workflow) -> _Found:
     execution = workflow.execution
     yield from _planned(PluginKind.BACKEND, execution.backend, ("execution", "backend"))
     if not _stays_here(workflow):
-        yield from _other_machines(workflow)
+        for what, path in _other_machines(workflow):
+            yield _not_yet(what, "the backend `local` runs everything on this machine"), path
 
 
 def _stays_here(workflow: Workflow) -> bool:
@@ -67,21 +68,20 @@ def _stays_here(workflow: Workflow) -> bool:
     return workflow.execution.backend == "local" and workflow.origin("execution", "backend") is not None
 
 
-def _other_machines(workflow: Workflow) -> _Found:
+def _other_machines(workflow: Workflow) -> Iterator[tuple[str, Path_]]:
     execution = workflow.execution
-    hint = "`--backend local` runs everything on this machine"
     named: list[tuple[str, Path_]] = [(execution.strategy, ("execution", "strategy"))]
     named += [(pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy]
     for strategy, path in named:
-        for problem, at in _planned(PluginKind.STRATEGY, strategy, path):
-            yield Problem(problem.kind, problem.message, hint=hint), at
+        if later := registry.is_planned(PluginKind.STRATEGY, strategy):
+            yield f"strategy '{strategy}' comes with {later}", path
     if execution.environment is not None:
-        yield _not_yet("environments for workers", hint), ("execution", "environment")
+        yield "environments for workers", ("execution", "environment")
     for pool in execution.pools:
         if pool.environment is not None:
-            yield _not_yet("environments for workers", hint), (*pool.path, "environment")
+            yield "environments for workers", (*pool.path, "environment")
     if execution.credentials:
-        yield _not_yet("credentials for workers", hint), ("execution", "credentials")
+        yield "credentials for workers", ("execution", "credentials")
 
 
 def _left_out(workflow: Workflow) -> Iterator[str]:
@@ -97,8 +97,8 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
         if registry.is_planned(PluginKind.MODIFIER, modifier.name):
             yield _warning(workflow, f"modifier '{modifier.name}'", modifier.path)
     if _stays_here(workflow):
-        for problem, path in _other_machines(workflow):
-            yield _warning(workflow, problem.message.removeprefix("not available yet: "), path)
+        for what, path in _other_machines(workflow):
+            yield _warning(workflow, what, path)
         for strategy in _batch_strategies(workflow):
             yield f"strategy '{strategy}' starts no workers: `backend: local` runs everything on this machine"
 

@@ -15,9 +15,6 @@ from cenote.language.yaml_source import Located
 from cenote.names import nearest
 from cenote.plugins.kinds import PluginKind
 
-DEFAULT_EVENTTYPE = "mc"
-"""As in FAST-HEP: real data is what somebody says is data."""
-
 
 def entries(node: Located | None, what: str, findings: Findings) -> Iterable[tuple[str, Located]]:
     """The entries of a mapping; anything else there is a problem."""
@@ -99,7 +96,6 @@ def _dataset(node: Located, path: Path_, defaults: dict[str, Any], findings: Fin
             findings.warnings.append(f"{place}: '{key}' is kept as metadata of {what}; did you mean '{meant}'?")
     given = {**defaults, **model.model_dump(exclude_none=True, exclude={"metadata"})}
     known = {key: given.pop(key) for key in ("name", "files", "eventtype", "group", "nevents") if key in given}
-    known.setdefault("eventtype", DEFAULT_EVENTTYPE)
     return Dataset(**known, metadata={**given, **(model.metadata or {})}, path=path)
 
 

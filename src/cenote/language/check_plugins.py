@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from cenote.language.findings import Findings
 from cenote.language.validation import report_errors
 from cenote.language.workflow import PluginSource
 from cenote.language.yaml_source import Located
+from cenote.names import nearest
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.signals import Interrupted
@@ -135,8 +136,15 @@ def check_name(kind: PluginKind, name: Located | None, findings: Findings) -> bo
     """Note a plugin that the language does not know."""
     if name is None or name.text is None or is_known(kind, name.text):
         return True
-    findings.add([registry.unknown(kind, name.text)], name)
+    if not explained_by_plugins(name.text, known_names(kind), findings):
+        findings.add([registry.unknown(kind, name.text)], name)
     return False
+
+
+def explained_by_plugins(name: str, known: Collection[str], findings: Findings) -> bool:
+    """Whether a name is not there because a plugin could not be loaded; a slip in one of ours is no such name."""
+    meant = nearest(name, known)
+    return findings.plugins_failed and (meant is None or meant.partition(".")[0] != name.partition(".")[0])
 
 
 def check_settings(kind: PluginKind, name: str, settings: Located, what: str, findings: Findings) -> bool:

@@ -10,14 +10,13 @@ from cenote import errors
 from cenote.errors import Problem
 from cenote.language.attachments import Attachments, inspections
 from cenote.language.check_execution import amounts, check_modifiers, check_pool_name, one_or_many
-from cenote.language.check_plugins import check_settings, known_names
+from cenote.language.check_plugins import check_settings, explained_by_plugins, known_names
 from cenote.language.findings import Findings
 from cenote.language.needs import find_circle
 from cenote.language.schema_stage import StageModel
 from cenote.language.validation import described, validated
 from cenote.language.workflow import AppliesTo, Path_, Requirement, Stage
 from cenote.language.yaml_source import Located
-from cenote.names import nearest
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -129,7 +128,7 @@ class _Checker:
         """A plugin that failed to load explains operations that are not there, unless one is a slip of the pen."""
         if name not in self.unknown:
             self.unknown[name] = registry.unknown(PluginKind.OPERATION, name)
-        if not self.findings.plugins_failed or nearest(name, self.operations):
+        if not explained_by_plugins(name, self.operations, self.findings):
             self.findings.add([self.unknown[name]], op)
 
     def _stage(self, draft: _Draft, previous: str | None) -> Stage | None:

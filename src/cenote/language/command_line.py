@@ -22,7 +22,7 @@ def parse_assignment(assignment: str) -> tuple[tuple[str, ...], Located]:
         raise errors.error(
             errors.USAGE,
             f"--set {assignment}: this is not KEY=VALUE",
-            hint="for example --set execution.backend=local",
+            hint="for example execution.backend=local",
         )
     parsed = parse_yaml(written, file=None, layer=LAYER)
     if parsed.root is None:

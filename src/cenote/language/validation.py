@@ -44,6 +44,8 @@ _WORDS = {
     "string_too_short": "should not be empty",
 }
 """pydantic's names of errors in the words of somebody who writes YAML."""
+_KINDS = {"bad_expression": errors.BAD_EXPRESSION}
+"""Errors of validation that are not just bad values."""
 _ABOUT_LENGTH = ("too_short", "too_long", "string_too_short")
 
 
@@ -102,7 +104,8 @@ class _Complaint:
         if (template or self.type in ("name", "whole", "number")) and self.type not in _ABOUT_LENGTH:
             words = f"{words}, not {self._given()}"
         hint = _literal_hint(self.node, context) if self.type == "literal_error" else None
-        findings.report(errors.BAD_VALUE, f"{self.within(what)}: {words}", self.node, hint=hint)
+        kind = _KINDS.get(self.type, errors.BAD_VALUE)
+        findings.report(kind, f"{self.within(what)}: {words}", self.node, hint=hint)
 
     def _given(self) -> str:
         """What was found wrong: where a short form was spelt out, that is a part of what stands there."""

@@ -13,6 +13,10 @@ Path_ = tuple[str | int, ...]
 """Where a value stands in the document: `("analysis", "stages", 2, "params", "expr")`."""
 
 
+DEFAULT_EVENTTYPE = "mc"
+"""As in FAST-HEP: real data is what somebody says is data."""
+
+
 @dataclass(frozen=True)
 class Amounts:
     """Hardware in numbers; None means "not given". Memory and disk in bytes."""
@@ -30,7 +34,7 @@ class Dataset:
     name: str
     files: tuple[str, ...]
     """As written: paths, globs, `.txt` lists of names, URLs. Relative ones are relative to the workflow's folder."""
-    eventtype: str = "data"
+    eventtype: str = DEFAULT_EVENTTYPE
     group: str | None = None
     nevents: int | None = None
     """At most this many events are read; None reads all."""

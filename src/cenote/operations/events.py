@@ -9,6 +9,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
+from cenote.language.workflow import DEFAULT_EVENTTYPE
 from cenote.names import did_you_mean, listed
 
 Column = Any
@@ -24,7 +25,7 @@ class DatasetInfo:
     """What operations may know of the dataset that their events come from."""
 
     name: str
-    eventtype: str = "data"
+    eventtype: str = DEFAULT_EVENTTYPE
     group: str | None = None
     nevents: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)

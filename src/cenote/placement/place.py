@@ -50,16 +50,11 @@ def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool, strict
     return Placement(
         pools=tuple(placed(size, execution, labels, machine if name in here else None) for name, size in sizes.items()),
         stages=stages,
-        warnings=(*_passed_over(wishes, answers, sizes), *(() if strict else (p.message for p in missing))),
-        problems=tuple(unique([*problems, *map(_refused, missing)] if strict else problems)),
+        warnings=(*_passed_over(wishes, answers, sizes), *(() if strict else (one.warning for one in missing))),
+        problems=tuple(unique([*problems, *(one.refusal for one in missing)] if strict else problems)),
         merge_pool=merge_pool,
         by_stage={stage.stage: stage for stage in stages},
     )
-
-
-def _refused(missing: Problem) -> Problem:
-    """Without the words that say how the run would make do."""
-    return replace(missing, message=missing.message.rpartition(": ")[0])
 
 
 def _wish(asked: Requirement) -> _Wish:

@@ -131,8 +131,23 @@ def _granted(worker: Amounts, workers: int, machine: Machine) -> Amounts:
     )
 
 
-def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> Problem | None:
-    """What a worker of the pool asks for and this machine does not have, all in one sentence; None if nothing."""
+@dataclass(frozen=True)
+class Missing:
+    """What a worker of a pool asks for and this machine does not have, all in one sentence."""
+
+    refusal: Problem
+    """For a run that must have it."""
+    effect: str
+    """What becomes of a run that goes on without."""
+
+    @property
+    def warning(self) -> str:
+        """For such a run."""
+        return f"{self.refusal.message}: {self.effect}"
+
+
+def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> Missing | None:
+    """What the pool lacks on this machine; None if nothing."""
     asks, has, effects = [], [], []
     for kind, effect in (("gpus", "its stages run on the CPU"), ("memory", _LESS), ("disk", _LESS)):
         wanted = max(amount(size.worker, kind) or 0, amount(size.asked, kind) or 0)
@@ -144,13 +159,14 @@ def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> Problem |
             effects.append(effect if not here else _LESS)
     if not asks:
         return None
-    return Problem(
+    refusal = Problem(
         kind=NEVER_FITS,
         message=f"pool '{size.pool.name}' asks for {' and '.join(asks)} per worker; "
-        f"this machine has {' and '.join(has)}: {', and '.join(dict.fromkeys(effects))}",
+        f"this machine has {' and '.join(has)}",
         place=workflow.place(*size.pool.path, "resources"),
-        hint="run it where there is as much, or without --strict to make do with what is here",
+        hint="run it where there is as much, or not as strictly: then its tasks get what is here",
     )
+    return Missing(refusal, ", and ".join(dict.fromkeys(effects)))
 
 
 _LESS = "its tasks make do with that"

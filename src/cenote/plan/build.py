@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cenote.errors import CenoteError, Problem
+from cenote.errors import UNKNOWN_OPERATION, UNKNOWN_PLUGIN, CenoteError, Problem
 from cenote.language.availability import unavailable
 from cenote.language.workflow import Workflow
 from cenote.machine import Machine
@@ -86,7 +86,9 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     inputs = look_at_inputs(workflow, look)
     resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
     pictures = undrawable(workflow, resolved.stages)
-    return [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *pictures]
+    found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *pictures]
+    # Names that are not there were told of when the file was read, or are a broken plugin's.
+    return [problem for problem in found if problem.kind not in (UNKNOWN_OPERATION, UNKNOWN_PLUGIN)]
 
 
 def build_plan(

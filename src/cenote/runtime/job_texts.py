@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.runtime.configured import backend_of, strategy_of
@@ -36,7 +37,7 @@ def job_texts(plan: Plan, out: Path) -> list[PoolJobs]:
         strategy = strategy_of(plan, pool)
         requests: list[JobRequest] = []
         for number in range(1, _first_workers(pool) + 1):
-            worker = f"{pool.name}-{number}"
+            worker = worker_name(pool.name, number)
             command = backend.example_command(
                 plan.placement.pools, pool, worker, log=logs / "logs" / worker, lifetime=strategy.lifetime
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cenote import signals
 from cenote.errors import USAGE, error
+from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, worst
@@ -127,7 +128,7 @@ class _PoolUnderProbe:
     ) -> None:
         strategy: Strategy = strategy_of(plan, pool) if jobs else Local()
         self.pool, self.strategy = pool, pool.strategy if jobs else "local"
-        worker = f"{pool.name}-1"
+        worker = worker_name(pool.name, 1)
         like = backend_of(plan).example_command(
             plan.placement.pools, pool, worker, log=logs / "logs" / worker, lifetime=strategy.lifetime
         )
@@ -204,7 +205,7 @@ def _folder_in(out: Path, token: str) -> Iterator[Path]:
         raise error(
             USAGE,
             f"the jobs' output would be in {out}, where nothing can be written: {problem.strerror}",
-            hint="choose another folder with --out",
+            hint="choose another folder for the run",
         ) from problem
     try:
         yield logs

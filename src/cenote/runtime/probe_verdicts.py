@@ -200,7 +200,7 @@ def _folder(expected: Expected, report: NodeReport) -> Iterator[Finding]:
         yield Finding("folder", "warning", f"{folder.path} is not there", hint=hint, of_workflow=True)
     else:
         words = f"{folder.path} cannot be written: {folder.problem}"
-        hint = "choose a folder with --out that the nodes may write to"
+        hint = "choose a folder for the run that the nodes may write to"
         verdict: ProbeVerdict = "problem" if expected.writes_files else "warning"
         yield Finding("folder", verdict, words, hint=hint, of_workflow=True)
 

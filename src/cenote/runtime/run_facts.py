@@ -178,7 +178,7 @@ def _pool_from_json(pool: Mapping[str, Any]) -> PoolFacts:  # Any: parsed JSON
         elastic="elastic" in granted,
         fallback=tuple(pool["fallback"]),
         no_worker_for=pool["fallback_when"]["no_worker_for"],
-        says_when=any(pool["fallback_when"].values()),
+        says_when=FallbackWhen(**pool["fallback_when"]) != FallbackWhen(),
         queue_timeout=pool["queue_timeout"],
         probe_key=pool.get("probe", {}).get("key", ""),
     )

@@ -118,7 +118,7 @@ class RunFolder:
                 errors.RUN_EXISTS,
                 f"{self.path} is not empty and holds no run",
                 details=[f"there: {', '.join(foreign[:5])}"],
-                hint="choose an empty or new folder with --out",
+                hint="choose an empty or new folder for the run",
             )
 
     def lock(self) -> IO[str]:
@@ -130,7 +130,7 @@ class RunFolder:
             raise errors.error(
                 storage.KINDS.get(problem.errno or 0, errors.USAGE),
                 f"nothing can be written into {self.path}: {problem.strerror}",
-                hint="choose another folder with --out",
+                hint="choose another folder for the run",
             ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,7 +144,7 @@ class RunFolder:
             raise errors.error(
                 errors.RUN_EXISTS,
                 f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
-                hint="wait for it, or choose another folder with --out",
+                hint="wait for it, or choose another folder for the run",
             )
         with storage.writing(self.path / LOCK):
             file.truncate(0)

@@ -18,6 +18,7 @@ from cenote.backends.interface import JoinedSession, Session
 from cenote.engine.last_lines import with_last_lines
 from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, Warned, WorkerJoined, WorkerLost, WorkerRequested
 from cenote.errors import Problem
+from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
 from cenote.runtime.departures import Departures
 from cenote.runtime.errands import Errands
@@ -167,7 +168,7 @@ class WorkerJobs(Session):
 
     def _request(self, pool: str) -> JobRequest:
         self._numbers[pool] += 1
-        worker, logs = f"{pool}-{self._numbers[pool]}", self._logs.absolute()
+        worker, logs = worker_name(pool, self._numbers[pool]), self._logs.absolute()
         lifetime = self._queues[pool].strategy.lifetime
         command = self._inner.worker_command(pool, worker, log=logs / "logs" / worker, lifetime=lifetime)
         return worker_request(self._run, self._pools[pool], worker, command=command, logs=logs)

@@ -157,7 +157,7 @@ def hand_in(command: Sequence[str], text: str, *, passing: Iterable[str]) -> str
     try:
         done = shell.run_command(command, seconds=SUBMIT_SECONDS, given=text, hears_ctrl_c=False)
     except FileNotFoundError as problem:
-        hint = "run it where jobs can be submitted, or choose `--strategy local`"
+        hint = "run it where jobs can be submitted, or choose the strategy `local`"
         raise error(JOB_REFUSED, f"there is no {program} on this machine", hint=hint) from problem
     except OSError as problem:  # it took too long, or this machine takes no more processes
         raise error(BATCH_SYSTEM, str(problem)) from problem

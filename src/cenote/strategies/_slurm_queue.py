@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from urllib.parse import unquote
 
 from cenote.strategies._alike import series_of
 from cenote.strategies._batch import NativeStates, NoAnswerError, ask
@@ -112,7 +113,7 @@ def _traced(line: re.Match[str]) -> TracedJob:
     return TracedJob(
         job=JobId(line["job"]),
         run=facts["run"] if "run" in facts else line["run"],
-        pool=facts.get("pool", pool),
+        pool=unquote(facts["pool"]) if "pool" in facts else pool,
         worker=worker,
         native=line["state"],
         since=_moment(line["asked"]),

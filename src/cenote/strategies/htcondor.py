@@ -16,6 +16,7 @@ from pydantic import PrivateAttr
 
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.language.workflow import Amounts
+from cenote.names import plain_name
 from cenote.plugins.settings import Seconds
 from cenote.strategies._alike import WORKER, alike
 from cenote.strategies._batch import (
@@ -164,7 +165,7 @@ class HTCondor(BatchStrategy):
         wanted = request.resources
         lines = {
             "universe": "vanilla",
-            "batch_name": plain(f"cenote-{request.run}-{request.pool}"),
+            "batch_name": plain(f"cenote-{request.run}-{plain_name(request.pool)}"),
             "executable": plain(executable),
             "transfer_executable": "false",
             "arguments": quoted_words(words),
@@ -172,7 +173,7 @@ class HTCondor(BatchStrategy):
             "getenv": ", ".join(self.variables) or "false",
             "output": plain(str(request.out)),
             "error": plain(str(request.err)),
-            "log": plain(str(request.out.parent.parent / "logs" / f"{request.pool}.htcondor")),
+            "log": plain(str(request.out.parent.parent / "logs" / f"{plain_name(request.pool)}.htcondor")),
             **self._transfers(request),
             "request_cpus": str(max(1, math.ceil(wanted.cpus or 1))),
             "request_memory": str(mebibytes(wanted.memory)) if wanted.memory else None,

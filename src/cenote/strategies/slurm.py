@@ -11,10 +11,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import quote
 
 from pydantic import PrivateAttr
 
-from cenote.errors import BATCH_SYSTEM, error
+from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.strategies._alike import WORKER, alike, in_thousands, ranges, series_of
 from cenote.strategies._batch import (
     Answer,
@@ -117,7 +118,7 @@ class Slurm(BatchStrategy):
         gpus = f"gpu:{self.gpu_type}:{wanted.gpus}" if self.gpu_type else f"gpu:{wanted.gpus}"
         stated = {
             "job-name": _job_name(request, workers),
-            "comment": f"cenote run={request.run} pool={request.pool}" + (f" home={home}" if home else ""),
+            "comment": f"cenote run={request.run} pool={quote(request.pool)}" + (f" home={home}" if home else ""),
             "output": _file(request.out, workers),
             "error": _file(request.err, workers),
             "nodes": "1",
@@ -191,6 +192,9 @@ def _word(word: str, workers: tuple[str, ...]) -> str:
 
 def _file(path: Path, workers: tuple[str, ...]) -> str:
     """A file as Slurm writes it: `%a` is the number within the array, `%3a` the same with zeros before it."""
+    if "\\" in str(path):
+        words = f"Slurm cannot write to {path}: to Slurm, a backslash in the name of a file has a meaning of its own"
+        raise error(JOB_REFUSED, words, hint="choose a folder for the run without a backslash in its name")
     shown = str(path).replace("%", "%%")
     if len(workers) == 1:
         return shown.replace(WORKER, workers[0])

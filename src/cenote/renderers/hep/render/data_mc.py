@@ -77,7 +77,7 @@ class DataMC(Picture):
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """The datasets and groups that are named must be there; see `Renderer.check`."""
         super().check(shape, context)
-        if shape.per_dataset is None:
+        if shape.per_dataset is None or not context.datasets:
             return
         known = names_after(self.transforms, context) if shape.per_dataset else {context.stage}
         block = self.data_mc
