@@ -76,7 +76,8 @@ def stage_problems(workflow: Workflow) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     inputs = look_at_inputs(workflow, every_file=False)
     resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)))
-    return [*inputs.problems, *(file.problem for file in inputs.bad), *resolved.problems]
+    clashes = output_clashes(workflow, resolved)
+    return [*inputs.problems, *(file.problem for file in inputs.bad), *resolved.problems, *clashes]
 
 
 def build_plan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,6 +32,10 @@ class Renderer(Settings):
     def endings(self) -> tuple[str, ...]:
         """Of the files it writes, without the dot; empty where that is not known beforehand."""
         return ()
+
+    def stems(self, stem: str, axes: Sequence[str]) -> Sequence[str]:  # noqa: ARG002  # for renderers that need them
+        """What its files are called, without endings, for a target `stem` and the names of a histogram's axes."""
+        return (stem,)
 
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write files whose names begin with `target` (no suffix) and return them."""
