@@ -15,11 +15,12 @@ from cenote.api import CheckResult
 
 AXES = {"axes": [{"name": "x", "source": "MET_pt", "bins": {"nbins": 2, "low": 0, "high": 1}}]}
 CUT = {"op": "hep.selection.cutflow", "params": {"selection": {"All": ["MET_pt > 1"]}}}
+TWO_AXES = {"axes": [{"name": name, "source": "MET_pt", "bins": [2, 0, 1]} for name in "xy"]}
 Check = Callable[..., CheckResult]
 
 
 def hist(name: str, **more: Any) -> dict[str, Any]:
-    return {"id": name, "op": "hep.hist", "params": AXES, **more}
+    return {"id": name, "op": "hep.hist", "params": AXES} | more
 
 
 def skim(name: str, **write: Any) -> dict[str, Any]:
@@ -49,6 +50,7 @@ def check(tmp_path: Path) -> Check:
         ([hist("A", render=drawn("sr/met.png")), hist("B", render=drawn("sr/met.pdf"))], "plots/sr/met.png"),
         ([hist("A", render=[drawn(None), drawn(None)]), hist("A-1")], "plots/A-1.png"),
         ([hist("A", render=drawn("B")), hist("B")], "plots/B.png"),
+        ([hist("A", params=TWO_AXES, render=drawn(None)), hist("A_y")], "plots/A_y.png"),
         ([hist("a:b"), hist("a.b", render=[])], "products/a.b"),
         ([skim("Cut", path="s"), {"id": "Cut.files", **CUT}], "products/Cut.files"),
         ([skim("A", path="s"), skim("B", path="s")], "products/s/a/00000.parquet"),
@@ -84,6 +86,7 @@ def test_two_skims_of_one_stage_need_two_paths(check: Check) -> None:
             skim("A", path="s") | {"applies_to": {"eventtype": "mc"}},
             skim("B", path="s") | {"applies_to": {"eventtype": "data"}},
         ],
+        [hist("A", params=TWO_AXES), hist("A_y")],
         [hist("Met"), hist("met"), hist("Met_x"), skim("Met.files", path="s")],
     ],
 )

@@ -85,8 +85,8 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     later, _ = unavailable(workflow)
     inputs = look_at_inputs(workflow, look)
     resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
-    pictures = undrawable(workflow, resolved.stages)
-    found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *pictures]
+    drawn = [*undrawable(workflow, resolved.stages), *output_clashes(workflow, resolved)]
+    found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *drawn]
     # Names that are not there were told of when the file was read, or are a broken plugin's.
     return [problem for problem in found if problem.kind not in (UNKNOWN_OPERATION, UNKNOWN_PLUGIN)]
 

@@ -64,9 +64,13 @@ def renders_of(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Ren
     if kind != "histogram" or stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
         return stage.stage.render
     axes = getattr(stage.operation, "axes", None) or ()
-    drawn = [axis for axis in axes if not describes_dataset(axis.source)]
-    renderer = DEFAULT_RENDERERS.get(len(drawn) or min(len(axes), 1))
+    renderer = DEFAULT_RENDERERS.get(len(_drawn_axes(stage)) or min(len(axes), 1))
     return () if renderer is None else (Render(name=renderer),)
+
+
+def _drawn_axes(stage: ResolvedStage) -> list[str]:
+    """The names of the axes of a histogram, without those of datasets."""
+    return [axis.name for axis in getattr(stage.operation, "axes", None) or () if not describes_dataset(axis.source)]
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def output_clashes(workflow: Workflow, resolved: Resolved) -> list[Problem]:
         for claim in _claims(workflow, resolved, stage):
             others = known.setdefault((claim.folder, claim.stem), [])
             first = next((other for other in others if other.meets(claim)), None)
-            if first is not None:
+            if first is not None and claim.place not in {problem.place for problem in problems}:
                 problems.append(_clash(first, claim))
             others.append(claim)
     return problems
@@ -124,14 +128,7 @@ def _claims(workflow: Workflow, resolved: Resolved, stage: ResolvedStage) -> Ite
         by = f"the product of stage '{stage.id}'"
         yield _Claim(PRODUCTS, product_stem(stage.id), (), by, at_id, "give one of the stages another id")
         for number, render in enumerate(renders_of(workflow, stage, kind)):
-            yield _Claim(
-                folder=PLOTS,
-                stem=plot_stem(stage.id, number, render),
-                endings=_endings(render),
-                by=f"a picture of stage '{stage.id}'",
-                place=workflow.place(*render.path, "out") if render.path else at_id,
-                hint="give one of the pictures another name with `out`",
-            )
+            yield from _picture_claims(workflow, stage, number, render)
     if stage.stage.write:
         by = f"the list of files of stage '{stage.id}'"
         yield _Claim(PRODUCTS, product_stem(skims_of(stage.id)), (), by, at_id, "give one of the stages another id")
@@ -147,6 +144,22 @@ def _claims(workflow: Workflow, resolved: Resolved, stage: ResolvedStage) -> Ite
             )
 
 
+def _picture_claims(workflow: Workflow, stage: ResolvedStage, number: int, render: Render) -> Iterator[_Claim]:
+    try:
+        renderer: Renderer = registry.load(PluginKind.RENDERER, render.name).model_validate(dict(render.settings))
+    except (CenoteError, ValidationError):
+        return  # the language's check has said so
+    for stem in renderer.stems(plot_stem(stage.id, number, render), _drawn_axes(stage)):
+        yield _Claim(
+            folder=PLOTS,
+            stem=stem,
+            endings=renderer.endings,
+            by=f"a picture of stage '{stage.id}'",
+            place=workflow.place(*(render.path or stage.stage.path), "out" if render.path else "id"),
+            hint="give one of the pictures another name with `out`",
+        )
+
+
 def _skims(write: Write, stage: ResolvedStage, resolved: Resolved) -> Iterable[Path]:
     """The first file of each dataset; the others differ in the number of the part alone."""
     try:
@@ -156,14 +169,6 @@ def _skims(write: Write, stage: ResolvedStage, resolved: Resolved) -> Iterable[P
     part = None if write.per_dataset else "00000"
     datasets = [name for number in stage.applied for name in resolved.flavours[number].datasets]
     return [skim_path(write.path_template, dataset=name, part=part, suffix=suffix) for name in datasets]
-
-
-def _endings(render: Render) -> Collection[str]:
-    try:
-        renderer: Renderer = registry.load(PluginKind.RENDERER, render.name).model_validate(dict(render.settings))
-    except (CenoteError, ValidationError):
-        return ()  # the language's check has said so
-    return renderer.endings
 
 
 def _outside(workflow: Workflow, stage: ResolvedStage) -> Iterator[Problem]:

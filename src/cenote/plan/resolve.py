@@ -53,6 +53,10 @@ class Applied:
     writes: tuple[tuple[str, ...], ...] = ()
     """The columns of each skim, in the order of `write`."""
 
+    def same_settings(self, other: Applied) -> bool:
+        """Whether the operation of both has the same settings."""
+        return self.operation.__dict__ == other.operation.__dict__
+
     def params(self) -> dict[str, Any]:
         """The settings as plain data: what travels to the workers."""
         return self.operation.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -431,7 +435,7 @@ def _shared(inputs: Iterable[Available | None]) -> list[str]:
 
 
 def _resolved(operation: Operation, columns: Available | None) -> Operation:
-    return operation if columns is None else operation.resolve(list(columns))
+    return operation if columns is None else operation.resolve(columns)
 
 
 def _matching(wanted: str, columns: Collection[str] | None) -> list[str]:

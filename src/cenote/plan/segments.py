@@ -213,11 +213,10 @@ def _step(
 
 def _params(stage: ResolvedStage, resolved: Resolved) -> dict[str, Any]:
     """`params`, and `own_params` of datasets whose columns give the operation other settings."""
-    of_flavour = {number: applied.params() for number, applied in stage.applied.items()}
-    usual: dict[str, Any] = next(iter(of_flavour.values()), {})
-    own = {n: params for n, params in of_flavour.items() if params != usual}
+    usual = next(iter(stage.applied.values()), None)
+    own = {n: applied.params() for n, applied in stage.applied.items() if usual and not applied.same_settings(usual)}
     return {
-        "params": usual,
+        "params": usual.params() if usual else {},
         "own_params": {dataset: own[n] for n in own for dataset in resolved.flavours[n].datasets},
     }
 

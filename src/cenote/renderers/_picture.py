@@ -75,7 +75,13 @@ class Picture(Renderer):
             raise errors.error(
                 errors.RENDER_FAILED, f"the histogram of stage '{context.stage}' has no axis besides the dataset"
             )
-        return roles, {i: target.with_name(f"{target.name}_{histogram.axes[i].name}") for i in roles.free}
+        names = self.stems_per_axis(target.name, [histogram.axes[i].name for i in roles.free])
+        return roles, {i: target.with_name(name) for i, name in zip(roles.free, names, strict=True)}
+
+    def stems_per_axis(self, stem: str, axes: Sequence[str]) -> Sequence[str]:
+        """The names of the pictures that `one_per_axis` asks for."""
+        several = len(axes) > 1 and self.axes.x.name is None
+        return [f"{stem}_{axis}" for axis in axes] if several else [stem]
 
     def finish(
         self,

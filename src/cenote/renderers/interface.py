@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,6 +33,10 @@ class Renderer(Settings):
     def endings(self) -> tuple[str, ...]:
         """Of the files it writes, without the dot; empty where that is not known beforehand."""
         return ()
+
+    def stems(self, stem: str, axes: Sequence[str]) -> Sequence[str]:  # noqa: ARG002  # for renderers that need them
+        """What its files are called, without endings, for a target `stem` and the names of a histogram's axes."""
+        return (stem,)
 
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """Raise what is wrong with drawing such a product, before there is one; by default, nothing is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -73,6 +74,10 @@ class DataMC(Picture):
 
     data_mc: DataMCBlock = DataMCBlock()
     """What is special to this renderer."""
+
+    def stems(self, stem: str, axes: Sequence[str]) -> Sequence[str]:
+        """A picture for each axis."""
+        return self.stems_per_axis(stem, axes)
 
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """The datasets and groups that are named must be there; see `Renderer.check`."""

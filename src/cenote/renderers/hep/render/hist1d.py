@@ -48,6 +48,10 @@ class Hist1D(Picture):
     hist1d: Hist1DBlock = Hist1DBlock()
     """What is special to this renderer."""
 
+    def stems(self, stem: str, axes: Sequence[str]) -> Sequence[str]:
+        """A picture for each axis."""
+        return self.stems_per_axis(stem, axes)
+
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
         histogram = histogram_of(product, context)
