@@ -57,8 +57,8 @@ def _shift(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Colum
 def _inverted(value: Column) -> Column:
     if leaf_kind(value) in "b?":
         return np.logical_not(value)
-    (pattern,) = bits(value)
-    return ~pattern
+    (number,) = wide(value)
+    return ~number
 
 
 def _negative(value: Column) -> Column:

@@ -42,7 +42,7 @@ def delta_phi(phi_1: Column, phi_2: Column) -> Column:
 @_in_double_precision
 def delta_r(eta_1: Column, phi_1: Column, eta_2: Column, phi_2: Column) -> Column:
     """The distance in η and φ."""
-    return np.hypot(eta_1 - eta_2, delta_phi(phi_1, phi_2))
+    return np.sqrt((eta_1 - eta_2) ** 2 + delta_phi(phi_1, phi_2) ** 2)  # hypot takes eight times as long
 
 
 @_in_double_precision
