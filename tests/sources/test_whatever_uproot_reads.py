@@ -68,6 +68,7 @@ def some_branches() -> list[Branch]:
         Branch("group", branches=(flat("x", "f4", *cut(NUMBERS)),)),
         Branch("never", (Leaf("never", "f4"),)),
         objects("odd", "Mystery", *cut([b"odd!"] * ENTRIES)),
+        Branch("table", (Leaf("table", "f4", 2), Leaf("y", "f4", 2)), (as_table(np.arange(28), ">f4"),), (7,)),
     ]
 
 
@@ -87,7 +88,11 @@ COLUMNS = {
     "hit": ("position.fX", "position.fY", "position.fZ", "charge", "cell"),
 }
 """Branch → the numbers of its objects."""
-WITHOUT_VALUES = {"never": "was never filled", "odd": "which no column of numbers or texts can hold"}
+WITHOUT_VALUES = {
+    "never": "was never filled",
+    "odd": "which no column of numbers or texts can hold",
+    "table": "which no column of numbers or texts can hold",
+}
 
 
 @pytest.mark.parametrize("cuts", CUTS, ids=str)

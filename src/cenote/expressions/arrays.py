@@ -20,7 +20,7 @@ def plain(value: Column) -> Column:
 
 def is_array(value: Column) -> bool:
     """Whether it is more than one Python scalar."""
-    return isinstance(value, ak.Array) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return value.ndim > 0 if isinstance(value, np.ndarray) else isinstance(value, ak.Array)
 
 
 def is_text(value: Column) -> bool:

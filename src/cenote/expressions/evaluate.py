@@ -40,7 +40,7 @@ def _bitwise(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, C
                 f"'{sign}' joins a condition with numbers; write (flags {sign} 4) != 0 for a bit test, "
                 f"x != 0 for a flag stored as a number"
             )
-        return apply(*bits(left, right))
+        return apply(left, right) if kinds == {"b"} else apply(*bits(left, right))
 
     return joined
 
@@ -57,8 +57,8 @@ def _shift(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Colum
 def _inverted(value: Column) -> Column:
     if leaf_kind(value) in "b?":
         return np.logical_not(value)
-    (pattern,) = bits(value)
-    return ~pattern
+    (number,) = wide(value)
+    return ~number
 
 
 def _negative(value: Column) -> Column:
@@ -132,7 +132,7 @@ def _value(node: Node, lookup: Lookup) -> Column:
             return plain(_UNARY[node.sign](_value(node.operand, lookup)))
         case Call():
             arguments = [_value(argument, lookup) for argument in node.arguments]
-            return FUNCTIONS[node.function].apply(*arguments, **dict(node.options))
+            return plain(FUNCTIONS[node.function].apply(*arguments, **dict(node.options)))
         case Pick():
             return _picked(_value(node.value, lookup), node.positions)
         case Mask():

@@ -6,62 +6,45 @@ equal: two close objects of high momentum have a mass that single precision, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from typing import Any
 
 import awkward as ak
 import numpy as np
 
-from cenote.expressions.arrays import Column, plain
+from cenote.expressions.arrays import Column
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
 
-def _in_double_precision(formula: Callable[..., Column]) -> Callable[..., Column]:
-    @wraps(formula)
-    def computed(*values: Column) -> Column:
-        return plain(formula(*map(_double, values)))
-
-    return computed
-
-
-def _double(value: Column) -> Column:
-    if isinstance(value, ak.Array):
-        return ak.values_astype(value, np.float64)
-    return np.asarray(value, dtype=np.float64) if isinstance(value, np.ndarray) else float(value)
-
-
-@_in_double_precision
 def delta_phi(phi_1: Column, phi_2: Column) -> Column:
     """The difference of two azimuths, in [-π, π)."""
-    difference = phi_1 - phi_2
+    difference = _doubly(np.subtract, phi_1, phi_2)
     turns = np.floor((difference + np.pi) / (2 * np.pi))  # 0 where nothing is to be done: small angles stay exact
     return np.maximum(difference - turns * (2 * np.pi), -np.pi)
 
 
-@_in_double_precision
 def delta_r(eta_1: Column, phi_1: Column, eta_2: Column, phi_2: Column) -> Column:
     """The distance in η and φ."""
-    return np.hypot(eta_1 - eta_2, delta_phi(phi_1, phi_2))
+    square = _doubly(np.subtract, eta_1, eta_2) ** 2
+    return np.sqrt(square + delta_phi(phi_1, phi_2) ** 2)  # hypot takes eight times as long
 
 
-@_in_double_precision
 def transverse_mass(pt_1: Column, phi_1: Column, pt_2: Column, phi_2: Column) -> Column:
     """Of two objects whose masses do not matter, such as a lepton and missing momentum."""
-    return 2 * np.sqrt(np.maximum(pt_1 * pt_2, 0)) * np.abs(np.sin((phi_1 - phi_2) / 2))
+    sine = np.sin(_doubly(np.subtract, phi_1, phi_2) / 2)
+    return 2 * np.sqrt(np.maximum(_doubly(np.multiply, pt_1, pt_2), 0)) * np.abs(sine)
 
 
-@_in_double_precision
 def invariant_mass(*values: Column) -> Column:
     """Of two objects: pt, eta, phi of each (masses neglected), or pt, eta, phi, mass of each."""
     half = len(values) // 2
     pt_1, eta_1, phi_1, *mass_1 = values[:half]
     pt_2, eta_2, phi_2, *mass_2 = values[half:]
-    # p₁p₂ - p₁·p₂, that is pt₁pt₂(cosh Δη - cos Δφ)
-    apart = 2 * pt_1 * pt_2 * (np.sinh((eta_1 - eta_2) / 2) ** 2 + np.sin((phi_1 - phi_2) / 2) ** 2)
-    square = 2 * apart
+    # 2(p₁p₂ - p₁·p₂), that is 2pt₁pt₂(cosh Δη - cos Δφ)
+    apart = np.sinh(_doubly(np.subtract, eta_1, eta_2) / 2) ** 2 + np.sin(_doubly(np.subtract, phi_1, phi_2) / 2) ** 2
+    square = 4 * _doubly(np.multiply, pt_1, pt_2) * apart
     if mass_1:
-        square = square + _at_rest(pt_1, eta_1, mass_1[0], pt_2, eta_2, mass_2[0])
+        square = square + _at_rest(*map(_double, (pt_1, eta_1, mass_1[0], pt_2, eta_2, mass_2[0])))
     return np.sqrt(np.maximum(square, 0))
 
 
@@ -75,8 +58,21 @@ def _at_rest(pt_1: Column, eta_1: Column, mass_1: Column, pt_2: Column, eta_2: C
     return square_1 + square_2 + 2 * above / below
 
 
-@_in_double_precision
 def cartesian_mass(px: Column, py: Column, pz: Column, energy: Column) -> Column:
     """Zero where rounding (or the detector) makes the square negative."""
+    px, py, pz, energy = map(_double, (px, py, pz, energy))
     momentum = np.sqrt(px**2 + py**2 + pz**2)
     return np.sqrt(np.maximum((energy - momentum) * (energy + momentum), 0))
+
+
+def _doubly(ufunc: Any, left: Column, right: Column) -> Column:
+    """Computed in double precision; numpy converts piece by piece, without copies. Any: a numpy ufunc."""
+    if isinstance(left, ak.Array) or isinstance(right, ak.Array):
+        return ufunc(_double(left), _double(right))
+    return ufunc(left, right, dtype=np.float64)
+
+
+def _double(value: Column) -> Column:
+    if isinstance(value, ak.Array):
+        return ak.values_astype(value, np.float64)
+    return np.asarray(value, dtype=np.float64) if isinstance(value, np.ndarray) else float(value)

@@ -7,88 +7,100 @@ from __future__ import annotations
 
 import awkward as ak
 import numpy as np
-from numpy.typing import DTypeLike
 
 from cenote.expressions.arrays import Column, is_array, leaf_type
 from cenote.expressions.problems import EvaluationError
 
 _WHOLE = "biu"
 """numpy's letters for conditions, signed and unsigned whole numbers."""
-_UNSIGNED = np.dtype(np.uint64)
+_CONDITION, _SIGNED, _UNSIGNED = "b1", "i8", "u8"
+_NOT_WHOLE = ""
 _TOO_LARGE = 2**63
 _ALL_BITS = 2**64 - 1
 
 
 def wide(*operands: Column, signed: bool = False) -> tuple[Column, ...]:
     """The operands of arithmetic. `signed`: what comes out may be negative though no operand is (a difference)."""
-    types = [_whole_type(operand) for operand in operands]
-    if None in types or not any(map(is_array, operands)):
+    kinds = [_kind(operand) for operand in operands]
+    if _NOT_WHOLE in kinds or not any(map(is_array, operands)):
         return operands
-    unsigned = not signed and _UNSIGNED in types and all(map(_never_negative, operands))
-    return tuple(_converted(operand, np.uint64 if unsigned else np.int64) for operand in operands)
+    unsigned = not signed and _UNSIGNED in kinds and all(map(_never_negative, operands, kinds))
+    wanted = _UNSIGNED if unsigned else _SIGNED
+    return tuple(_converted(operand, kind, wanted) for operand, kind in zip(operands, kinds, strict=True))
 
 
 def alike(*choices: Column) -> tuple[Column, ...]:
     """Values of which some will be chosen: conditions stay conditions, anything mixed gets the type of arithmetic."""
-    types = {_whole_type(choice) for choice in choices}
-    return choices if len(types) == 1 else wide(*choices)
+    return choices if len(set(map(_kind, choices))) == 1 else wide(*choices)
 
 
 def comparable(*sides: Column) -> tuple[Column, ...]:
     """What can be compared exactly: awkward refuses a Python number that the type of the column cannot hold."""
-    if not any(isinstance(side, ak.Array) for side in sides) or None in map(_whole_type, sides):
+    if not any(isinstance(side, ak.Array) for side in sides) or _NOT_WHOLE in map(_kind, sides):
         return sides
     return tuple(side if is_array(side) else _typed(int(side)) for side in sides)
 
 
 def bits(*operands: Column) -> tuple[Column, ...]:
-    """Patterns of 64 bits; conditions stay what they are."""
-    types = [_whole_type(operand) for operand in operands]
-    if None in types or not any(map(is_array, operands)) or all(kind == np.bool_ for kind in types):
+    """Patterns of bits that fit each other; they cannot wrap, and so need not be wide."""
+    kinds = [_kind(operand) for operand in operands]
+    stored = {kind for kind, operand in zip(kinds, operands, strict=True) if is_array(operand)}
+    if _NOT_WHOLE in kinds or not stored or (len(stored) == 1 and _fit(operands, *stored)):
         return operands
-    if _UNSIGNED not in types:
-        return tuple(_converted(operand, np.int64) for operand in operands)
-    return tuple(_cast(o, np.uint64) if is_array(o) else np.uint64(int(o) & _ALL_BITS) for o in operands)
+    if _UNSIGNED not in kinds:
+        return wide(*operands)
+    return tuple(_cast(o, _UNSIGNED) if is_array(o) else np.uint64(int(o) & _ALL_BITS) for o in operands)
 
 
 def are_conditions(*operands: Column) -> bool:
     """Whether all of them are true or false."""
-    return all(_whole_type(operand) == np.bool_ for operand in operands)
+    return all(_kind(operand) == _CONDITION for operand in operands)
 
 
-def _whole_type(value: Column) -> np.dtype[np.generic] | None:
-    """None for what is no whole number and no condition."""
-    kind = np.dtype(type(value)) if isinstance(value, bool | int) else leaf_type(value)
-    return kind if kind is not None and kind.kind in _WHOLE else None
-
-
-def _never_negative(value: Column) -> bool:
+def _kind(value: Column) -> str:
+    """`b1` for a condition, `u4` for an unsigned number of four bytes, …; empty for what is no whole number."""
+    if isinstance(value, bool):
+        return _CONDITION
     if isinstance(value, int):
-        return value >= 0
-    kind = leaf_type(value)
-    return kind is not None and kind.kind in "bu"
+        return _SIGNED
+    found = leaf_type(value)
+    return f"{found.kind}{found.itemsize}" if found is not None and found.kind in _WHOLE else _NOT_WHOLE
+
+
+def _never_negative(value: Column, kind: str) -> bool:
+    return value >= 0 if isinstance(value, int) else kind[0] in "bu"
+
+
+def _fit(operands: tuple[Column, ...], kind: str) -> bool:
+    """Whether the numbers among the operands are within the limits of a type."""
+    if kind == _CONDITION:
+        return all(is_array(operand) or isinstance(operand, bool) for operand in operands)
+    limits = np.iinfo(kind)
+    return all(is_array(operand) or limits.min <= operand <= limits.max for operand in operands)
 
 
 def _typed(number: int) -> np.int64 | np.uint64:
     return np.int64(number) if number < _TOO_LARGE else np.uint64(number)
 
 
-def _converted(value: Column, kind: type[np.int64 | np.uint64]) -> Column:
+def _converted(value: Column, kind: str, wanted: str) -> Column:
     """Python's numbers take the type of what stands beside them."""
     if not is_array(value):
         return int(value)
-    if kind is np.int64 and leaf_type(value) == _UNSIGNED and _largest(value) >= _TOO_LARGE:
+    if kind == wanted:
+        return value
+    if kind == _UNSIGNED and _largest(value) >= _TOO_LARGE:
         raise EvaluationError(
             "a column holds whole numbers of 2**63 and more, which have no signed number of 64 bits; "
             "multiply it by 1.0 to compute with fractions"
         )
-    return _cast(value, kind)
+    return _cast(value, wanted)
 
 
-def _cast(value: Column, kind: DTypeLike) -> Column:
-    if leaf_type(value) == kind:
-        return value
-    return ak.values_astype(value, kind) if isinstance(value, ak.Array) else value.astype(kind)
+def _cast(value: Column, kind: str) -> Column:
+    if isinstance(value, ak.Array):
+        return ak.values_astype(value, np.dtype(kind))
+    return value.astype(kind, copy=False)
 
 
 def _largest(value: Column) -> int:

@@ -65,7 +65,7 @@ def plain_branch(opened: OpenTree, name: str) -> Leaf | None:
 def _holds_numbers(interpretation: Any) -> bool:
     """Whether each entry is a number or a list of numbers, as most are: then nothing else needs to be asked."""
     content = interpretation.content if type(interpretation) is uproot.AsJagged else interpretation
-    return type(content) is uproot.AsDtype and content.to_dtype.names is None
+    return type(content) is uproot.AsDtype and content.to_dtype.base.names is None
 
 
 def _as_numpy(interpretation: Any) -> Any | None:
@@ -88,10 +88,10 @@ def _leaves(branch: Any) -> list[Leaf]:
         return [Leaf(branch)]
     in_numpy = _as_numpy(interpretation)
     if in_numpy is not None:
-        names = [name for name in in_numpy.to_dtype.names if _OF_THE_FORMAT not in name]
+        names = [name for name in in_numpy.to_dtype.names or () if _OF_THE_FORMAT not in name]
         return [Leaf(branch, (name,)) for name in names] or [Leaf(branch, unreadable=_without_numbers(branch))]
     if isinstance(interpretation, uproot.interpretation.identify.UnknownInterpretation):
-        return [Leaf(branch, unreadable=f"holds {branch.typename}, which cannot be decoded")]
+        return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, which cannot be decoded")]
     try:
         form = interpretation.awkward_form(branch.file)
         found = [Leaf(branch, fields) for fields in _fields_in(form)]
@@ -101,7 +101,14 @@ def _leaves(branch: Any) -> list[Leaf]:
 
 
 def _without_numbers(branch: Any) -> str:
-    return f"holds {branch.typename}, which no column of numbers or texts can hold"
+    return f"holds {_type_name(branch)}, which no column of numbers or texts can hold"
+
+
+def _type_name(branch: Any) -> str:
+    try:
+        return str(branch.typename)
+    except KeyError:  # uproot 5.7 has no name for them
+        return "arrays of leaf lists"
 
 
 def _fields_in(form: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -124,7 +131,7 @@ def _dotted(start: str, leaf: Leaf) -> str:
 def describe(found: Mapping[str, Leaf]) -> dict[str, ColumnInfo]:
     """The columns with their types and uncompressed sizes."""
     return {
-        name: ColumnInfo(_dotted(leaf.branch.typename, leaf), _size(leaf), leaf.unreadable)
+        name: ColumnInfo(_dotted(_type_name(leaf.branch), leaf), _size(leaf), leaf.unreadable)
         for name, leaf in found.items()
     }
 
