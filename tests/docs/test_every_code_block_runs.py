@@ -244,8 +244,8 @@ def run_command(words: list[str], last_exit_code: int) -> int:
         case ["ls", *folders]:
             for entry in sorted(Path(*folders).iterdir()):
                 sys.stdout.write("" if entry.name.startswith(".") else f"{entry.name}\n")
-        case ["uv" | "pixi", "run", *options, "cenote", "--version"] if all(one.startswith("-") for one in options):
-            return exit_code_of(["--version"])
+        case ["pixi", "run", "cenote", *arguments]:
+            return exit_code_of(arguments)
         case [".", script]:
             assert script.endswith("/bin/activate"), script
         case ["python3" | "pip" | "uv" | "conda" | "pixi", *arguments]:
