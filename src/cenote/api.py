@@ -163,10 +163,7 @@ class Analysis:
         `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event. In a
         notebook a run without `listen` shows a bar by itself.
         """
-        if workers is not None and workers < 1:
-            raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
-        if workers is not None and self.workflow.execution.backend != "local":
-            raise _pools_count_workers(self.workflow, workers)
+        self._refuse_workers(workers)
         if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
             listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
@@ -193,14 +190,22 @@ class Analysis:
         resume: bool = False,
         replace: bool = False,
         keep_going: bool = False,
+        workers: int | None = None,
         strict: bool = False,
         progress: Progress | None = None,
     ) -> Preview:
         """What `run` with the same words would do; nothing is run and nothing is written. Raises where it would."""
+        self._refuse_workers(workers)
         folder = self._folder(out)
         RunFolder(folder).refuse(resume=resume, replace=replace)
         plan = self.plan(strict=strict, keep_going=keep_going, progress=progress)
         return Preview(plan, folder, tasks_to_reuse(plan, folder) if resume else frozenset())
+
+    def _refuse_workers(self, workers: int | None) -> None:
+        if workers is not None and workers < 1:
+            raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
+        if workers is not None and self.workflow.execution.backend != "local":
+            raise _pools_count_workers(self.workflow, workers)
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem

@@ -81,6 +81,7 @@ def command(
                 resume=resume,
                 replace=replace,
                 keep_going=keep_going,
+                workers=workers,
                 strict=strict,
                 progress=progress.planning,
             )
