@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(VENV)/.installed
 	$(BIN)/cenote demo --out demo-out
+	@echo "The command is $(BIN)/cenote; \`. $(BIN)/activate\` makes it \`cenote\` in this shell."
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -195,10 +195,7 @@ class Analysis:
         """
         if resume and (fresh or replace):
             raise errors.error(errors.USAGE, "a run cannot be resumed and forgotten: choose one")
-        if workers is not None and workers < 1:
-            raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
-        if workers is not None and self.workflow.execution.backend != "local":
-            raise _pools_count_workers(self.workflow, workers)
+        self._refuse_workers(workers)
         if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
             listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
@@ -228,16 +225,24 @@ class Analysis:
         force: Names = (),
         fresh: bool = False,
         keep_going: bool = False,
+        workers: int | None = None,
         strict: bool = False,
         progress: Progress | None = None,
     ) -> Preview:
         """What `run` with the same words would do; nothing is run and nothing is written. Raises where it would."""
+        self._refuse_workers(workers)
         folder = RunFolder(self._folder(out))
         folder.refuse()
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
         refuse_unknown(_names(force), plan.workflow)
         forced = tasks_from(plan, _names(force))
         return Preview(plan, folder.path, frozenset() if fresh else tasks_to_reuse(plan, folder, forced))
+
+    def _refuse_workers(self, workers: int | None) -> None:
+        if workers is not None and workers < 1:
+            raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
+        if workers is not None and self.workflow.execution.backend != "local":
+            raise _pools_count_workers(self.workflow, workers)
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem

@@ -90,8 +90,9 @@ def test_cores_are_the_processes_of_the_local_backend(option: str, capsys: pytes
     assert exit_code_of(["run", "flow.yaml", option, "2", "-v"]) == 0
     told = capsys.readouterr().err
     assert "done on default-" in told
-    assert exit_code_of(["run", "flow.yaml", "--backend", "dask", option, "2", "--out", "other"]) == 2
-    assert "execution.pools.default.workers=2" in capsys.readouterr().err
+    for dry_run in ([], ["-n"]):
+        assert exit_code_of(["run", "flow.yaml", "--backend", "dask", option, "2", "--out", "other", *dry_run]) == 2
+        assert "execution.pools.default.workers=2" in capsys.readouterr().err
 
 
 # --- more words
@@ -168,6 +169,14 @@ def test_mistakes_on_standard_input_have_their_line(
 def test_what_is_no_workflow_on_standard_input_is_told(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     on_standard_input(monkeypatch, content)
     assert exit_code_of(["plan", "-"]) in (10, 11, 12)
+
+
+def test_standard_input_that_is_closed_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert exit_code_of(["run", "-"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
 
 
 # --- a graph

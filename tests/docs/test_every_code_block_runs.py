@@ -18,6 +18,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -249,6 +250,10 @@ def commands_of(text: str) -> list[tuple[str, list[str]]]:
 
 def run_command(words: list[str], last_exit_code: int) -> int:
     match words:
+        case ["cenote", *arguments, "<", file]:
+            with Path(file).open(encoding="utf-8") as content, pytest.MonkeyPatch.context() as patch:
+                patch.setattr(sys, "stdin", content)
+                return exit_code_of(arguments)
         case ["cenote", *arguments]:
             registry.forget_added()
             return exit_code_of(arguments)
@@ -264,11 +269,28 @@ def run_command(words: list[str], last_exit_code: int) -> int:
         case ["ls", *folders]:
             for entry in sorted(Path(*folders).iterdir()):
                 sys.stdout.write("" if entry.name.startswith(".") else f"{entry.name}\n")
+        case ["pixi", "run", "cenote", *arguments]:
+            return exit_code_of(arguments)
+        case [".", script]:
+            assert script.endswith("/bin/activate"), script
+        case ["python3" | "pip" | "uv" | "conda" | "pixi", *arguments]:
+            installs_what_there_is(arguments)
         case ["make", target]:
             subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
         case _:
             raise NotImplementedError(f"this test cannot run: {shlex.join(words)}")
     return 0
+
+
+def installs_what_there_is(arguments: list[str]) -> None:
+    """Not installed again here: what a command names must be there."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for word in arguments:
+        extras = re.fullmatch(r"\.{1,2}\[(.+)\]", word)
+        assert extras is None or set(extras[1].split(",")) <= set(known), word
+        assert not word.endswith("constraints.txt") or (ROOT / "constraints.txt").is_file()
+    if arguments[:1] == ["init"]:
+        Path(arguments[1]).mkdir()
 
 
 def compare(what: str, shown: list[str], told: list[str]) -> None:

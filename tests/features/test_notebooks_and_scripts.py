@@ -179,6 +179,13 @@ def test_an_old_run_is_opened_by_its_folder(flow: Path) -> None:
         cenote.open_run("elsewhere")
 
 
+def test_saving_is_shown_before_the_first_product_is_saved(flow: Path) -> None:
+    shown: list[tuple[int, int] | None] = []
+    cenote.load(flow).run("out", listen=lambda view: shown.append(view.saved))
+    assert shown[0] is None
+    assert (0, 2) in shown
+
+
 def test_a_task_is_shown_as_running_while_it_runs_in_this_process(flow: Path, desk: Desk) -> None:
     desk.write(
         "ops.py",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cenote.cli.completions import complete_plugin, complete_profile, complete_setting
-from cenote.errors import BAD_YAML, error
+from cenote.errors import BAD_YAML, USAGE, error
 from cenote.plugins.kinds import PluginKind
 
 if TYPE_CHECKING:  # importing the API costs what `cenote run --help` must not pay
@@ -92,6 +92,10 @@ class Choices:
 
 
 def _standard_input() -> str:
+    if sys.stdin is None:  # a process may be started without one
+        raise error(
+            USAGE, "FILE is `-`, and standard input is closed", hint="send the workflow: cenote … - < flow.yaml"
+        )
     if sys.stdin.isatty():
         click.echo("reading a workflow from the terminal; Ctrl-D on a line of its own ends it", err=True)
     content = sys.stdin.buffer.read()

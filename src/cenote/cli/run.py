@@ -95,6 +95,7 @@ def command(
                 force=force,
                 fresh=fresh or replace,
                 keep_going=keep_going,
+                workers=workers,
                 strict=strict,
                 progress=progress.planning,
             )

@@ -97,14 +97,18 @@ class _Watched:
         if at_work or self._at_rest_since is None:
             self._at_rest_since = None if at_work else now
         began = at_work and self._shown_at_rest  # the next news may be a long task away
-        between_tasks = self._at_rest_since is not None and now - self._at_rest_since < _BETWEEN_TASKS
-        if began or (now - self._shown > 0.1 and not between_tasks):
+        rested = self._at_rest_since is not None and now - self._at_rest_since >= _BETWEEN_TASKS
+        saves = self.view.saved is not None
+        if began or (now - self._shown > 0.1 and (at_work or rested or saves)):
             self._shown = now
             self.show()
 
     def saved(self, done: int, products: int) -> None:
+        begins = self.view.saved is None
         self.view.saved = (done, products)
         self([Tick(at=self._clock())])
+        if begins:  # drawing the first product may take long
+            self.show()
 
     def show(self) -> None:
         self._shown_at_rest = not self.view.at_work
@@ -286,6 +290,7 @@ def _publish(
         watched.saved(done, products)
         interruptions.check()
 
+    told(0, len(plan.products))
     return publish(plan, store, folder, names=names, partial=partial, told=told)
 
 
