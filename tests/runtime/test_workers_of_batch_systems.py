@@ -40,6 +40,7 @@ class Site:
     def __init__(self, folder: Path, strategy: Strategy, errands: Errands | None = None) -> None:
         self.now = 1000.0
         self.heard: list[AnyEvent] = []
+        self.dropped: list[str] = []
         self.at_close: BaseException | None = None
         """What comes between when the session inside is closed."""
         self.jobs = WorkerJobs(
@@ -93,6 +94,9 @@ class _Told(JoinedSession):
 
     def cancel(self, task: int) -> None:
         raise NotImplementedError
+
+    def drop(self, workers: Sequence[str]) -> None:
+        self._site.dropped += workers
 
     def retire(self, workers: Sequence[str]) -> None:
         raise NotImplementedError
