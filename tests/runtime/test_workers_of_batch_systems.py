@@ -202,6 +202,23 @@ def test_a_worker_that_left_before_its_walltime_is_no_failure(shell: ScriptedShe
     assert (lost.cause, lost.reason) == ("walltime", "its walltime is nearly over")
 
 
+def test_a_worker_that_does_not_answer_is_dropped_and_its_job_cancelled_so_that_it_never_comes_back(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, Slurm())
+    site.jobs.start_workers("gpu", 1)
+    site.events(site.joined())
+    site.jobs.end_workers("gpu", ("gpu-1", "never-there"), "it did not answer for 1m")
+    told = site.events(*site.gone())
+    assert site.dropped == ["gpu-1"]
+    assert ("scancel", "7") in shell.typed
+    lost, failed = told[-2:]
+    assert isinstance(lost, WorkerLost)
+    assert (lost.cause, lost.reason) == ("silent", "it did not answer for 1m")
+    assert isinstance(failed, TaskFailed)
+    assert failed.failure.message == "its worker gpu-1 was lost: it did not answer for 1m"
+
+
 def test_a_job_that_runs_and_brings_no_worker_is_given_up_with_what_it_wrote(
     shell: ScriptedShell, tmp_path: Path
 ) -> None:

@@ -28,6 +28,8 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
         self._made: set[str] = set()
         """Keys of bundles whose results were there, and have neither been forgotten nor begun again."""
         self._names: dict[str, str] = {}
+        self._leaving: set[str] = set()
+        """Workers that take nothing more, for good."""
 
     async def start(self, scheduler: Scheduler) -> None:
         """The scheduler begins."""
@@ -53,6 +55,7 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
         if topic == TOPIC:
             worker, word, *rest = msg
             if word == "leaving":
+                self._leaving.add(worker)
                 rest.append(self._spare(worker))
             self.inbox.put((word, worker, *rest))
 
@@ -65,8 +68,9 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
             if isinstance(found, Silent):
                 self.inbox.put(("silent", found.worker, found.seconds, self._spare(found.worker)))
                 continue
-            why = f"cenote-answers-{found.worker}"
-            self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
+            if found.worker not in self._leaving:
+                why = f"cenote-answers-{found.worker}"
+                self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
             self.inbox.put(("answers", found.worker))
 
     async def drop(self, names: Collection[str]) -> None:

@@ -188,10 +188,11 @@ class DaskSession(JoinedSession):
     def _leaves(self, worker: str, reason: str, keys: Sequence[str]) -> list[AnyEvent]:
         """A worker begins nothing more: what it was sent and has not begun goes to others."""
         pool = self._pools[self._pool_of[worker]]
+        back = self._answers(worker)
         self._leaving[worker] = reason
         self._slots[pool.name] -= pool.slots
         self._tasks.take_back(keys)
-        return [WorkerLeaving(at=self._now(), worker=worker, pool=pool.name, reason=reason)]
+        return [*back, WorkerLeaving(at=self._now(), worker=worker, pool=pool.name, reason=reason)]
 
     def _falls_silent(self, worker: str, seconds: float, keys: Sequence[str]) -> list[AnyEvent]:
         """A worker does not answer: what it was sent and has not begun goes to others."""
