@@ -12,7 +12,7 @@ from cenote.backends._dask_news import News
 
 
 def heard_after(*states: str) -> list[tuple[Any, ...]]:
-    news = News()
+    news = News(60.0)
     for start, finish in itertools.pairwise(states):
         news.transition("bundle", start, finish, stimulus_id="test")
     heard = []

@@ -42,3 +42,4 @@ def test_the_seeds_cover_pools_of_every_kind_and_all_their_trouble() -> None:
     assert any(scenario.weather.barren and not scenario.stranded for scenario in scenarios)
     assert any(scenario.weather.hungry and scenario.loss_rate for scenario in scenarios)
     assert any(scenario.weather.refusal_rate and scenario.weather.preemption_rate for scenario in scenarios)
+    assert any(scenario.weather.freeze_rate and scenario.weather.walltime for scenario in scenarios)

@@ -40,6 +40,7 @@ class Site:
     def __init__(self, folder: Path, strategy: Strategy, errands: Errands | None = None) -> None:
         self.now = 1000.0
         self.heard: list[AnyEvent] = []
+        self.dropped: list[str] = []
         self.at_close: BaseException | None = None
         """What comes between when the session inside is closed."""
         self.jobs = WorkerJobs(
@@ -93,6 +94,9 @@ class _Told(JoinedSession):
 
     def cancel(self, task: int) -> None:
         raise NotImplementedError
+
+    def drop(self, workers: Sequence[str]) -> None:
+        self._site.dropped += workers
 
     def retire(self, workers: Sequence[str]) -> None:
         raise NotImplementedError
@@ -196,6 +200,23 @@ def test_a_worker_that_left_before_its_walltime_is_no_failure(shell: ScriptedShe
     gone = WorkerLost(at=site.now, worker="gpu-1", pool="gpu", reason="its walltime is nearly over", cause="walltime")
     lost = next(event for event in site.events(gone) if isinstance(event, WorkerLost))
     assert (lost.cause, lost.reason) == ("walltime", "its walltime is nearly over")
+
+
+def test_a_worker_that_does_not_answer_is_dropped_and_its_job_cancelled_so_that_it_never_comes_back(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, Slurm())
+    site.jobs.start_workers("gpu", 1)
+    site.events(site.joined())
+    site.jobs.end_workers("gpu", ("gpu-1", "never-there"), "it did not answer for 1m")
+    told = site.events(*site.gone())
+    assert site.dropped == ["gpu-1"]
+    assert ("scancel", "7") in shell.typed
+    lost, failed = told[-2:]
+    assert isinstance(lost, WorkerLost)
+    assert (lost.cause, lost.reason) == ("silent", "it did not answer for 1m")
+    assert isinstance(failed, TaskFailed)
+    assert failed.failure.message == "its worker gpu-1 was lost: it did not answer for 1m"
 
 
 def test_a_job_that_runs_and_brings_no_worker_is_given_up_with_what_it_wrote(

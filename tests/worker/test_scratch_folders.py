@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cenote import shell
 from cenote.worker.scratch import filled_in, leave_scratch, take_scratch
 
 A_MINUTE_AGO = 100
@@ -88,3 +90,44 @@ def test_the_next_worker_takes_away_what_a_killed_one_left_and_nothing_else(tmp_
         assert folders[alive.pid].exists()
         assert other.exists()
         alive.kill()
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from cenote.backends._dask_worker import _end_for_signal
+from cenote.worker import scratch
+
+signal.signal(signal.SIGTERM, _end_for_signal)
+folder = scratch.take_scratch(sys.argv[1], "w")
+for number in range(100):
+    (folder / str(number)).touch()
+unlink, removed = os.unlink, []
+
+def interrupted(*given, **named):
+    removed.append(given)
+    if len(removed) == 10:
+        END
+    unlink(*given, **named)
+
+os.unlink = interrupted
+scratch.leave_scratch()
+"""
+THREAD = """
+        def end():
+            scratch.leave_scratch()
+            os._exit(0)
+        threading.Thread(target=end).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM), (THREAD.strip(), 0)],
+    ids=["signal", "thread"],
+)
+def test_a_process_that_is_ended_while_it_empties_its_folder_leaves_nothing(
+    tmp_path: Path, end: str, code: int
+) -> None:
+    ended = shell.run_command([sys.executable, "-c", INTERRUPTED.replace("END", end), str(tmp_path)], seconds=60)
+    assert ended.returncode == code, ended.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Collection
 from typing import Any
 
 from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.metrics import time
+from distributed.scheduler import WorkerState, heartbeat_interval
+from tornado.ioloop import PeriodicCallback
 
+from cenote.backends._dask_pulse import LOOK_EVERY, Pulses, Silent
 from cenote.backends._dask_worker import TOPIC
+from cenote.backends._vital_signs import VitalSigns, vital_signs
 
 
 class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
@@ -16,15 +22,24 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
 
     name = "cenote-news"
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
+        self._pulses = Pulses(patience)
         self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._made: set[str] = set()
         """Keys of bundles whose results were there, and have neither been forgotten nor begun again."""
         self._names: dict[str, str] = {}
+        self._leaving: set[str] = set()
+        """Workers that take nothing more, for good."""
 
     async def start(self, scheduler: Scheduler) -> None:
         """The scheduler begins."""
         self._scheduler = scheduler
+        self._looking = PeriodicCallback(self._feel_pulses, 1000 * LOOK_EVERY)
+        self._looking.start()
+
+    async def close(self) -> None:
+        """The scheduler ends."""
+        self._looking.stop()
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """A worker joined."""
@@ -40,8 +55,29 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
         if topic == TOPIC:
             worker, word, *rest = msg
             if word == "leaving":
+                self._leaving.add(worker)
                 rest.append(self._spare(worker))
             self.inbox.put((word, worker, *rest))
+
+    def _feel_pulses(self) -> None:
+        """Send silent workers nothing more, until they answer."""
+        workers = {str(worker.name): worker for worker in self._scheduler.workers.values()}
+        heard = {name: worker.last_seen for name, worker in workers.items()}
+        every = heartbeat_interval(len(workers))
+        for found in self._pulses.look(time(), heard, lambda name: _signs_of(workers[name]), every=every):
+            if isinstance(found, Silent):
+                self.inbox.put(("silent", found.worker, found.seconds, self._spare(found.worker)))
+                continue
+            if found.worker not in self._leaving:
+                why = f"cenote-answers-{found.worker}"
+                self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
+            self.inbox.put(("answers", found.worker))
+
+    async def drop(self, names: Collection[str]) -> None:
+        """Go on without these workers; if one ever wakes up, it finds itself unknown and ends."""
+        found = [worker.address for worker in self._scheduler.workers.values() if str(worker.name) in names]
+        for address in found:
+            await self._scheduler.remove_worker(address, stimulus_id=f"cenote-drop-{address}")
 
     def _spare(self, name: str) -> list[str]:
         """Send a worker nothing more; what it was sent."""
@@ -67,3 +103,7 @@ class News(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no t
             case "waiting" if key in self._made:
                 self._made.discard(key)
                 self.inbox.put(("again", key))
+
+
+def _signs_of(worker: WorkerState) -> VitalSigns | None:
+    return vital_signs(worker.pid, named=str(worker.name))

@@ -19,7 +19,15 @@ from cenote.backends._dask_news import News
 from cenote.backends._dask_tasks import SentTasks
 from cenote.backends._dask_worker import TaskPlugin
 from cenote.backends.interface import JoinedSession, SessionRequest
-from cenote.engine.messages import AnyEvent, FailureInfo, WorkerJoined, WorkerLeaving, WorkerLost
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    WorkerAnswers,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkerSilent,
+)
 from cenote.units import format_bytes
 from cenote.worker.envelope import TaskEnvelope
 from cenote.worker.lifetime import Lifetime
@@ -29,6 +37,7 @@ _CONFIG = {
     "distributed.comm.compression": None,  # within a site the network is faster than the compressor
     "distributed.scheduler.allowed-failures": 1_000_000,  # our engine counts losses, and only of tasks that had begun
     "distributed.admin.low-level-log-length": 1,  # our messages carry products: Dask must not keep them
+    "distributed.scheduler.worker-ttl": None,  # silent workers are our engine's business
     "distributed.worker.profile.enabled": False,
     "distributed.admin.event-loop": "asyncio",
 }
@@ -37,10 +46,10 @@ _CONFIG = {
 class DaskSession(JoinedSession):
     """Which workers there are is known here; which tasks, in `SentTasks`."""
 
-    def __init__(self, request: SessionRequest, network: Network) -> None:
-        self._request = request
+    def __init__(self, request: SessionRequest, network: Network, patience: float) -> None:
+        self._request, self._patience = request, patience
         self._pools = {pool.name: pool for pool in request.pools}
-        self._news = News()
+        self._news = News(patience)
         self._network = network
         self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
         self._configured.enter_context(dask.config.set(_CONFIG))
@@ -64,6 +73,7 @@ class DaskSession(JoinedSession):
         """Workers that ran out of memory → what they said of it."""
         self._leaving: dict[str, str] = {}
         """Workers whose walltime is nearly over → what they said of it."""
+        self._silent: set[str] = set()
 
     def _scheduler(self, host: str | None, port: int) -> SpecCluster:
         options = {
@@ -94,6 +104,10 @@ class DaskSession(JoinedSession):
         """Let workers go once their data has moved to others."""
         scheduler = self._cluster.scheduler
         self._client.loop.add_callback(scheduler.retire_workers, names=list(workers), close_workers=True, remove=True)
+
+    def drop(self, workers: Sequence[str]) -> None:
+        """Go on without workers that do not answer."""
+        self._client.loop.add_callback(self._news.drop, frozenset(workers))
 
     # tasks
 
@@ -128,9 +142,10 @@ class DaskSession(JoinedSession):
     def _heard(self, news: tuple[Any, ...]) -> list[AnyEvent]:
         match news:
             case ("started", worker, key):
-                return self._tasks.started(key, worker)
+                return [*self._answers(worker), *self._tasks.started(key, worker)]
             case ("done", worker, key, outcomes):
                 self._tasks.said(key, worker, pickle.loads(outcomes))
+                return self._answers(worker)
             case ("memory", key):
                 return self._tasks.through(key)
             case ("again", key):
@@ -141,7 +156,9 @@ class DaskSession(JoinedSession):
                 return self._tasks.failed(key, worker, pickle.loads(outcome))
             case ("erred", key, text):
                 return self._tasks.erred(key, text)
-            case ("joined" | "leaving" | "gone" | "oom", worker, *rest) if worker in self._pool_of:
+            case ("joined" | "leaving" | "silent" | "answers" | "gone" | "oom", worker, *rest) if (
+                worker in self._pool_of
+            ):
                 return self._heard_of_worker(news[0], worker, *rest)
             case ("told", event):
                 return [event]
@@ -153,6 +170,10 @@ class DaskSession(JoinedSession):
                 return self._joined(worker)
             case "leaving", (reason, keys):
                 return self._leaves(worker, reason, keys)
+            case "silent", (seconds, keys):
+                return self._falls_silent(worker, seconds, keys)
+            case "answers", _:
+                return self._answers(worker)
             case "oom", (used, limit):
                 words = f"ran out of memory: its worker used {format_bytes(used)} of {format_bytes(limit)}"
                 self._last_words[worker] = FailureInfo(cause="oom", message=words)
@@ -167,10 +188,30 @@ class DaskSession(JoinedSession):
     def _leaves(self, worker: str, reason: str, keys: Sequence[str]) -> list[AnyEvent]:
         """A worker begins nothing more: what it was sent and has not begun goes to others."""
         pool = self._pools[self._pool_of[worker]]
+        back = self._answers(worker)
         self._leaving[worker] = reason
         self._slots[pool.name] -= pool.slots
         self._tasks.take_back(keys)
-        return [WorkerLeaving(at=self._now(), worker=worker, pool=pool.name, reason=reason)]
+        return [*back, WorkerLeaving(at=self._now(), worker=worker, pool=pool.name, reason=reason)]
+
+    def _falls_silent(self, worker: str, seconds: float, keys: Sequence[str]) -> list[AnyEvent]:
+        """A worker does not answer: what it was sent and has not begun goes to others."""
+        pool = self._pools[self._pool_of[worker]]
+        if worker not in self._leaving:
+            self._silent.add(worker)
+            self._slots[pool.name] -= pool.slots
+        self._tasks.take_back(keys)
+        at, patience = self._now(), self._patience
+        return [WorkerSilent(at=at, worker=worker, pool=pool.name, seconds=seconds, patience=patience)]
+
+    def _answers(self, worker: str) -> list[AnyEvent]:
+        """A worker is heard of: news if it was silent."""
+        if worker not in self._silent:
+            return []
+        pool = self._pools[self._pool_of[worker]]
+        self._silent.discard(worker)
+        self._slots[pool.name] += pool.slots
+        return [WorkerAnswers(at=self._now(), worker=worker, pool=pool.name)]
 
     def _gone(self, worker: str) -> list[AnyEvent]:
         pool = self._pools[self._pool_of[worker]]
@@ -178,8 +219,9 @@ class DaskSession(JoinedSession):
         lost = WorkerLost(at=self._now(), worker=worker, pool=pool.name, reason=words.message)
         if worker in self._leaving:
             lost = msgspec.structs.replace(lost, reason=self._leaving.pop(worker), cause="walltime")
-        else:
+        elif worker not in self._silent:
             self._slots[pool.name] -= pool.slots
+        self._silent.discard(worker)
         before, after = self._tasks.lost_with(worker, words)
         return [*before, lost, *after]
 

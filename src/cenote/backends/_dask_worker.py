@@ -282,9 +282,9 @@ def main() -> None:
     limit = format_bytes(options.memory) if options.memory else "none"
     facts = (options.name, options.run, os.getpid(), options.slots, limit)
     _LOG.info("%s begins: run %s, process %d, slots %d, memory limit %s", *facts)
-    scratch = take_scratch(options.scratch, options.name) if options.scratch else None
-    if scratch:
+    if options.scratch:
         signal.signal(signal.SIGTERM, _end_for_signal)
+    scratch = take_scratch(options.scratch, options.name) if options.scratch else None
     try:
         asyncio.run(_serve(options, scratch))
     finally:

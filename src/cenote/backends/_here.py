@@ -51,8 +51,8 @@ def _staying_alive() -> Iterator[list[int]]:
 class Here(Session):
     """No worker processes, until the work proves not to be small."""
 
-    def __init__(self, request: SessionRequest) -> None:
-        self._request = request
+    def __init__(self, request: SessionRequest, patience: float) -> None:
+        self._request, self._patience = request, patience
         keep_freed_memory()
         self._said = Diary(request.logs, "driver")
         with self._said.open():
@@ -104,7 +104,7 @@ class Here(Session):
         """Whether to hand over now: the work is not small, and a process is there to take it."""
         many = self._request.cpus > 1 and self._places.waiting > 1
         if many and self._coming is None and self._worked > SMALL_SECONDS:
-            self._coming = Processes(self._request, joined=False)
+            self._coming = Processes(self._request, self._patience, joined=False)
             self._coming.prepare(self._places.waiting)
         return many and self._coming is not None and self._coming.has_somebody_ready()
 

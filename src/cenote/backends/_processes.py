@@ -13,15 +13,27 @@ from multiprocessing.connection import Connection, wait
 from cenote import errors
 from cenote.backends._outcomes import event_of, placed, withdrawn
 from cenote.backends._places import Places
+from cenote.backends._vital_signs import vital_signs
 from cenote.backends.interface import Session, SessionRequest
-from cenote.engine.messages import AnyEvent, FailureInfo, LossCause, TaskFailed, TaskStarted
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    LossCause,
+    TaskFailed,
+    TaskStarted,
+    WorkerAnswers,
+    WorkerSilent,
+)
 from cenote.shell import is_fault, start_process
+from cenote.units import format_seconds
 from cenote.worker.envelope import Outcome, TaskEnvelope
 from cenote.worker.last_words import tail
 from cenote.worker.store import Store
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Tasks are the parallelism: libraries that start a thread per core would fight over the cores."""
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at how the processes are."""
 _STILLBORN = 3
 """So many processes that die before their first task mean that none will ever live."""
 
@@ -37,6 +49,8 @@ class _Worker:
     busy: tuple[TaskEnvelope, str, int, float] | None = None
     """The task, its pool and place, and since when."""
     cancelled: bool = False
+    stopped: float | None = None
+    """Since when it has been seen to be stopped."""
 
 
 @dataclass
@@ -49,8 +63,9 @@ class _Crew:
 class Processes(Session):
     """As many processes as there are cores, each serving every pool."""
 
-    def __init__(self, request: SessionRequest, *, joined: bool = True) -> None:
-        self._request = request
+    def __init__(self, request: SessionRequest, patience: float, *, joined: bool = True) -> None:
+        self._request, self._patience = request, patience
+        self._looked = 0.0
         self._places = Places(request.pools)
         self._crew = _Crew()
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock())) if joined else []
@@ -81,6 +96,7 @@ class Processes(Session):
     def events(self, seconds: float) -> list[AnyEvent]:
         self._dispatch()
         self._listen(0 if self._pending else seconds)
+        self._look_for_stopped()
         self._dispatch()
         told, self._pending = self._pending, []
         return told
@@ -139,6 +155,32 @@ class Processes(Session):
             assert isinstance(pipe, Connection), "only pipes were waited for"
             self._hear(pipes[pipe])
 
+    def _look_for_stopped(self) -> None:
+        """Say which processes are stopped, and end those that stay so."""
+        now = self._request.clock()
+        if now - self._looked < _LOOK_EVERY:
+            return
+        self._looked = now
+        for worker in [worker for worker in self._crew.workers if worker.busy is not None]:
+            signs = vital_signs(worker.process.pid)
+            if signs is None or not signs.stopped:
+                self._go_on(worker, now)
+            elif worker.stopped is None:
+                worker.stopped = now
+                self._pending.append(WorkerSilent(at=now, **self._named(worker), seconds=0.0, patience=self._patience))
+            elif now - worker.stopped >= self._patience:
+                worker.process.kill()  # the pipe tells when it is gone
+
+    def _go_on(self, worker: _Worker, now: float) -> None:
+        if worker.stopped is not None:
+            worker.stopped = None
+            self._pending.append(WorkerAnswers(at=now, **self._named(worker)))
+
+    def _named(self, worker: _Worker) -> dict[str, str]:
+        assert worker.busy is not None
+        _, pool, place, _ = worker.busy
+        return {"pool": pool, "worker": self._places.worker(pool, place)}
+
     def _hear(self, worker: _Worker) -> None:
         try:
             message = worker.pipe.recv()
@@ -156,6 +198,7 @@ class Processes(Session):
     def _finished(self, worker: _Worker, outcome: Outcome) -> None:
         if worker.busy is None or worker.busy[0].task != outcome.task:
             return
+        self._go_on(worker, self._request.clock())
         envelope, pool, place, _ = worker.busy
         worker.busy = None
         self._places.free(pool, place)
@@ -170,12 +213,15 @@ class Processes(Session):
             self._stillborn(worker, code)
         if worker.busy is None:
             return
+        was_stopped = worker.stopped is not None
+        self._go_on(worker, self._request.clock())  # another process takes its place
         envelope, pool, place, since = worker.busy
         self._places.free(pool, place)
         at = self._request.clock()
         stopped = FailureInfo(cause="stopped", message="stopped, as asked")
-        fate: LossCause = "crashed" if is_fault(code) else "died"
-        dead = FailureInfo(cause="lost", message=self._last_words(worker, code), fate=fate)
+        fate: LossCause = "silent" if was_stopped else "crashed" if is_fault(code) else "died"
+        held = f"the worker process was stopped, and ended after {format_seconds(self._patience)}"
+        dead = FailureInfo(cause="lost", message=held if was_stopped else self._last_words(worker, code), fate=fate)
         lost = stopped if worker.cancelled else dead
         info = placed(lost, envelope)
         name = self._places.worker(pool, place)

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import Field
+
 from cenote import errors
 from cenote.backends._dask_command import WorkerPlace, worker_command
 from cenote.backends._ports import ANY_PORT, Address, Ports
 from cenote.backends.interface import Backend, MeetingPoint, Session, SessionRequest
 from cenote.placement.pools import PlacedPool
+from cenote.plugins.settings import Seconds
 from cenote.worker.lifetime import Lifetime
 
 try:
@@ -51,9 +54,14 @@ class Dask(Backend):
     """Folder of the nodes for temporary files and data that memory cannot hold: `$TMPDIR`, `/scratch/$USER`. Variables
     are those of the node; it is made if missing, and each worker removes what it kept there."""
 
+    patience: Seconds = Field(default=60, ge=1)
+    """How long a worker may be silent (stopped, its node or file system hangs) until it is ended and replaced. After
+    ten seconds of silence `cenote why` says so, and what the worker has not begun goes to others. On other machines,
+    code that holds Python's lock counts as silence too: give it more time than such code takes."""
+
     def open(self, request: SessionRequest) -> Session:
         """Start the scheduler."""
-        return DaskSession(request, self._network(request.pools))
+        return DaskSession(request, self._network(request.pools), self.patience)
 
     def meeting_point(self, pools: Sequence[PlacedPool]) -> MeetingPoint:
         """Where the scheduler would listen."""

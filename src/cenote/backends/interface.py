@@ -68,6 +68,10 @@ class Session(ABC):
         """End these workers once their data is handed over; returns at once, events tell when they are gone."""
         raise NotImplementedError
 
+    def end_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
+        """End these workers, which do not answer, with whatever they run; returns at once, events tell of them."""
+        raise NotImplementedError
+
     @abstractmethod
     def events(self, seconds: float) -> list[AnyEvent]:
         """What happened; waits up to this long for the first event."""
@@ -95,6 +99,10 @@ class JoinedSession(Session):
     @abstractmethod
     def retire(self, workers: Sequence[str]) -> None:
         """Let these workers end once their data is handed over; returns at once."""
+
+    @abstractmethod
+    def drop(self, workers: Sequence[str]) -> None:
+        """Have nothing to do with these workers any more: they do not answer. Returns at once."""
 
 
 class Backend(Settings):

@@ -6,17 +6,23 @@ are started and take over what is left.
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from cenote.backends._here import Here
 from cenote.backends._processes import Processes
 from cenote.backends.interface import Backend, Session, SessionRequest
+from cenote.plugins.settings import Seconds
 
 
 class Local(Backend):
     """Runs tasks on this machine, without any service."""
 
+    patience: Seconds = Field(default=60, ge=1)
+    """How long a worker process may be stopped until it is ended, and its task given to another one."""
+
     def open(self, request: SessionRequest) -> Session:
         """In this process when one core is all there is or the work is small; by processes otherwise."""
         timed = any(step.timeout is not None for segment in request.program.segments for step in segment.steps)
         if timed or (request.cpus > 1 and not request.small):
-            return Processes(request)
-        return Here(request)
+            return Processes(request, self.patience)
+        return Here(request, self.patience)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import JobChanged, WorkerJoined, WorkerLost, WorkerRequested
+from cenote.engine.messages import JobChanged, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
 from cenote.engine.pool_status import PoolState, WorkerCounts
 from cenote.engine.scaling import Limits, Past
 from cenote.placement.pools import PlacedPool
@@ -37,6 +37,8 @@ class Crew:
     """Seconds from asking for a worker until it came, of the slower ones lately."""
     leaving: set[str] = field(default_factory=set)
     """Workers that were told to stop, or said that they will, and are not gone."""
+    silent: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Workers that do not answer → since when, and the seconds after which they are ended."""
     ever_joined: bool = False
     """Whether any worker ever came."""
     losses: int = 0
@@ -123,6 +125,7 @@ class Crew:
     def lose(self, event: WorkerLost, *, blameless: bool = False) -> None:
         """A worker is gone; one that was told to leave is no loss. The pool is `blameless` when the only task that the
         worker had is the reason: that task is counted, and the next worker is welcome at once."""
+        self.silent.pop(event.worker, None)
         if event.worker in self.leaving:
             self.leaving.discard(event.worker)
             return
@@ -143,6 +146,25 @@ class Crew:
         beyond = self.losses - self.pool.most_workers
         if beyond > 0:
             self.pause_until = event.at + min(0.5 * 2.0**beyond, _LONGEST_PAUSE)
+
+    def fall_silent(self, event: WorkerSilent) -> bool:
+        """A worker does not answer: whether it is one of ours."""
+        if event.worker not in self.observed and event.worker not in self.leaving:
+            return False
+        self.silent[event.worker] = (event.at - event.seconds, event.patience)
+        return True
+
+    def answer(self, worker: str) -> bool:
+        """A worker answers: whether it was silent, and may work again."""
+        return self.silent.pop(worker, None) is not None and worker in self.observed
+
+    def end_silent(self, now: float) -> list[tuple[str, float]]:
+        """Workers that have been silent for too long, and for how long; each is told once."""
+        silences = [(worker, now - since, patience) for worker, (since, patience) in self.silent.items()]
+        overdue = [(worker, seconds) for worker, seconds, patience in silences if seconds >= patience]
+        for worker, _ in overdue:
+            del self.silent[worker]
+        return overdue
 
     def leave(self, worker: str) -> None:
         """A worker says that it will go; one that is gone already is not an error."""

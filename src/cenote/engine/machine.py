@@ -35,10 +35,12 @@ from cenote.engine.messages import (
     TaskStarted,
     Tick,
     Warned,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerRequested,
+    WorkerSilent,
 )
 from cenote.engine.moving import Moving
 from cenote.engine.options import EngineOptions
@@ -112,6 +114,12 @@ class Engine:
             case WorkerLeaving():
                 self._staffing.leave(event)
                 self._pools.room(event.pool).leave(event.worker)
+            case WorkerSilent():
+                if self._options.manages_workers and self._staffing.fall_silent(event):
+                    self._pools.room(event.pool).hold(event.worker, self._attempts.tasks_on(event.worker))
+            case WorkerAnswers():
+                if slots := self._staffing.answer(event):
+                    self._pools.room(event.pool).join(event.worker, slots)
             case WorkerLost():
                 self._worker_lost(event)
             case WorkerRequested():

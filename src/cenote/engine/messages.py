@@ -12,7 +12,7 @@ import msgspec
 from cenote.engine.pool_status import PoolState
 
 JobState = Literal["pending", "running", "ended", "failed", "unknown"]
-LossCause = Literal["died", "crashed", "preempted", "walltime", "oom", "retired", "refused", "unknown"]
+LossCause = Literal["died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unknown"]
 
 
 class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -174,6 +174,25 @@ class WorkerLeaving(Event, frozen=True, tag=True):
     reason: str
 
 
+class WorkerSilent(Event, frozen=True, tag=True):
+    """A worker does not answer: it is stopped, its node hangs, or the way to it is cut. What it was sent and has not
+    begun goes to others. It is ended when its patience is over, unless WorkerAnswers comes first."""
+
+    worker: str
+    pool: str
+    seconds: float
+    """For how long it has not answered by now."""
+    patience: float
+    """For how long it may."""
+
+
+class WorkerAnswers(Event, frozen=True, tag=True):
+    """A worker that was silent is back, with everything that it had begun."""
+
+    worker: str
+    pool: str
+
+
 class WorkerLost(Event, frozen=True, tag=True):
     """A worker is gone, or will never come. What becomes of its tasks is always told by their own events, after this
     one: TaskFailed (cause `lost`), or TaskDone where the worker got that far."""
@@ -184,7 +203,7 @@ class WorkerLost(Event, frozen=True, tag=True):
     cause: LossCause = "unknown"
     """`crashed` is a program that ended itself by a fault (SIGSEGV), which what it ran must have caused; `died` is any
     other end that is known. `retired` answers StopWorkers; `walltime` is the end of the time that the batch system gave
-    it; `refused` is a worker that the batch system would not take."""
+    it; `silent` is one that did not answer and was ended; `refused` is one that the batch system would not take."""
     log: str = ""
     """The last lines that it wrote."""
 
@@ -259,6 +278,8 @@ AnyEvent = (
     | JobChanged
     | WorkerJoined
     | WorkerLeaving
+    | WorkerSilent
+    | WorkerAnswers
     | WorkerLost
     | TaskSplit
     | FellBack
@@ -353,6 +374,15 @@ class StopWorkers(Command, frozen=True, tag=True):
     reason: str = ""
 
 
+class EndWorkers(Command, frozen=True, tag=True):
+    """End these workers now, with whatever they run: they do not answer, and must not come back. WorkerLost (`silent`)
+    tells when one is gone."""
+
+    pool: str
+    workers: tuple[str, ...]
+    reason: str
+
+
 class ForgetTask(Command, frozen=True, tag=True):
     """Nobody will read what this task stored any more: its intermediate data may be removed."""
 
@@ -374,6 +404,7 @@ AnyCommand = (
     | NotePool
     | StartWorkers
     | StopWorkers
+    | EndWorkers
     | ForgetTask
     | FinishRun
 )

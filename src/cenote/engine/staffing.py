@@ -9,6 +9,7 @@ from cenote.engine.crew import Crew
 from cenote.engine.fallback import PoolOutlook
 from cenote.engine.messages import (
     AnyCommand,
+    EndWorkers,
     JobChanged,
     LossCause,
     NotePool,
@@ -17,14 +18,17 @@ from cenote.engine.messages import (
     StartWorkers,
     StopWorkers,
     TaskDone,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerRequested,
+    WorkerSilent,
 )
 from cenote.engine.pool_status import PoolState, pool_state
 from cenote.engine.scaling import Load, needed_workers, remembered, wanted_workers
 from cenote.placement.pools import PlacedPool
+from cenote.units import format_seconds
 
 LOOK_EVERY = 0.2
 """Seconds; more often than that, only when a worker came or went."""
@@ -98,6 +102,16 @@ class Staffing:
         if crew := self._crews.get(event.pool):
             crew.leave(event.worker)
 
+    def fall_silent(self, event: WorkerSilent) -> bool:
+        """A worker does not answer: whether it is to be sent nothing for now."""
+        crew = self._crews.get(event.pool)
+        return crew is not None and crew.fall_silent(event)
+
+    def answer(self, event: WorkerAnswers) -> int:
+        """A silent worker answers: its slots, if it may work again."""
+        crew = self._crews.get(event.pool)
+        return crew.pool.slots if crew is not None and crew.answer(event.worker) else 0
+
     def lose(self, event: WorkerLost, *, tasks: int) -> None:
         """A worker is gone, with so many tasks on it."""
         self._next_look = 0.0
@@ -145,6 +159,10 @@ class Staffing:
                 crew.wanting_since = None
             elif crew.wanting_since is None and load.tasks:
                 crew.wanting_since = now
+            commands += [
+                EndWorkers(name, (worker,), f"it did not answer for {format_seconds(seconds)}")
+                for worker, seconds in crew.end_silent(now)
+            ]
             self._judge(crew, load)
             commands += _resize(crew, load, busy, now)
             commands += _note(crew)

@@ -20,6 +20,8 @@ class PoolRoom:
         self.window = 0
         """The most tasks to have out at once."""
         self.sent = 0
+        self._held: dict[str, int] = {}
+        """Workers that do not answer → the tasks that they have: those keep nobody else from getting one."""
         self._window_per_slot = window_per_slot
         self._ahead_seconds = ahead_seconds
         self._typical = math.inf
@@ -33,22 +35,33 @@ class PoolRoom:
     @property
     def has_idle_slot(self) -> bool:
         """Whether a task sent now would start at once."""
-        return self.sent < min(self.slots, self.window)
+        return self._active < min(self.slots, self.window)
 
     @property
     def has_room(self) -> bool:
         """Whether a task may be sent now."""
-        return self.sent < self.window
+        return self._active < self.window
+
+    @property
+    def _active(self) -> int:
+        return self.sent - sum(self._held.values()) if self._held else self.sent
 
     def join(self, worker: str, slots: int) -> None:
         """A worker is there; told twice, it still counts once."""
+        self._held.pop(worker, None)
         self._measure(slots - self._workers.get(worker, 0))
         self._workers[worker] = slots
 
     def leave(self, *workers: str) -> None:
         """Workers are gone, or to be sent nothing more; one that was never there is not an error."""
         for worker in workers:
+            self._held.pop(worker, None)
             self._measure(-self._workers.pop(worker, 0))
+
+    def hold(self, worker: str, tasks: int) -> None:
+        """A worker does not answer, and has so many tasks: it is sent nothing more until it joins again."""
+        self.leave(worker)
+        self._held[worker] = tasks
 
     def _measure(self, more: int) -> None:
         self.slots += more

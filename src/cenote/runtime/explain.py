@@ -52,7 +52,13 @@ def explain_run(view: RunView, *, cut_off: bool = False) -> str:
     whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
     whole += f", {tasks.failed} failed" if tasks.failed else ""
     told = [stage for stage in _one_of_each_segment(view) if stage.done < stage.tasks]
-    paragraphs = [f"{whole}.", *_losses(view), *(_paragraph(view, stage, cut_off) for stage in told[:_MOST_STAGES])]
+    silent = [] if view.finished or cut_off else [f"{line[0].upper()}{line[1:]}." for line in _silence(view)]
+    paragraphs = [
+        f"{whole}.",
+        *silent,
+        *_losses(view),
+        *(_paragraph(view, stage, cut_off) for stage in told[:_MOST_STAGES]),
+    ]
     if len(told) > _MOST_STAGES:
         paragraphs.append(f"… and {len(told) - _MOST_STAGES} more stages; ask for one of them by its name.")
     return "\n\n".join(paragraphs)
@@ -73,12 +79,12 @@ def explain_stage(view: RunView, stage: str, *, cut_off: bool = False) -> str:
 
 
 def waiting_in_words(view: RunView) -> list[str]:
-    """A line for every stage that has waited for a worker for more than a moment."""
+    """A line for every worker that does not answer, and every stage that has waited for one for more than a moment."""
     if view.finished or view.started is None or view.saved is not None:
         return []
     pools = {pool.name: pool for pool in view.pools}
     facts = {pool.name: pool for pool in view.facts.pools}
-    lines = []
+    lines = list(_silence(view))
     for stage in _one_of_each_segment(view):
         if stage.segment is None or stage.running or stage.done + stage.failed >= stage.tasks:
             continue
@@ -108,6 +114,13 @@ def _losses(view: RunView) -> Iterator[str]:
     told = [f"Pool '{pool.name}' lost {_count(pool.workers_lost)}; the last: {pool.last_loss}." for pool in lost]
     if told:
         yield " ".join(told)
+
+
+def _silence(view: RunView) -> Iterator[str]:
+    """Of workers that do not answer."""
+    for pool in view.pools:
+        for worker, since in pool.silent.items():
+            yield f"worker {worker} has not answered for {format_seconds(max(0.0, view.clock - since))}"
 
 
 def _count(workers: int) -> str:

@@ -16,6 +16,7 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     CancelTask,
+    EndWorkers,
     FellBack,
     FinishRun,
     ForgetTask,
@@ -95,6 +96,8 @@ class Loop:
                 self.session.start_workers(pool, count)
             case StopWorkers(pool, workers, reason):
                 self.session.stop_workers(pool, workers, reason)
+            case EndWorkers(pool, workers, reason):
+                self.session.end_workers(pool, workers, reason)
             case GiveUpTask() | SplitTask() | MoveTasks() | NotePool():
                 self._take([_written_down(command, self.clock())])
             case ForgetTask(task):

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import JobChanged, PoolChanged, TaskDone, WorkerJoined, WorkerLost
+from cenote.engine.messages import (
+    JobChanged,
+    PoolChanged,
+    TaskDone,
+    WorkerAnswers,
+    WorkerJoined,
+    WorkerLost,
+    WorkerSilent,
+)
 from cenote.runtime.run_facts import PoolFacts
 from cenote.runtime.run_summary import PoolView
 
@@ -17,6 +25,8 @@ class PoolTally:
     """Slots of the workers that are there, by name."""
     requested: dict[str, str] = field(default_factory=dict)
     """Workers that were asked for and have not come → what the batch system last said of them."""
+    silent: dict[str, float] = field(default_factory=dict)
+    """Workers that do not answer → since when."""
     workers_requested: int = 0
     workers_started: int = 0
     workers_lost: int = 0
@@ -62,8 +72,17 @@ class PoolTally:
             self.workers_started += 1
             self.empty_since = None
 
+    def fall_silent(self, event: WorkerSilent) -> None:
+        """A worker does not answer."""
+        self.silent[event.worker] = event.at - event.seconds
+
+    def answer(self, event: WorkerAnswers) -> None:
+        """A worker answers again."""
+        self.silent.pop(event.worker, None)
+
     def lose(self, event: WorkerLost) -> None:
         """A worker went; one that nobody knows is not counted."""
+        self.silent.pop(event.worker, None)
         by_itself = event.cause not in ("retired", "walltime")
         if event.worker in self.workers:
             self._add_up(event.at)
@@ -118,6 +137,7 @@ class PoolTally:
             changes=tuple(self.changes),
             workers=len(self.workers),
             awaited=len(self.requested),
+            silent=dict(self.silent),
             empty_since=self.empty_since,
             last_word=self.last_word,
             last_loss=self.last_loss,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -78,6 +79,8 @@ class PoolView:
     """There now."""
     awaited: int
     """Asked for, and not there yet."""
+    silent: Mapping[str, float]
+    """Workers that do not answer → since when."""
     empty_since: float | None
     """Since when it has had no worker."""
     last_word: str

@@ -28,10 +28,12 @@ from cenote.engine.messages import (
     TaskStarted,
     Tick,
     Warned,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerRequested,
+    WorkerSilent,
 )
 from cenote.runtime.pool_tally import PoolTally
 from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts
@@ -119,6 +121,10 @@ class RunView:
                 self._pool(event.pool).change_job(event)
             case WorkerJoined():
                 self._pool(event.pool).join(event)
+            case WorkerSilent():
+                self._pool(event.pool).fall_silent(event)
+            case WorkerAnswers():
+                self._pool(event.pool).answer(event)
             case WorkerLost():
                 if self.ended is None:
                     self._pool(event.pool).lose(event)
@@ -356,7 +362,7 @@ class RunView:
         if self.started is None:
             return replace(view, state="waiting")
         if self.finished:
-            return replace(view, workers=0, time_left=0.0, state=view.state if tally.changes else "done")
+            return replace(view, workers=0, silent={}, time_left=0.0, state=view.state if tally.changes else "done")
         return view
 
     def summary(self) -> Json:

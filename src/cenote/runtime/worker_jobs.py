@@ -42,6 +42,8 @@ class _Job:
     """When it was first seen to run."""
     joined: bool = False
     stopping: bool = False
+    ended: str = ""
+    """Why it was ended, when it did not answer."""
 
     @property
     def pool(self) -> str:
@@ -139,6 +141,13 @@ class WorkerJobs(Session):
         self._queues[pool].cancel(job.id for job in waiting)
         for job in waiting:
             self._drop(job, reason="it was not needed any more", cause="retired")
+
+    def end_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
+        known = [self._jobs[worker] for worker in workers if worker in self._jobs]
+        for job in known:
+            job.ended = reason
+        self._inner.drop([job.worker for job in known])
+        self._queues[pool].cancel(job.id for job in known)
 
     def close(self) -> None:
         """End the workers, give those a moment that bring their output home, and stop every job that is left: also when
@@ -248,7 +257,7 @@ class WorkerJobs(Session):
     def _is_missed(self, event: WorkerLost) -> bool:
         """Whether nobody knows yet why a worker is gone."""
         job = self._jobs.get(event.worker)
-        return job is not None and not job.stopping and job.status.state not in OVER
+        return job is not None and not job.stopping and not job.ended and job.status.state not in OVER
 
     def _understood(self, events: Iterable[AnyEvent]) -> list[AnyEvent]:
         """Events of the session, with what the strategies and the workers' own logs know about them."""
@@ -275,6 +284,8 @@ class WorkerJobs(Session):
     def _lost(self, event: WorkerLost, job: _Job) -> WorkerLost:
         if job.stopping:
             return msgspec.structs.replace(event, cause="retired", reason="it was asked to end")
+        if job.ended:
+            return msgspec.structs.replace(event, cause="silent", reason=job.ended, log=job.last_lines)
         status = job.status
         if status.state not in OVER:
             self._queues[job.pool].cancel([job.id])  # it left us, so it must not linger

@@ -10,10 +10,12 @@ from cenote.engine.messages import (
     AnyEvent,
     JobChanged,
     LossCause,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerRequested,
+    WorkerSilent,
 )
 from cenote.placement.pools import PlacedPool
 from cenote.simulate.scenario import Weather
@@ -32,6 +34,8 @@ class Worker:
     pool: str
     slots: int
     running: set[Run] = field(default_factory=set)
+    frozen: bool = False
+    """Whether it does not answer now."""
     leaving: LossCause | None = None
     """Why it takes no more tasks."""
     joined: bool = False
@@ -39,7 +43,7 @@ class Worker:
     @property
     def has_room(self) -> bool:
         """Whether it takes one more task."""
-        return self.joined and self.leaving is None and len(self.running) < self.slots
+        return self.joined and self.leaving is None and not self.frozen and len(self.running) < self.slots
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,24 @@ class Batch:
                 worker.leaving = "retired"
                 self.go_if_idle(worker)
 
+    def freeze(self, worker: Worker, seconds: float, *, patience: float, woken: Callable[[Worker], None]) -> None:
+        """A worker does not answer for so long; then, unless it was ended, it goes on."""
+        worker.frozen = True
+        silent = WorkerSilent(at=self.now(), worker=worker.name, pool=worker.pool, seconds=1.0, patience=patience)
+        self.deliver(silent)
+
+        def wake() -> None:
+            if self.workers.get(worker.name) is worker and worker.frozen:
+                worker.frozen = False
+                self.deliver(WorkerAnswers(at=self.now(), worker=worker.name, pool=worker.pool))
+                woken(worker)
+
+        self.after(seconds, wake)
+
     def go_if_idle(self, worker: Worker) -> None:
         """A worker that was told to stop, or whose walltime is nearly over, goes once it has nothing to do."""
         cause = worker.leaving
-        if cause is not None and not worker.running:
+        if cause is not None and not worker.running and not worker.frozen:
             self.after(self.random.uniform(0, STOPPING_TIME), lambda: self.lose(worker, cause=cause))
 
     def may_lose_one(self, pool: str) -> bool:

@@ -16,9 +16,11 @@ from cenote.engine.messages import (
     TaskDone,
     TaskFailed,
     TaskReused,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
+    WorkerSilent,
 )
 from cenote.simulate.expected import Expected
 from cenote.simulate.pool_rules import BrokenError, PoolWatch, require
@@ -42,6 +44,8 @@ class Watch:
         self._stopped: set[str] = set()
         self.known: set[int] = set()
         """Tasks that the engine was told are done."""
+        self._silent: dict[str, tuple[str, int]] = {}
+        """Workers that do not answer → their pool and slots: they keep what they have, and are sent nothing."""
         self.status: str | None = None
 
     def saw(self, event: AnyEvent, attempt: int) -> None:
@@ -57,6 +61,11 @@ class Watch:
                 self._slots.setdefault(event.pool, {})[event.worker] = event.slots
             case WorkerLeaving() | WorkerLost():
                 self._slots.get(event.pool, {}).pop(event.worker, None)
+                self._silent.pop(event.worker, None)
+            case WorkerSilent() if event.worker in self._slots.get(event.pool, {}):
+                self._silent[event.worker] = (event.pool, self._slots[event.pool].pop(event.worker))
+            case WorkerAnswers() if event.worker in self._silent:
+                _, self._slots[event.pool][event.worker] = self._silent.pop(event.worker)
             case _:
                 pass
 
@@ -71,6 +80,7 @@ class Watch:
                     self._stopped.update(workers)
                     for worker in workers:
                         self._slots.get(pool, {}).pop(worker, None)
+                        self._silent.pop(worker, None)
                 case RunTask():
                     self._check_run(command, usable[command.task])
                 case ForgetTask(task):
@@ -98,7 +108,8 @@ class Watch:
         out = sum(pool == command.pool for pool in self._out.values())
         slots = sum(self._slots.get(command.pool, {}).values())
         window = math.ceil(slots * self._scenario.options.window_per_slot)
-        require(out <= window, f"sends {out} tasks to '{command.pool}', whose window is {window}")
+        held = sum(slots for pool, slots in self._silent.values() if pool == command.pool)
+        require(out <= window + held, f"sends {out} tasks to '{command.pool}', whose window is {window}")
 
     def _check_forget(self, task: int) -> None:
         require(task in self.known, f"forgets task {task}, which is not done")

@@ -9,6 +9,7 @@ from cenote.engine.fallback import time_to_leave
 from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
+    EndWorkers,
     MoveTasks,
     RunTask,
     SplitTask,
@@ -17,10 +18,12 @@ from cenote.engine.messages import (
     TaskDone,
     TaskFailed,
     TaskStarted,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerRequested,
+    WorkerSilent,
 )
 from cenote.engine.rows import Choice, choices_of
 from cenote.placement.pools import PlacedPool
@@ -71,6 +74,8 @@ class PoolWatch:
         self._busy: dict[tuple[int, int], str] = {}
         """Attempts at tasks that run → their worker."""
         self._moved: set[tuple[str, str]] = set()
+        self._silent: dict[str, float] = {}
+        """Workers that do not answer → until when they may."""
         self._event: AnyEvent | None = None
         self._now = 0.0
         self._choices = {
@@ -94,6 +99,10 @@ class PoolWatch:
             case WorkerLeaving():
                 self._pools[event.pool].named.discard(event.worker)
                 self._pools[event.pool].joined.discard(event.worker)
+            case WorkerSilent():
+                self._silent[event.worker] = event.at - event.seconds + event.patience
+            case WorkerAnswers():
+                self._silent.pop(event.worker, None)
             case WorkerLost() if event.pool in self._pools:
                 self._pools[event.pool].named.discard(event.worker)
                 self._pools[event.pool].joined.discard(event.worker)
@@ -112,6 +121,9 @@ class PoolWatch:
                 self._check_start(self._pools[pool], count)
             case StopWorkers(pool, workers, reason):
                 self._check_stop(self._pools[pool], workers, reason)
+            case EndWorkers(_, workers):
+                for worker in workers:
+                    require(self._now >= self._silent.pop(worker, math.inf), f"ends {worker}, which may still answer")
             case MoveTasks():
                 self._check_move(command)
             case SplitTask(task, pieces):

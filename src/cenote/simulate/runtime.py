@@ -18,6 +18,7 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     CancelTask,
+    EndWorkers,
     FailureInfo,
     ForgetTask,
     RunStarted,
@@ -40,6 +41,8 @@ from cenote.simulate.scenario import MEMORY, Scenario
 
 TICK = 2.0
 """Seconds after which the engine is told that time passed."""
+SILENCE = 15.0
+"""Seconds that a worker may be silent."""
 MOST_EVENTS = 20_000
 """A run of these sizes that takes more will never end."""
 
@@ -162,6 +165,9 @@ class Life:
                     self._batch.start(pool, count)
                 case StopWorkers(_, workers):
                     self._batch.stop(workers)
+                case EndWorkers(_, workers):
+                    for name in workers:
+                        self._after(self._random.uniform(0, 1), partial(self._end_worker, name))
                 case CancelTask(task):
                     self._cancel(task)
                 case ForgetTask(task):
@@ -216,10 +222,32 @@ class Life:
         started = TaskStarted(at=self._now, task=run.task, pool=worker.pool, worker=worker.name, attempt=said)
         self._tell(started, run.attempt, late=self._scenario.numbered)
         self._after(self._random.uniform(0.1, 5), lambda: self._end(run, worker))
+        if self._random.random() < self._scenario.weather.freeze_rate and self._may_freeze(worker):
+            seconds = self._random.uniform(1, 2 * SILENCE)
+            self._batch.freeze(worker, seconds, patience=SILENCE, woken=self._wake)
+
+    def _may_freeze(self, worker: Worker) -> bool:
+        """One of a pool at a time, and only where losing it spoils nothing."""
+        others = [one for one in self._workers.values() if one.pool == worker.pool and one.frozen]
+        return not others and worker.leaving is None and self._may_lose(worker)
+
+    def _wake(self, worker: Worker) -> None:
+        """A worker that was frozen goes on with what it had begun."""
+        for run in sorted(worker.running, key=lambda run: run.task):
+            self._after(self._random.uniform(0.1, 5), partial(self._end, run, worker))
+        self._batch.go_if_idle(worker)
+        self._assign(worker.pool)
+
+    def _end_worker(self, name: str) -> None:
+        """A worker that does not answer is ended, with everything on it."""
+        worker = self._workers.get(name)
+        if worker is not None:
+            self._batch.lose(worker, cause="retired" if worker.leaving == "retired" else "silent")
+            self._lose(sorted(worker.running, key=lambda run: run.task), worker)
 
     def _end(self, run: Run, worker: Worker) -> None:
         """What a run comes to, unless its worker is gone or it was cancelled."""
-        if run not in worker.running:
+        if run not in worker.running or worker.frozen:
             return
         self._tries[run.task] += 1
         managed = self._scenario.options.manages_workers

@@ -32,6 +32,8 @@ class Weather:
     """Of a lost worker, that it was preempted."""
     walltime: float | None = None
     """How long a worker stays; None: as long as it is wanted."""
+    freeze_rate: float = 0.0
+    """Of a worker that takes a task, that it does not answer for a while, perhaps for longer than its patience."""
     hungry: Mapping[int, int] = field(default_factory=dict)
     """Task → the memory it needs; a partition in pieces needs so much less."""
 
@@ -149,6 +151,7 @@ def _with_pools(random: Random) -> Scenario:
             preemption_rate=random.choice((0.0, 0.5)),
             walltime=random.choice((None, None, 15.0, 60.0)) if stormy else None,
             hungry=_hungry_tasks(random, plan) if stormy and random.random() < 0.4 else {},
+            freeze_rate=random.choice((0.0, 0.0, 0.1)) if stormy else 0.0,
         ),
     )
 

@@ -32,7 +32,7 @@ class JobState(Enum):
 OVER = (JobState.ENDED, JobState.FAILED)
 """States after which nothing more happens to a job."""
 
-EndCause = Literal["died", "crashed", "preempted", "walltime", "oom", "retired", "refused", "unknown"]
+EndCause = Literal["died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unknown"]
 
 
 @dataclass(frozen=True)

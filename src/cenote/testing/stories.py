@@ -20,10 +20,12 @@ from cenote.engine.messages import (
     TaskReused,
     TaskStarted,
     Tick,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerRequested,
+    WorkerSilent,
 )
 from cenote.engine.options import EngineOptions
 from cenote.plan.plan import Plan
@@ -69,6 +71,18 @@ def joined(
 def leaving(worker: str = "worker", pool: str = "default", *, at: float = 2.0) -> WorkerLeaving:
     """A worker takes nothing more, and will go."""
     return WorkerLeaving(at=at, worker=worker, pool=pool, reason="its walltime is nearly over")
+
+
+def silent(
+    worker: str = "worker", pool: str = "default", *, at: float = 20.0, seconds: float = 10.0, patience: float = 60.0
+) -> WorkerSilent:
+    """A worker has not answered for so long."""
+    return WorkerSilent(at=at, worker=worker, pool=pool, seconds=seconds, patience=patience)
+
+
+def answers(worker: str = "worker", pool: str = "default", *, at: float = 30.0) -> WorkerAnswers:
+    """A silent worker is back."""
+    return WorkerAnswers(at=at, worker=worker, pool=pool)
 
 
 def lost(

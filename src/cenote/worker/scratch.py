@@ -24,6 +24,10 @@ _YOUNG = 60.0
 """Seconds in which a folder may have been made and not been locked yet."""
 
 
+_ATTEMPTS, _AGAIN = 20, 0.05
+"""How often a folder is tried to be removed into which something is still written, and seconds between."""
+
+
 @dataclass(frozen=True)
 class _Scratch:
     folder: Path
@@ -67,9 +71,24 @@ def filled_in(place: str) -> str:
 
 
 def leave_scratch() -> None:
-    """Take away the folder of this process, if it took one; what cannot be removed stays."""
-    while _taken:
-        shutil.rmtree(_taken.pop().folder, ignore_errors=True)
+    """Take away the folder of this process, if it took one; what cannot be removed stays.
+
+    It may be called while it is at work already: by a signal that comes in between, or by the thread that ends the
+    process. Each call comes back only when the folder is gone, for the process ends right after it.
+    """
+    for folder in [scratch.folder for scratch in _taken]:
+        _remove(folder)
+    _taken.clear()
+
+
+def _remove(folder: Path) -> None:
+    """A task that was left behind, or another call, may write or remove there meanwhile."""
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_AGAIN)
+    _LOG.warning("the scratch folder %s could not be removed", folder)
 
 
 def _lock_of(folder: Path) -> int | None:
