@@ -61,6 +61,9 @@ def problem_of(problem: OSError, path: Path | str | None = None) -> Problem | No
     if kind is None:
         return None
     where = str(path or problem.filename or "")
+    if problem.errno == errno.ENOENT and not where and not _has_working_directory():
+        hint = "change to a folder that is there"
+        return Problem(kind, "the working directory does not exist any more", hint=hint)
     words = _WORDS.get(problem.errno or 0) or (problem.strerror or str(problem)).lower()
     room = _room(where) if kind is errors.DISK_FULL else ""
     return Problem(kind, f"{where}: {words}" if where else words, details=(room,) if room else (), hint=_HINTS[kind])
@@ -73,6 +76,11 @@ def refusal(problem: BaseException, path: Path) -> CenoteError | None:
     if isinstance(problem, OSError) and problem.errno in _REFUSALS and (found := problem_of(problem, path)):
         return CenoteError(found)
     return None
+
+
+def expanded(name: Path | str) -> Path:
+    """With the home folder for `~`; as it stands where nobody knows it: an account of a container without HOME."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111  # pathlib raises
 
 
 @contextmanager
@@ -110,10 +118,18 @@ def appearing(target: Path) -> Iterator[Path]:
             raise
 
 
+def _has_working_directory() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
+
+
 def _room(where: str) -> str:
     """`12 KB of 1 MB are free there`, if that can be known."""
     path = Path(where)
-    for folder in (path, *path.parents):
+    for folder in (path, *path.parents) if path.is_absolute() else ():
         try:
             usage = shutil.disk_usage(folder)
         except (OSError, ValueError):
