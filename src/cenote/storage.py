@@ -109,13 +109,13 @@ def explained() -> Iterator[None]:
 def appearing(target: Path) -> Iterator[Path]:
     """A path to write to, which takes the target's place at the end; an error leaves nothing of it behind."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    with writing(target):
-        try:
+    try:
+        with writing(target):  # inside: how much room there is, is looked at before anything goes
             yield temporary
             temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _has_working_directory() -> bool:

@@ -20,12 +20,13 @@ def appearing(target: Path) -> Iterator[Path]:
     temporary = folder / target.name
     with storage.writing(target):
         folder.mkdir(parents=True, exist_ok=True)
-        try:
+    try:
+        with storage.writing(target):
             yield temporary
             temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-            folder.rmdir()
+    finally:
+        temporary.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def write_text(target: Path, text: str) -> Path:

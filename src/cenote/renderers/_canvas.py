@@ -210,12 +210,12 @@ def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -
     for kind in formats:
         path = target.with_name(f"{target.name}.{kind}")
         unfinished = target.with_name(f".{target.name}.{kind}.part")
-        with storage.writing(path):
-            try:
+        try:
+            with storage.writing(path):
                 figure.savefig(unfinished, format=kind, dpi=dpi, bbox_inches=page, metadata=_WITHOUT_DATES[kind])
                 unfinished.replace(path)
-            finally:
-                unfinished.unlink(missing_ok=True)
+        finally:
+            unfinished.unlink(missing_ok=True)
         written.append(path)
     return written
 

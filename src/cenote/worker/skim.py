@@ -78,11 +78,11 @@ def _in_memory(sink: Sink, events: Events, name: Path) -> bytes:
 def _whole(target: Path) -> Iterator[Path]:
     """A name to write under; the file gets its own when all of it is there."""
     temporary = target.with_name(f".{os.getpid()}-{target.name}")
-    with storage.writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
+    try:
+        with storage.writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
