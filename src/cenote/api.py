@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from cenote.runtime.earlier_results import tasks_to_reuse
 from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute
 from cenote.runtime.journal import NAME as JOURNAL
 from cenote.runtime.publish import is_own_pickle, product_kind
+from cenote.runtime.read_summary import read_summary
 from cenote.runtime.run_folder import RunFolder
 
 Names = str | Sequence[str]
@@ -312,9 +312,8 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The content of `summary.json`; empty while the run goes on."""
-        path = RunFolder(self.folder).summary
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return found
+        with storage.explained():
+            return read_summary(RunFolder(self.folder))
 
     @property
     def status(self) -> str:

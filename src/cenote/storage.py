@@ -64,6 +64,9 @@ def problem_of(problem: OSError, path: Path | str | None = None) -> Problem | No
     if kind is None:
         return None
     where = str(path or problem.filename or "")
+    if problem.errno == errno.ENOENT and not where and not _has_working_directory():
+        hint = "change to a folder that is there"
+        return Problem(kind, "the working directory does not exist any more", hint=hint)
     words = _WORDS.get(problem.errno or 0) or (problem.strerror or str(problem)).lower()
     room = _room(where) if kind is errors.DISK_FULL else ""
     return Problem(kind, f"{where}: {words}" if where else words, details=(room,) if room else (), hint=_HINTS[kind])
@@ -76,6 +79,11 @@ def refusal(problem: BaseException, path: Path) -> CenoteError | None:
     if isinstance(problem, OSError) and problem.errno in _REFUSALS and (found := problem_of(problem, path)):
         return CenoteError(found)
     return None
+
+
+def expanded(name: Path | str) -> Path:
+    """With the home folder for `~`; as it stands where nobody knows it: an account of a container without HOME."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111  # pathlib raises
 
 
 @contextmanager
@@ -111,18 +119,19 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
         temporary = target.parent / f".{os.getpid()}{_UNFINISHED}" / target.name
     else:
         temporary = target.with_name(f".{target.name}.{os.getpid()}{_UNFINISHED}")
-    with writing(target):
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        try:
+    try:
+        with writing(target):  # inside: how much room there is, is looked at before anything goes
+            temporary.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        finally:
-            if under_its_name:
-                with suppress(OSError):  # another thread writes there
-                    temporary.parent.rmdir()
+    except BaseException:
+        with suppress(OSError):  # it may never have been there
+            temporary.unlink()
+        raise
+    finally:
+        if under_its_name:
+            with suppress(OSError):  # another thread writes there
+                temporary.parent.rmdir()
 
 
 def write_text(target: Path, text: str) -> Path:
@@ -149,10 +158,18 @@ def remove_unfinished(file: Path) -> None:
             file.parent.rmdir()
 
 
+def _has_working_directory() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
+
+
 def _room(where: str) -> str:
     """`12 KB of 1 MB are free there`, if that can be known."""
     path = Path(where)
-    for folder in (path, *path.parents):
+    for folder in (path, *path.parents) if path.is_absolute() else ():
         try:
             usage = shutil.disk_usage(folder)
         except (OSError, ValueError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from cenote import storage
 from cenote.cli.amounts import duration_in_words, plural
 from cenote.cli.console import output
 from cenote.cli.problems import show_problems
@@ -51,7 +52,7 @@ def driver_of(one: Leftover) -> str:
 
 def shown(folder: Path) -> str:
     """As a person who works here would call it."""
-    for above, short in ((Path.cwd(), ""), (Path.home(), "~/")):
+    for above, short in ((Path.cwd(), ""), (storage.expanded("~"), "~/")):
         if folder != above and folder.is_relative_to(above):
             return f"{short}{folder.relative_to(above)}"
     return str(folder)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
@@ -19,30 +18,8 @@ from cenote.errors import CenoteError, Problem
 from cenote.names import did_you_mean
 
 
-class ReaderGoneError(Exception):
-    """Whatever read our output went away. Under its own name click would catch it and exit with 1, our "partial"."""
-
-
-@contextmanager
-def _naming_broken_pipes() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise ReaderGoneError from None
-
-
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is used, and not before."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        with _naming_broken_pipes():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _naming_broken_pipes():
-            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(COMMANDS)
@@ -91,11 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """What the program does, once it hears signals."""
     signals.take_over()
     streams.make_ready()
-    code = exit_code_of(arguments)
-    try:
-        sys.stdout.flush()
-    except OSError as problem:
-        code = _exit_code_of_refusal(problem)
+    code = exit_code_of(arguments) or _exit_code_of_flushing()
+    streams.give_back()
     signals.leave(code)
     sys.exit(code)
 
@@ -113,7 +87,7 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("cenote: interrupted", err=True)
         return signals.exit_code()
-    except ReaderGoneError:
+    except streams.ReaderGoneError:
         return PIPE_CLOSED
     except OSError as problem:
         return _exit_code_of_refusal(problem)
@@ -122,6 +96,16 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         return signals.exit_code()
     return code if isinstance(code, int) else 0
+
+
+def _exit_code_of_flushing() -> int:
+    try:
+        sys.stdout.flush()
+    except streams.ReaderGoneError:
+        return PIPE_CLOSED
+    except OSError as problem:
+        return _exit_code_of_refusal(problem)
+    return 0
 
 
 def _exit_code_of_problems(problems: Sequence[Problem]) -> int:
@@ -135,8 +119,6 @@ def _exit_code_of_refusal(problem: OSError) -> int:
     """A file system refuses something, or stdout does; every other error of the system is a fault of ours."""
     from cenote.storage import problem_of
 
-    if isinstance(problem, BrokenPipeError):
-        return PIPE_CLOSED
     found = problem_of(problem)
     return _exit_code_of_fault(problem) if found is None else _exit_code_of_problems([found])
 

@@ -30,7 +30,15 @@ _CAUSES = {
     "damaged": "read a damaged result",
     "internal": "met a fault of cenote",
 }
-_KINDS = {"render-failed": "has no picture", "no-worker": "found no worker", "job-refused": "found no worker"}
+_KINDS = {
+    "render-failed": "has no picture",
+    "no-worker": "found no worker",
+    "job-refused": "found no worker",
+    "disk-full": "found no room",
+    "no-access": "may not write",
+    "broken-storage": "could not write",
+    "bad-path": "could not write",
+}
 
 
 def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -> Iterator[Text]:

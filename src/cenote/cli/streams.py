@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
 STDOUT = "the standard output"
@@ -28,6 +30,18 @@ def make_ready() -> None:
         sys.stderr = cast(TextIO, _Messages(sys.stderr))
 
 
+def give_back() -> None:
+    """At the very end: Python closes its own streams, and what was lost has been told."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    sys.stdout, sys.stderr = _own(sys.stdout), _own(sys.stderr)
+
+
+def _own(stream: TextIO) -> TextIO:
+    return stream.inner if isinstance(stream, _Stream) else stream
+
+
 def let_go(descriptor: int) -> None:
     """What is still written to it goes nowhere, so that Python does not complain at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -35,47 +49,61 @@ def let_go(descriptor: int) -> None:
     os.close(nowhere)
 
 
+class ReaderGoneError(Exception):
+    """Whatever read our output went away. Under its own name click and rich would catch it and exit with 1."""
+
+
 class _Stream:
     """A stream that knows what to do when it cannot be written to."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.inner = stream
 
     def __getattr__(self, name: str) -> Any:  # whatever else a stream has
-        return getattr(self._stream, name)
+        return getattr(self.inner, name)
 
     def write(self, text: str) -> int:
         """As every stream does."""
-        try:
-            return self._stream.write(text)
-        except OSError as problem:
-            self._failed(problem)
-            return len(text)
+        with self._watched():
+            self.inner.write(text)
+        return len(text)
 
     def flush(self) -> None:
         """As every stream does."""
+        with self._watched():
+            self.inner.flush()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
         try:
-            self._stream.flush()
+            yield
         except OSError as problem:
-            self._failed(problem)
+            let_go(self.inner.fileno())
+            self._lose(problem)
 
-    def _failed(self, problem: OSError) -> None:
-        raise NotImplementedError
-
-
-class _Answers(_Stream):
-    """Raises with a name: an error of stdout must not look like one of some file."""
-
-    def _failed(self, problem: OSError) -> None:
-        let_go(self._stream.fileno())
-        raise OSError(problem.errno, problem.strerror, STDOUT) from None
+    def _lose(self, problem: OSError) -> None:
+        """Something that was written is lost."""
 
 
 class _Messages(_Stream):
-    """Never raises."""
+    """Never raises: there is nowhere to tell it."""
 
-    def _failed(self, problem: OSError) -> None:  # noqa: ARG002  # there is nowhere to tell it
-        let_go(self._stream.fileno())
+
+class _Answers(_Stream):
+    """Raises as soon as something is lost, and whenever it is used afterwards: libraries try, and keep silent."""
+
+    _lost: Exception | None = None
+
+    def _lose(self, problem: OSError) -> None:
+        gone = isinstance(problem, BrokenPipeError)
+        self._lost = ReaderGoneError() if gone else OSError(problem.errno, problem.strerror, STDOUT)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        with super()._watched():
+            yield
+        if self._lost is not None:
+            raise self._lost
 
 
 def _is_open(descriptor: int) -> bool:

@@ -25,10 +25,12 @@ from cenote.engine.messages import (
     TaskStarted,
     Tick,
     Warned,
+    WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerRequested,
+    WorkerSilent,
 )
 from cenote.plan.plan import MERGE, Plan
 from cenote.runtime.pool_words import pool_word
@@ -101,6 +103,10 @@ class EventLines:
                 return [f"job {event.job} of worker {event.worker} is {event.state}: {said}"] if everything else []
             case WorkerJoined():
                 return [f"worker {event.worker} joins pool '{event.pool}' with {plural(event.slots, 'slot')}"]
+            case WorkerSilent():
+                return [f"worker {event.worker} of pool '{event.pool}' has not answered for {format_seconds(event.seconds)}"]
+            case WorkerAnswers():
+                return [f"worker {event.worker} of pool '{event.pool}' answers again"]
             case WorkerLeaving():
                 return [f"worker {event.worker} of pool '{event.pool}' begins no more tasks: {event.reason}"]
             case WorkerLost():

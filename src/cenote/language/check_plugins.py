@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.errors import CenoteError
 from cenote.language.findings import Findings
 from cenote.language.validation import report_errors
@@ -67,7 +67,7 @@ def _target(entry: Located, folder: Path) -> str:
     of an installed package."""
     name = entry.text or ""
     named_in = Path(entry.place.file).parent if entry.place else folder
-    tried = [beside / Path(name).expanduser() for beside in (folder, named_in)]
+    tried = [beside / storage.expanded(name) for beside in (folder, named_in)]
     if name.endswith(".py") or "/" in name:
         there = [path for path in tried if path.is_file() or path.is_dir()]
         return str((there or tried)[0].resolve())

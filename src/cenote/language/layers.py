@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.errors import Place, Problem
 from cenote.language.command_line import LAYER, assign, parse_assignment
 from cenote.language.findings import Findings
@@ -114,7 +114,7 @@ class _Reader:
         under: Located | None = None
         trail = (*trail, path.resolve())
         for name in self._texts(include, "include"):
-            other = self._included(path.parent / Path(name.text or "").expanduser(), name, layer, trail)
+            other = self._included(path.parent / storage.expanded(name.text or ""), name, layer, trail)
             if other is not None:
                 under = other if under is None else merge(under, other, concatenate=True)
         return root if under is None else merge(under, root, concatenate=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.errors import Place, Problem
 from cenote.language.merge import merge
 from cenote.language.yaml_source import Located
@@ -58,7 +58,7 @@ def profile_names(folder: Path) -> set[str]:
 def search_folders(folder: Path) -> list[Path]:
     """Where profiles named without a path are looked for, in this order."""
     extra = [Path(entry) for entry in os.environ.get("CENOTE_PROFILES", "").split(os.pathsep) if entry]
-    home = Path("~/.config/cenote/profiles").expanduser()
+    home = storage.expanded("~/.config/cenote/profiles")
     return [folder / ".cenote" / "profiles", folder / "profiles", home, Path("/etc/cenote/profiles"), *extra]
 
 
@@ -67,7 +67,7 @@ def _stems(places: Iterable[Path]) -> set[str]:
 
 
 def _by_path(name: str, folders: Iterable[Path]) -> Path:
-    tried = [folder / Path(name).expanduser() for folder in folders]
+    tried = [folder / storage.expanded(name) for folder in folders]
     return next((path for path in tried if path.is_file()), tried[0])
 
 

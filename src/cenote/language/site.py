@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cenote import errors, storage
 from cenote.errors import Problem, unique
 from cenote.language.yaml_source import Located, read_yaml
 
@@ -34,8 +35,8 @@ def site_places() -> list[SitePlace]:
     if named == NOBODY:
         return [SitePlace(None, f"${VARIABLE} is '{NOBODY}': no site")]
     if named:
-        return [SitePlace(Path(named).expanduser(), f"${VARIABLE} ({named})")]
-    own = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "cenote" / "site.yaml"
+        return [SitePlace(storage.expanded(named), f"${VARIABLE} ({named})")]
+    own = storage.expanded(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "cenote" / "site.yaml"
     everybody = Path("/etc/cenote/site.yaml")
     return [
         SitePlace(None, f"${VARIABLE} (not set)"),
@@ -49,7 +50,17 @@ def find_site() -> Path | None:
     paths = [place.path for place in site_places() if place.path is not None]
     if os.environ.get(VARIABLE):
         return next(iter(paths), None)
-    return next((path for path in paths if path.is_file()), None)
+    return next((path for path in paths if _is_there(path)), None)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as problem:  # an unreadable home folder: nobody knows whether the site says something there
+        words = (problem.strerror or str(problem)).lower()
+        hint = f"make it readable, or set {VARIABLE}={NOBODY} to go without the settings of a site"
+        kind = storage.KINDS.get(problem.errno or 0, errors.NO_ACCESS)
+        raise errors.error(kind, f"{path}: {words}", hint=hint) from problem
 
 
 def layer_of(path: Path) -> str:

@@ -10,6 +10,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cenote import storage
+
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 500
 """Keys per question: SQLite allows some 30,000 variables, older ones 999."""
@@ -21,8 +23,9 @@ Answer = TypeVar("Answer")
 def cache_folder() -> Path:
     """`$CENOTE_CACHE`, else `cenote` in the user's cache folder."""
     if own := os.environ.get("CENOTE_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "cenote"
+        return storage.expanded(own)
+    folder = storage.expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return folder / "cenote" if folder.is_absolute() else Path(os.devnull, "cenote")  # no home: nothing is remembered
 
 
 class CacheFile:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.errors import Problem
 from cenote.language.workflow import Dataset
 from cenote.names import listed, nearest
@@ -27,7 +27,7 @@ def expand_files(dataset: Dataset, folder: Path) -> tuple[list[str], list[Proble
     files: dict[str, None] = {}
     problems: list[Problem] = []
     for written in dataset.files:
-        for found in _expanded(written, folder, within=()):
+        for found in _looked_up(written, folder):
             if isinstance(found, Problem):
                 problems.append(found)
             else:
@@ -35,6 +35,17 @@ def expand_files(dataset: Dataset, folder: Path) -> tuple[list[str], list[Proble
     if not dataset.files:
         problems.append(Problem(errors.NO_DATA, f"dataset '{dataset.name}' names no files"))
     return list(files), problems
+
+
+def _looked_up(written: str, folder: Path) -> Iterator[str | Problem]:
+    """Files by a name or pattern; one that the file system refuses to look up is a problem."""
+    try:
+        yield from _expanded(written, folder, within=())
+    except OSError as problem:
+        found = storage.problem_of(problem, written)
+        if found is None:
+            raise
+        yield found
 
 
 def _expanded(written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterator[str | Problem]:
@@ -45,7 +56,7 @@ def _expanded(written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterat
     if "://" in name and not name.startswith("file://"):
         yield _remote(name)
         return
-    path = folder / Path(name.removeprefix("file://")).expanduser()
+    path = folder / storage.expanded(name.removeprefix("file://"))
     if path.suffix.lower() in LISTS and path.is_file():
         yield from _listed_in(path, within)
     elif path.is_file():

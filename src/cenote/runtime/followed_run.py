@@ -11,6 +11,7 @@ from cenote import errors
 from cenote.engine.messages import AnyEvent
 from cenote.plan.probed import ProbeHistory
 from cenote.runtime import journal
+from cenote.runtime.read_summary import damaged
 from cenote.runtime.run_facts import RunFacts
 from cenote.runtime.run_folder import RunFolder, is_locked
 from cenote.runtime.run_view import RunView
@@ -61,8 +62,6 @@ class FollowedRun:
 def _facts(folder: RunFolder) -> RunFacts:
     try:
         facts = RunFacts.from_json(json.loads(folder.plan.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise errors.error(
-            errors.NO_RUN, f"{folder.path} has a journal, but its {folder.plan.name} cannot be read: {problem}"
-        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise damaged(folder, folder.plan.name, problem) from None
     return facts.with_probes(ProbeHistory())
