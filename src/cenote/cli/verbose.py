@@ -104,7 +104,8 @@ class EventLines:
             case WorkerJoined():
                 return [f"worker {event.worker} joins pool '{event.pool}' with {plural(event.slots, 'slot')}"]
             case WorkerSilent():
-                return [f"worker {event.worker} of pool '{event.pool}' has not answered for {format_seconds(event.seconds)}"]
+                silent = format_seconds(event.seconds)
+                return [f"worker {event.worker} of pool '{event.pool}' has not answered for {silent}"]
             case WorkerAnswers():
                 return [f"worker {event.worker} of pool '{event.pool}' answers again"]
             case WorkerLeaving():
