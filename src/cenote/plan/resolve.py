@@ -53,10 +53,6 @@ class Applied:
     writes: tuple[tuple[str, ...], ...] = ()
     """The columns of each skim, in the order of `write`."""
 
-    def same_settings(self, other: Applied) -> bool:
-        """Whether the operation of both has the same settings."""
-        return self.operation.__dict__ == other.operation.__dict__
-
     def params(self) -> dict[str, Any]:
         """The settings as plain data: what travels to the workers."""
         return self.operation.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -296,9 +292,11 @@ class _Resolving:
             factory = registry.load(PluginKind.OPERATION, stage.op)
             with registry.blamed(PluginKind.OPERATION, stage.op):
                 operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
-                if operation.product is not None and (shared := _shared(inputs[number] for number in applying)):
-                    operation = operation.resolve(shared)
                 resolved = {n: _resolved(operation, inputs[n]) for n in applying} or {-1: operation}
+                first = next(iter(resolved.values()))
+                if operation.product is not None and not all(same_settings(first, one) for one in resolved.values()):
+                    alike = operation.resolve(_shared(inputs[number] for number in applying))
+                    resolved = {n: _resolved(alike, inputs[n]) for n in applying}
                 for one in resolved.values():  # somebody's functions: what they raise is theirs
                     one.reads(), one.adds(), one.keeps()
         except CenoteError as problem:
@@ -432,6 +430,11 @@ def _shared(inputs: Iterable[Available | None]) -> list[str]:
     """The columns that all have, in the order of the first; none where one is not known."""
     first, *others = [*inputs] or [None]
     return [] if first is None else [name for name in first if all(other and name in other for other in others)]
+
+
+def same_settings(one: Operation, other: Operation) -> bool:
+    """Whether both have the same settings, whatever columns they were resolved for."""
+    return one.__dict__ == other.__dict__
 
 
 def _resolved(operation: Operation, columns: Available | None) -> Operation:

@@ -13,7 +13,7 @@ from cenote.placement.pools import Placement
 from cenote.plan.columns import ColumnFlow
 from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, Segment, SourceStep, Step, WriteStep
-from cenote.plan.resolve import SOURCE, Resolved, ResolvedStage
+from cenote.plan.resolve import SOURCE, Resolved, ResolvedStage, same_settings
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import find_column
@@ -214,7 +214,11 @@ def _step(
 def _params(stage: ResolvedStage, resolved: Resolved) -> dict[str, Any]:
     """`params`, and `own_params` of datasets whose columns give the operation other settings."""
     usual = next(iter(stage.applied.values()), None)
-    own = {n: applied.params() for n, applied in stage.applied.items() if usual and not applied.same_settings(usual)}
+    own = {
+        n: applied.params()
+        for n, applied in stage.applied.items()
+        if usual and not same_settings(applied.operation, usual.operation)
+    }
     return {
         "params": usual.params() if usual else {},
         "own_params": {dataset: own[n] for n in own for dataset in resolved.flavours[n].datasets},
