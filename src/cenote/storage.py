@@ -9,7 +9,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cenote import errors
@@ -83,6 +83,11 @@ def expanded(name: Path | str) -> Path:
     return Path(os.path.expanduser(name))  # noqa: PTH111  # pathlib raises
 
 
+def resolved(path: Path) -> Path:
+    """Without links; where links lead in a circle, as it stands: whoever opens it tells."""
+    return Path(os.path.realpath(path))  # pathlib raises a RuntimeError
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Whatever the file system refuses in here is an error about this path."""
@@ -114,8 +119,14 @@ def appearing(target: Path) -> Iterator[Path]:
             yield temporary
             temporary.replace(target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        remove(temporary)
         raise
+
+
+def remove(temporary: Path) -> None:
+    """Take a file away that was not finished; if even that fails, the first error says why."""
+    with suppress(OSError):
+        temporary.unlink()
 
 
 def _has_working_directory() -> bool:

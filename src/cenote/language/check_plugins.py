@@ -68,7 +68,7 @@ def _target(entry: Located, folder: Path) -> str:
         return name
     named_in = Path(entry.place.file).parent if entry.place else folder
     tried = [beside / storage.expanded(name) for beside in (folder, named_in)]
-    return str(next((path for path in tried if path.is_file()), tried[0]).resolve())
+    return str(storage.resolved(next((path for path in tried if path.is_file()), tried[0])))
 
 
 def _loaded(source: PluginSource, entry: Located, findings: Findings) -> bool:

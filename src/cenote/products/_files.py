@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cenote import storage
@@ -25,8 +25,9 @@ def appearing(target: Path) -> Iterator[Path]:
             yield temporary
             temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
-        folder.rmdir()
+        storage.remove(temporary)
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def write_text(target: Path, text: str) -> Path:

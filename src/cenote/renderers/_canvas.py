@@ -215,7 +215,7 @@ def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -
                 figure.savefig(unfinished, format=kind, dpi=dpi, bbox_inches=page, metadata=_WITHOUT_DATES[kind])
                 unfinished.replace(path)
         finally:
-            unfinished.unlink(missing_ok=True)
+            storage.remove(unfinished)
         written.append(path)
     return written
 

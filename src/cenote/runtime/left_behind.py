@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from pydantic import ValidationError
 
+from cenote import storage
 from cenote.engine.messages import AnyEvent, RunStarted
 from cenote.errors import CenoteError, Problem
 from cenote.plugins import registry
@@ -203,7 +204,7 @@ def _runs_in(folder: Path) -> list[str]:
 
 
 def _lives_in(job: TracedJob, folder: Path | None) -> bool:
-    return folder is not None and job.home is not None and job.home.folder.resolve() == folder.resolve()
+    return folder is not None and job.home is not None and storage.resolved(job.home.folder) == storage.resolved(folder)
 
 
 def _home(job: TracedJob, search: Search, wanted: Collection[str]) -> Home | None:

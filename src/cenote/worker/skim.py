@@ -84,5 +84,5 @@ def _whole(target: Path) -> Iterator[Path]:
             yield temporary
             temporary.replace(target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        storage.remove(temporary)
         raise
