@@ -86,6 +86,11 @@ def expanded(name: Path | str) -> Path:
     return Path(os.path.expanduser(name))  # noqa: PTH111  # pathlib raises
 
 
+def resolved(path: Path) -> Path:
+    """Without links; where links lead in a circle, as it stands: whoever opens it tells."""
+    return Path(os.path.realpath(path))  # pathlib raises a RuntimeError
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Whatever the file system refuses in here is an error about this path."""
@@ -125,8 +130,7 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
             yield temporary
             temporary.replace(target)
     except BaseException:
-        with suppress(OSError):  # it may never have been there
-            temporary.unlink()
+        remove_unfinished(temporary)
         raise
     finally:
         if under_its_name:

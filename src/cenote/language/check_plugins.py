@@ -70,10 +70,10 @@ def _target(entry: Located, folder: Path) -> str:
     tried = [beside / storage.expanded(name) for beside in (folder, named_in)]
     if name.endswith(".py") or "/" in name:
         there = [path for path in tried if path.is_file() or path.is_dir()]
-        return str((there or tried)[0].resolve())
+        return str(storage.resolved((there or tried)[0]))
     beside = [path.with_name(f"{path.name}.py") for path in tried] + tried
     own = [path for path in beside if path.is_file() or (path / "__init__.py").is_file()]
-    return str(own[0].resolve()) if own else name
+    return str(storage.resolved(own[0])) if own else name
 
 
 def _loaded(source: PluginSource, entry: Located, findings: Findings) -> bool:

@@ -112,7 +112,7 @@ class _Reader:
             return None
         root, include = parsed.root.without("include"), parsed.root.get("include")
         under: Located | None = None
-        trail = (*trail, path.resolve())
+        trail = (*trail, storage.resolved(path))
         for name in self._texts(include, "include"):
             other = self._included(path.parent / storage.expanded(name.text or ""), name, layer, trail)
             if other is not None:
@@ -120,7 +120,7 @@ class _Reader:
         return root if under is None else merge(under, root, concatenate=True)
 
     def _included(self, path: Path, name: Located, layer: str, trail: tuple[Path, ...]) -> Located | None:
-        resolved = path.resolve()
+        resolved = storage.resolved(path)
         if resolved in trail:
             circle = " → ".join(step.name for step in (*trail[trail.index(resolved) :], resolved))
             self._report(errors.INCLUDE_CYCLE, f"files include each other in a circle: {circle}", name.place)
@@ -167,7 +167,7 @@ class _Reader:
             return []
         if path is None:
             return []
-        resolved = path.resolve()
+        resolved = storage.resolved(path)
         if resolved in trail:
             circle = " → ".join(step.name for step in (*trail[trail.index(resolved) :], resolved))
             self._report(errors.INCLUDE_CYCLE, f"profiles use each other in a circle: {circle}", place)

@@ -49,8 +49,9 @@ class FollowedRun:
                 self._read += len(line)
                 try:
                     self.view.apply(_decoder.decode(line))
-                except msgspec.DecodeError:  # cut short by a crash
-                    continue
+                except msgspec.DecodeError as problem:  # cut short by a crash
+                    if self.view.run is None:
+                        raise damaged(self.folder, journal.NAME, problem) from None
         return self.view
 
     @property

@@ -217,7 +217,7 @@ def _runs_in(folder: Path) -> list[str]:
 
 
 def _lives_in(job: TracedJob, folder: Path | None) -> bool:
-    return folder is not None and job.home is not None and job.home.folder.resolve() == folder.resolve()
+    return folder is not None and job.home is not None and storage.resolved(job.home.folder) == storage.resolved(folder)
 
 
 def _home(job: TracedJob, search: Search, wanted: Collection[str]) -> Home | None:
