@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -120,10 +121,11 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
     `under_its_name` is for files that hold the name that they were written under, as ROOT's do: the path ends as the
     target's, in a folder that is gone afterwards.
     """
+    own = secrets.token_hex(4)  # others may write beside it, or the same: threads, processes, other machines
     if under_its_name:
-        temporary = target.parent / f".{os.getpid()}{_UNFINISHED}" / target.name
+        temporary = target.parent / f".{own}{_UNFINISHED}" / target.name
     else:
-        temporary = target.with_name(f".{target.name}.{os.getpid()}{_UNFINISHED}")
+        temporary = target.with_name(f".{target.name}.{own}{_UNFINISHED}")
     try:
         with writing(target):  # inside: how much room there is, is looked at before anything goes
             temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -132,10 +134,8 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
     except BaseException:
         remove_unfinished(temporary)
         raise
-    finally:
-        if under_its_name:
-            with suppress(OSError):  # another thread writes there
-                temporary.parent.rmdir()
+    if under_its_name:
+        temporary.parent.rmdir()
 
 
 def write_text(target: Path, text: str) -> Path:
