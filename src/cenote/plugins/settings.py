@@ -51,7 +51,7 @@ class AlsoWritten:
 
 def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """What the JSON Schema of a class says beyond its types: the meaning of each key, and its other spellings."""
-    for name, meaning in _meanings(model).items():
+    for name, meaning in meanings(model).items():
         key = _key_of(name, model)
         if key in schema.get("properties", {}):
             schema["properties"][key].setdefault("description", meaning)
@@ -67,7 +67,7 @@ def _key_of(name: str, model: type[BaseModel]) -> str:
     return alias if isinstance(alias, str) else info.alias or name
 
 
-def _meanings(model: type[BaseModel]) -> dict[str, str]:
+def meanings(model: type[BaseModel]) -> dict[str, str]:
     """Field → the docstring below it, in the class that declared it last."""
     found: dict[str, str] = {}
     for parent in reversed(model.__mro__):
