@@ -65,7 +65,7 @@ def test_a_success_says_what_it_left() -> None:
 def test_what_was_reused_and_tried_again_is_told() -> None:
     summary = a_summary(retries=2)
     summary["tasks"] = {**summary["tasks"], "reused": 100}
-    assert "120 tasks, 100 of them from before, 2 tried again" in told(summary)
+    assert "120 tasks, 100 of them reused, 2 tried again" in told(summary)
 
 
 def test_a_partial_product_is_marked() -> None:

@@ -151,7 +151,7 @@ def _some(names: Sequence[str], *, most: int = 3) -> str:
 def _next_step(summary: Summary, *, again: str) -> str:
     kept = summary["tasks"].get("kept")  # not known of a run that was cut off
     keeps = f", which keeps {plural(kept, 'finished task')}" if kept else ""
-    if summary["status"] == "cancelled":
+    if summary["status"] in {"cancelled", "interrupted"}:
         return f"continue with `{again}`{keeps}"
     if summary["status"] == "partial":
         return f"correct the input or the code, then `{again}`{keeps}; products are marked partial until then"

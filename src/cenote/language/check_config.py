@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from cenote.errors import CenoteError
 from cenote.language.check_plugins import check_settings
@@ -56,14 +56,16 @@ def _check_shared(config: Located, backend: str, findings: Findings) -> None:
     if backend not in registry.names(PluginKind.BACKEND):
         return
     strategies = _owners(PluginKind.STRATEGY, registry.names(PluginKind.STRATEGY))
-    backends = _owners(PluginKind.BACKEND, dict.fromkeys((backend, "dask")))
+    asked = dict.fromkeys((backend, "dask"))
+    backends = _owners(PluginKind.BACKEND, asked)
     known = {**strategies, **backends}
+    all_answered = all(_settings(PluginKind.BACKEND, name) is not None for name in asked)
     for key, value in config.mapping.items():
         one = config.holding({key: value})
         if key in known:
             kind = PluginKind.BACKEND if key in backends else PluginKind.STRATEGY
             check_settings(kind, known[key][0], one, "'execution.config'", findings)
-        elif backends:  # else it may well be one of a backend whose software is not here
+        elif all_answered:  # else it may well be one of a backend whose software is not here
             findings.report_unknown_key(key, value, "'execution.config'", known)
 
 
@@ -71,10 +73,14 @@ def _owners(kind: PluginKind, names: Iterable[str]) -> Mapping[str, list[str]]:
     """Setting → the plugins that have it. One that cannot be loaded here is not asked."""
     owners: dict[str, list[str]] = {}
     for name in names:
-        try:
-            factory = registry.load(kind, name)
-        except (CenoteError, ImportError):
-            continue
-        for key in keys_of(factory):
+        for key in _settings(kind, name) or ():
             owners.setdefault(key, []).append(name)
     return owners
+
+
+def _settings(kind: PluginKind, name: str) -> Collection[str] | None:
+    """The keys of a plugin; None where it cannot be loaded here."""
+    try:
+        return keys_of(registry.load(kind, name))
+    except (CenoteError, ImportError):
+        return None

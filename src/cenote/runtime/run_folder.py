@@ -112,6 +112,8 @@ class RunFolder:
 
     def _refuse_foreign(self) -> None:
         ours = {"work", "products", "plots", "debug", LOCK, "error.txt"}
+        if (self.path / LOCK).exists():  # a run began here, and came no further: the disk was full
+            ours.update(_LEFT_BEHIND)
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
         if foreign:
             raise errors.error(
