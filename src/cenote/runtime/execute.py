@@ -91,9 +91,9 @@ def execute(plan: Plan, out: Path, options: RunOptions, listen: Listener | None 
 
     A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
     """
-    folder = RunFolder(out.absolute())
-    folder.refuse(resume=options.resume, replace=options.replace)
-    with signals.noted() as interruptions, storage.explained(), folder.lock():
+    named, folder = RunFolder(out), RunFolder(out.absolute())
+    named.refuse(resume=options.resume, replace=options.replace)
+    with signals.noted() as interruptions, storage.explained(), named.lock():
         folder.prepare(resume=options.resume, replace=options.replace)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         write_json(folder.plan, plan_as_json(plan))

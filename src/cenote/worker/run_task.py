@@ -235,7 +235,7 @@ class TaskRunner:
 
     def _found(self, url: str) -> str:
         """A file's name as it is from here: jobs may begin in another folder than the driver, or go to one."""
-        if "://" in url:
+        if "://" in url or self.program.folder in ("", _working_directory()):
             return url
         return os.path.join(self.program.folder, url)  # noqa: PTH118  # half the time of Path, and it runs for every chunk
 
@@ -329,6 +329,13 @@ class TaskRunner:
             return own
         product: Product = registry.load(PluginKind.PRODUCT, kind)()
         return product.merge(parts)
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109  # as above; somebody's code may change it between two chunks
+    except OSError:
+        return None
 
 
 def _around(modifier: Modifier, run: Callable[[Events], Result], stage: str, folder: str) -> Callable[[Events], Result]:
