@@ -318,7 +318,7 @@ def test_a_folder_that_cannot_be_written_is_named(desk_with_data: Desk, out: str
     desk_with_data.write("notes.txt", "mine")
     finished = desk_with_data.cenote("run", "flow.yaml", "--out", out)
     assert f"nothing can be written into {out}" in told(finished)
-    assert finished.returncode == 2
+    assert finished.returncode == 34
 
 
 def test_a_folder_with_somebodys_files_is_left_alone(desk_with_data: Desk) -> None:

@@ -70,5 +70,5 @@ def test_a_folder_without_a_run_or_without_its_plan_is_an_error(folder: Path, tm
     with pytest.raises(CenoteError, match="holds no run"):
         FollowedRun(tmp_path / "none")
     RunFolder(folder).plan.write_text("{}")
-    with pytest.raises(CenoteError, match=r"plan\.json cannot be read"):
+    with pytest.raises(CenoteError, match=r"plan\.json is damaged"):
         FollowedRun(folder)

@@ -123,9 +123,9 @@ def execute(
 
     A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
     """
-    folder = RunFolder(out.absolute())
-    folder.refuse()
-    with signals.noted() as interruptions, storage.explained(), folder.lock():
+    named, folder = RunFolder(out), RunFolder(out.absolute())
+    named.refuse()
+    with signals.noted() as interruptions, storage.explained(), named.lock():
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over

@@ -250,7 +250,7 @@ class TaskRunner:
 
     def _found(self, url: str) -> str:
         """A file's name as it is from here: jobs may begin in another folder than the driver, or go to one."""
-        if "://" in url:
+        if "://" in url or self.program.folder in ("", _working_directory()):
             return url
         return os.path.join(self.program.folder, url)  # noqa: PTH118  # half the time of Path, and it runs for every chunk
 
@@ -376,6 +376,13 @@ def _used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:
             found |= {(PluginKind.MODIFIER, name) for name, _ in step.modifiers}
             found |= {(PluginKind.SINK, write.kind) for write in step.writes}
     return found
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109  # as above; somebody's code may change it between two chunks
+    except OSError:
+        return None
 
 
 def _around(modifier: Modifier, run: Callable[[Events], Result], stage: str, folder: str) -> Callable[[Events], Result]:
