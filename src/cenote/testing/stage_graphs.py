@@ -64,7 +64,7 @@ def plan_of(
     return Plan(
         workflow=workflow,
         placement=placement,
-        datasets=(DatasetInfo("data"), DatasetInfo("zmumu", eventtype="mc", group="signal")),
+        datasets=(DatasetInfo("data", eventtype="data"), DatasetInfo("zmumu", group="signal")),
         partitions=tuple(Partition("data", "events", f"{i}.root", 0, 10_000) for i in range(partitions)),
         segments=segments,
         tasks=TaskTable(none.astype(np.uint8), none, none, starts, none, starts, none, b""),
