@@ -6,6 +6,9 @@ No other file sets a handler in the driver. What a signal does depends on what t
 - it works on something that may be left at any point (`raised`): `Interrupted` is raised there;
 - it has workers, jobs or a run's folder in its hands (`noted`): the signal is counted, and whoever has them looks at
   the count. Nothing is torn in the middle, however often it is sent: the first asks for the end, the second for haste.
+  A part of it may still be left at any point (`raised` within `noted`: a picture), but the process goes on.
+
+A child that somebody's code forks has none of this: signals do to it what they did before we came.
 """
 
 from __future__ import annotations
@@ -71,6 +74,8 @@ class _Owner:
         """Whether the process is the command `cenote`, which may be ended, and not somebody's Python."""
         self.code: int | None = None
         """What the process is ending with."""
+        self.holds = False
+        """Whether something is in our hands that must be brought to its end: the process is not ended by a signal."""
         self._before: dict[int, Callable[[int, FrameType | None], object] | int] = {}
 
     @property
@@ -87,11 +92,15 @@ class _Owner:
                 signal.signal(number, self._hear)
 
     def give_back(self) -> None:
+        self.put_back()
+        for number in set(self.heard.numbers) - {signal.SIGINT}:
+            signal.raise_signal(number)  # the run is over in good order: what was meant for the program goes to it
+
+    def put_back(self) -> None:
+        """The handlers that were there before."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
-        for number in set(self.heard.numbers) - {signal.SIGINT}:
-            signal.raise_signal(number)  # the run is over in good order: what was meant for the program goes to it
 
     def ignore(self) -> None:
         """Python's last act would make them deadly again, when the exit code is long decided."""
@@ -102,10 +111,11 @@ class _Owner:
         self.heard.numbers.append(number)
         if self.reaction is _Reaction.NOTE:
             return
-        again = self.heard.hurried or _is_importing(frame)  # imports may hide what is raised in them
-        if self.reaction is _Reaction.END or (self.is_program and again):
+        importing = _is_importing(frame)  # imports may hide what is raised in them
+        if self.reaction is _Reaction.END or (self.is_program and not self.holds and (importing or self.heard.hurried)):
             self._end()
-        raise Interrupted(number)
+        if not (self.holds and importing) or self.heard.hurried:
+            raise Interrupted(number)
 
     def _end(self) -> NoReturn:
         if self.code is None:
@@ -116,6 +126,7 @@ class _Owner:
 
 
 _owner = _Owner()
+os.register_at_fork(after_in_child=_owner.put_back)
 
 
 def take_over() -> None:
@@ -159,17 +170,18 @@ def _reacting(reaction: _Reaction) -> Iterator[Interruptions]:
     if threading.current_thread() is not threading.main_thread():
         yield Interruptions()
         return
-    before, outermost = _owner.reaction, not _owner.has_them
+    before, held, outermost = _owner.reaction, _owner.holds, not _owner.has_them
     if outermost:
         _owner.take()
     try:
         try:
+            _owner.holds = held or reaction is _Reaction.NOTE
             _owner.reaction = reaction
             yield _owner.heard
         finally:
             _owner.reaction = _Reaction.NOTE  # from here on nothing is raised, so that the rest is done
     finally:
-        _owner.reaction = before
+        _owner.reaction, _owner.holds = before, held
         if outermost:
             _owner.give_back()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
+
 import cenote
 
 from .conftest import Desk
@@ -49,6 +51,22 @@ def test_temporary_files_are_in_the_scratch_folder_and_none_is_left_after_the_ru
     assert len(files) == 6
     assert all(file.parent.parent == scratch for file in files)
     assert list(scratch.iterdir()) == []
+
+
+def test_without_a_scratch_folder_workers_leave_nothing_among_the_temporary_files(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.muons("a.root", events=3000)
+    desk.write("ops.py", OPS)
+    flow = desk.write("flow.yaml", FLOW)
+    told, temporary = tmp_path / "told", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))  # of the workers
+    run = cenote.load(flow, sets=[f"analysis.stages.Where.params.told={told}"]).run(desk.folder / "out")
+    assert run.status == "succeeded", run.failures
+    files = {Path(line) for line in told.read_text().splitlines()}
+    assert {file.parent for file in files} == {temporary}
+    assert set(temporary.iterdir()) == files, "what the operation itself left is its own"
 
 
 def test_a_port_that_somebody_has_is_told_before_anything_runs(desk: Desk) -> None:

@@ -59,7 +59,18 @@ OPS = """
 
         def draw(self, product, target, context):
             hold("saving")
+            import drawing
             return []
+"""
+DRAWING = """
+    "Takes long to import, as libraries that draw do."
+    import time
+    from pathlib import Path
+
+    HERE = Path(__file__).parent
+    (HERE / "in-drawing").touch()
+    while (HERE / "hold-drawing").exists():
+        time.sleep(0.02)
 """
 FLOW = """
     plugins: [ops.py]
@@ -91,6 +102,7 @@ def _not_under_nohup() -> Iterator[None]:
 def flow(desk: Desk) -> Path:
     desk.muons("a.root", events=3000)
     desk.write("ops.py", OPS)
+    desk.write("drawing.py", DRAWING)
     return desk.write("flow.yaml", FLOW)
 
 
@@ -232,6 +244,48 @@ def test_while_products_are_saved(desk: Desk, flow: Path, number: int, times: in
     assert status_of(out) == "cancelled"
     let_go(desk)
     assert resumed_well(flow, out)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("many", [False, True])
+def test_while_a_picture_imports_what_it_needs(desk: Desk, flow: Path, number: int, many: bool) -> None:
+    there, out = held(desk, "drawing"), desk.folder / "out"
+    with desk.started("run", str(flow), "--out", "out", "--workers", "2") as driver:
+        wait_for(there)
+        workers = children(driver.pid)
+        if many:
+            send_until_it_ends(driver, number)
+        driver.send_signal(number)
+        let_go(desk)
+        driver.communicate(timeout=60)
+    assert driver.returncode == CODES[signal.Signals(number)]
+    assert status_of(out) == "cancelled"
+    wait_for(lambda: not any(alive(worker) for worker in workers))
+    assert resumed_well(flow, out)
+
+
+def test_a_child_that_a_task_forks_ends_as_any_process_does(desk: Desk) -> None:
+    desk.muons("a.root", events=300)
+    ops = """
+        import multiprocessing, time
+        from cenote import operation
+
+        @operation("custom.forks", reads=["MET_pt"], adds=["held"])
+        def forks(events):
+            child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+            child.start()
+            child.terminate()
+            child.join()
+            assert child.exitcode == -15, child.exitcode
+            return {"held": events["MET_pt"] * 2}
+    """
+    desk.write("ops.py", ops)
+    workflow = FLOW.replace("custom.held", "custom.forks").replace("kind: held_tree, ", "")
+    desk.write("flow.yaml", workflow.replace("render: {op: held_picture}", "render: []"))
+    with desk.started("run", "flow.yaml", "--out", "out") as driver:
+        said, _ = driver.communicate(timeout=60)
+    assert driver.returncode == 0, said
+    assert "interrupted" not in said
 
 
 IN_PYTHON = """

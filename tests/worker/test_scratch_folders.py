@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cenote import shell
-from cenote.worker.scratch import filled_in, leave_scratch, take_scratch
+from cenote.worker.scratch import filled_in, keep_temporary_files, leave_scratch, take_scratch
 
 A_MINUTE_AGO = 100
 TAKEN_ELSEWHERE = """
@@ -52,6 +52,8 @@ def test_the_name_of_the_user_is_known_where_the_batch_system_does_not_set_it(
 
 def test_temporary_files_go_there_and_go_with_it(tmp_path: Path) -> None:
     folder = take_scratch(str(tmp_path / "scratch"), "gpu-1")
+    assert folder is not None
+    keep_temporary_files(folder)
     with tempfile.NamedTemporaryFile(delete=False) as file:
         assert Path(file.name).parent == folder
     leave_scratch()

@@ -14,6 +14,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask.config
 from distributed import Reschedule, Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -36,7 +38,7 @@ from cenote.worker.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.reach import PATIENCE, leave_if_unreachable
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.said import say_lines_at_once
-from cenote.worker.scratch import leave_scratch, take_scratch
+from cenote.worker.scratch import keep_temporary_files, leave_scratch, take_scratch
 from cenote.worker.store import pack, unpack
 
 TOPIC = "cenote"
@@ -249,6 +251,18 @@ def _keep_log(file: Path | None) -> None:
             logging.getLogger(name).propagate = True
 
 
+def _scratch(options: argparse.Namespace) -> Path | None:
+    """For data that memory cannot hold, and for temporary files too where a place for both is given.
+
+    Dask would make a folder by itself, and leave it when the process is ended.
+    """
+    place = options.scratch or dask.config.get("temporary-directory", None) or tempfile.gettempdir()
+    folder = take_scratch(place, options.name)
+    if folder is not None and options.scratch:
+        keep_temporary_files(folder)
+    return folder
+
+
 def _end_for_signal(number: int, _: object) -> None:
     """Leave nothing on the node, and end as the signal would have."""
     leave_scratch()
@@ -282,9 +296,8 @@ def main() -> None:
     limit = format_bytes(options.memory) if options.memory else "none"
     facts = (options.name, options.run, os.getpid(), options.slots, limit)
     _LOG.info("%s begins: run %s, process %d, slots %d, memory limit %s", *facts)
-    if options.scratch:
-        signal.signal(signal.SIGTERM, _end_for_signal)
-    scratch = take_scratch(options.scratch, options.name) if options.scratch else None
+    signal.signal(signal.SIGTERM, _end_for_signal)
+    scratch = _scratch(options)
     try:
         asyncio.run(_serve(options, scratch))
     finally:

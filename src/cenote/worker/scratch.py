@@ -40,7 +40,7 @@ _taken: list[_Scratch] = []
 
 
 def take_scratch(place: str, worker: str) -> Path | None:
-    """A new folder in this place, `$VARIABLES` of this node filled in; temporary files of this process go there too.
+    """A new folder in this place, `$VARIABLES` of this node filled in.
 
     None, with a warning in the log, where it cannot be made: the worker then does without.
     """
@@ -56,10 +56,14 @@ def take_scratch(place: str, worker: str) -> Path | None:
         _LOG.warning("no scratch folder %s: %s; using %s", filled, problem, tempfile.gettempdir())
         return None
     _taken.append(_Scratch(folder, _lock_of(folder)))
-    os.environ["TMPDIR"] = str(folder)
-    tempfile.tempdir = None  # decided anew, from the variable
     _sweep(Path(filled), prefix)
     return folder
+
+
+def keep_temporary_files(folder: Path) -> None:
+    """Temporary files of this process and its children go there from now on."""
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None  # decided anew, from the variable
 
 
 def filled_in(place: str) -> str:
