@@ -11,6 +11,10 @@ from pathlib import Path
 _FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 """How the system ends a program that does what it must not. Nobody sends these from outside."""
 
+ALONE = ("-P",)
+"""For a Python of ours: it does not begin its imports in the folder that it is started in, where somebody may keep a
+`signal.py`."""
+
 
 def is_fault(code: int) -> bool:
     """Whether a program that ended so crashed: `code` as Popen has it (-11), or as a shell has it (139)."""

@@ -129,3 +129,51 @@ def test_a_file_that_is_read_unannounced_is_a_failure_that_says_what_to_do(desk:
     assert "depends_on" in run.failures[0]["message"]
     declared = cenote.load(flow, sets=["analysis.stages.Scaled.depends_on=scale.txt"]).run("out")
     assert declared.status == "succeeded", declared.failures
+
+
+COMPUTED = """
+    import importlib
+    import years
+    from cenote import operation
+
+    @operation("custom.scaled", reads=["MET_pt"], adds=["scaled"])
+    def scaled(events):
+        return {"scaled": events["MET_pt"] * importlib.import_module("{}20" + "18").factor}
+"""
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+@pytest.mark.parametrize("start", ["years.of_", "year_"])
+def test_a_module_that_the_code_does_not_name_is_no_part_of_a_run(
+    desk: Desk, flow: Path, monkeypatch: pytest.MonkeyPatch, backend: str, start: str
+) -> None:
+    monkeypatch.syspath_prepend("")  # as in a notebook
+    (desk.folder / "years").mkdir()
+    desk.write("years/__init__.py", "")
+    desk.write("years/of_2018.py", "factor = 2\n")
+    desk.write("year_2018.py", "factor = 2\n")
+    desk.write("ops.py", COMPUTED.replace("{}", start))
+    run = cenote.load(flow, backend=backend).run("out")
+    assert run.status == "failed"
+    assert f"module '{start}2018': the run was planned without it" in run.failures[0]["message"]
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+def test_files_with_names_of_the_standard_library_disturb_no_worker(desk: Desk, flow: Path, backend: str) -> None:
+    desk.write("signal.py", "raise RuntimeError('not the signal that was meant')\n")
+    in_processes = "analysis.stages.N.execution.timeout=600"
+    run = cenote.load(flow, backend=backend, sets=[in_processes]).run("out")
+    assert run.status == "succeeded", run.failures
+
+
+def test_workers_import_from_where_the_driver_does(
+    desk: Desk, flow: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "dep_of_the_driver.py").write_text("factor = 2\n")
+    monkeypatch.syspath_prepend(str(elsewhere))
+    before = cenote.load(flow).run("out").product("S")
+    desk.write("ops.py", OPS.replace("from helper import", "from dep_of_the_driver import"))
+    run = cenote.load(flow, backend="dask").run("out")
+    assert run.status == "succeeded", run.failures
+    assert run.product("S") == before

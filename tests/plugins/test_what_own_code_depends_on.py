@@ -159,9 +159,26 @@ def test_a_package_that_is_worked_on_is_known_by_its_sources(
     monkeypatch.syspath_prepend(str(library))
     path = plugin(folder, "import dep_on_path")
     before = digest(path)
-    (library / "dep_on_path.py").write_text("threshold = 2\n")
-    version_of.cache_clear()
+    (library / "dep_on_path.py").write_text("threshold = 22\n")
     assert digest(path) != before
+    assert registry.add_file(path).dep_on_path.threshold == 22, "what runs is what was hashed"
+
+
+def test_what_a_package_that_is_worked_on_imports_counts_too(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library"
+    write(
+        library, "dep_outer/__init__.py", "def threshold():\n    from dep_inner import limits\n    return limits.low\n"
+    )
+    write(library, "dep_inner/limits.py", "import dep_outer\nlow = 1\n")
+    monkeypatch.syspath_prepend(str(library))
+    path = plugin(folder, "from dep_outer import threshold")
+    before = digest(path)
+    assert registry.add_file(path).threshold() == 1
+    write(library, "dep_inner/limits.py", "import dep_outer\nlow = 22\n")
+    assert digest(path) != before
+    assert registry.add_file(path).threshold() == 22
 
 
 # packages as plugins

@@ -9,6 +9,7 @@ from pathlib import Path
 from cenote.backends._ports import ports_in_words
 from cenote.language.workflow import Amounts
 from cenote.placement.pools import PlacedPool
+from cenote.shell import ALONE
 from cenote.worker.lifetime import Lifetime
 
 AMOUNTS = ("cpus", "memory", "gpus", "disk")
@@ -42,7 +43,7 @@ def worker_command(
     place: WorkerPlace,
 ) -> tuple[str, ...]:
     """For a machine that can reach the scheduler and has this Python."""
-    command = [sys.executable, "-m", "cenote.backends._dask_worker"]
+    command = [sys.executable, *ALONE, "-m", "cenote.backends._dask_worker"]
     command += ["--run", run, "--scheduler", scheduler, "--name", worker, f"--pool={pool.name}"]
     command += ["--slots", str(pool.slots), "--log", str(log)]
     if pool.granted.memory:

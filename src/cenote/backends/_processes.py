@@ -24,7 +24,7 @@ from cenote.engine.messages import (
     WorkerAnswers,
     WorkerSilent,
 )
-from cenote.shell import is_fault, start_process
+from cenote.shell import ALONE, is_fault, start_process
 from cenote.units import format_seconds
 from cenote.worker.envelope import Outcome, TaskEnvelope
 from cenote.worker.last_words import tail
@@ -132,7 +132,7 @@ class Processes(Session):
         self._crew.started += 1
         number = self._crew.started
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "cenote.worker.main", str(theirs.fileno())]
+        command = [sys.executable, *ALONE, "-m", "cenote.worker.main", str(theirs.fileno())]
         logs = self._request.logs
         for folder in ("out", "err"):
             (logs / folder).mkdir(exist_ok=True)

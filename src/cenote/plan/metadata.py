@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import pickle
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from cenote.errors import CenoteError, Problem
 from cenote.machine import this_machine
 from cenote.plan.metadata_cache import MetadataCache
 from cenote.plan.packed_columns import Packer
-from cenote.shell import run_command
+from cenote.shell import ALONE, run_command
 from cenote.signals import Interrupted
 from cenote.sources._files import is_remote
 from cenote.sources.interface import FileInfo, Source
@@ -161,7 +160,7 @@ def _read_in_process(batch: Sequence[_Asked]) -> list[tuple[_Asked, Answer]]:
     with tempfile.TemporaryDirectory(prefix="cenote-") as folder:
         asked, answered = Path(folder) / "asked.json", Path(folder) / "answered.pickle"
         asked.write_text(json.dumps(question))
-        command = [sys.executable, "-m", "cenote.plan.metadata_reader", os.fspath(asked), os.fspath(answered)]
+        command = [sys.executable, *ALONE, "-m", "cenote.plan.metadata_reader", str(asked), str(answered)]
         try:
             run_command(command, seconds=60 + 10 * len(batch))
             answers: list[Answer] = pickle.loads(answered.read_bytes())  # by our own process, in a folder of our own

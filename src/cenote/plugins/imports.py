@@ -90,7 +90,7 @@ class Imports:
 
     def _want(self, name: str) -> None:
         top = name.partition(".")[0]
-        if not top or top == _OURS or top in sys.stdlib_module_names:
+        if _is_known(top):
             return
         if is_beside(top, self.folder):
             self.add_module(name)
@@ -151,13 +151,77 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-@cache
 def version_of(top: str) -> str:
-    """Of an installed package, by the name that is imported. One that its author works on has its sources instead."""
+    """Of an installed package, by the name that is imported.
+
+    One without a version, or that its author works on, has its sources instead, and what these import. If they have
+    changed since this process looked last, it loads them again when they are next imported: what runs is what was
+    hashed. Those with compiled modules cannot be loaded twice.
+    """
+    if released := _released(top):
+        return released
+    sources = _sources_reached(top)
+    hashed = hashlib.blake2b(digest_size=16)
+    for name, content in sorted(sources.items()):
+        hashed.update(f"{name}\0{_released(name)}\0{len(content)}\0".encode() + content)
+    digest = hashed.hexdigest() if sources else ""
+    if _looked_at.setdefault(top, digest) != digest:
+        _looked_at[top] = digest
+        _unload([name for name in sources if not _released(name)])
+    return digest
+
+
+_looked_at: dict[str, str] = {}
+"""Package without a version → the digest of its sources, when this process looked last."""
+
+
+def _unload(tops: Iterable[str]) -> None:
+    loaded = [name for name in sys.modules if name.partition(".")[0] in tops]
+    endings = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    if not any(str(getattr(sys.modules[name], "__file__", "")).endswith(endings) for name in loaded):
+        for name in loaded:
+            del sys.modules[name]
+
+
+def _sources_reached(top: str) -> dict[str, bytes]:
+    """What a package without a version is made of, and all such that it imports; those with one have no sources."""
+    found: dict[str, bytes] = {}
+    left = [top]
+    while left:
+        name = left.pop()
+        if name in found or _is_known(name):
+            continue
+        files = [] if _released(name) else _source_files(name)
+        if files or _released(name):
+            found[name] = b"".join(f"{file}\0{len(source)}\0".encode() + source for file, source in files)
+        left += [other for _, source in files for other in _tops_in(source)]
+    return found
+
+
+@cache
+def _tops_in(source: bytes) -> frozenset[str]:
+    """The first parts of the names that a source imports."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return frozenset()
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return frozenset(name.partition(".")[0] for name in names)
+
+
+def _is_known(top: str) -> bool:
+    """Whether its version counts anyway."""
+    return not top or top == _OURS or top in sys.stdlib_module_names
+
+
+@cache
+def _released(top: str) -> str:
+    """Name and version of an installed package; empty for one without, and for one that its author works on."""
     found = _distributions(top)
-    if found and not any(_is_editable(one) for one in found):
-        return " ".join(sorted(f"{one.metadata['Name']} {one.version}" for one in found))
-    return _digest_of_sources(top)
+    if any(_is_editable(one) for one in found):
+        return ""
+    return " ".join(sorted(f"{one.metadata['Name']} {one.version}" for one in found))
 
 
 def _distributions(top: str) -> list[importlib.metadata.Distribution]:
@@ -177,19 +241,16 @@ def _is_editable(distribution: importlib.metadata.Distribution) -> bool:
     return bool(text and json.loads(text).get("dir_info", {}).get("editable"))
 
 
-def _digest_of_sources(top: str) -> str:
-    """Of a module or package that no version tells of: it lies somewhere on the path. Empty where there is none."""
+def _source_files(top: str) -> list[tuple[str, bytes]]:
+    """The files of a module or package that lies somewhere on the path, and what is in them."""
     spec = _spec(top)
     if spec is None:
-        return ""
-    hashed = hashlib.blake2b(digest_size=16)
+        return []
     places = [Path(place) for place in spec.submodule_search_locations or ()]
-    files = [file for place in places for file in sorted(place.rglob("*.py"))]
+    files = [(str(file.relative_to(place)), file) for place in places for file in sorted(place.rglob("*.py"))]
     if not places and spec.origin and spec.has_location:
-        files = [Path(spec.origin)]
-    for file in files:
-        hashed.update(file.name.encode() + b"\0" + file.read_bytes())
-    return hashed.hexdigest()
+        files = [(Path(spec.origin).name, Path(spec.origin))]
+    return [(name, file.read_bytes()) for name, file in files]
 
 
 def _spec(top: str) -> importlib.machinery.ModuleSpec | None:

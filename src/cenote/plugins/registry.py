@@ -246,8 +246,10 @@ def resources_of(targets: Iterable[str]) -> tuple[ResourceFile, ...]:
 def add_import(target: str, *, kind: PluginKind | None = None, name: str | None = None) -> None:
     """Make known a `module` with its declared plugins, or one `module:object` under the given kind and name."""
     if ":" in target and kind is not None and name is not None:
-        add(kind, name, _imported(kind, name, target), code=_code_of(target))
+        code = _code_of(target)  # before it is imported: what has changed is loaded again
+        add(kind, name, _imported(kind, name, target), code=code)
         return
+    code = _code_of(target)
     try:
         module = importlib.import_module(target)
     except Interrupted:
@@ -256,7 +258,7 @@ def add_import(target: str, *, kind: PluginKind | None = None, name: str | None 
         raise errors.error(
             errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {type(problem).__name__}: {problem}"
         ) from problem
-    _add_declared(module, _code_of(target))
+    _add_declared(module, code)
 
 
 def _code_of(target: str) -> str:

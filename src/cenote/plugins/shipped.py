@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from cenote import errors
+
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -57,15 +59,34 @@ class _Shipped(importlib.abc.MetaPathFinder):
 
     def __init__(self) -> None:
         self.files: dict[str, SourceFile] = {}
+        self.folders: frozenset[Path] = frozenset()
+        """Where plugins lie, if a module from there that did not come along must not be imported: it would change
+        results unseen."""
 
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002  # importlib's signature
+        path: Sequence[str] | None,
         target: ModuleType | None = None,  # noqa: ARG002  # importlib's signature
     ) -> importlib.machinery.ModuleSpec | None:
         file = self.files.get(fullname)
-        return spec_of(fullname, file) if file else None
+        if file is not None:
+            return spec_of(fullname, file)
+        if self.folders and self._is_left_out(fullname, path):
+            raise errors.error(
+                errors.BAD_PLUGIN,
+                f"module '{fullname}': the run was planned without it",
+                hint=f"name it in the code, as in `import {fullname}`, so that a change of it counts",
+            )
+        return None
+
+    def _is_left_out(self, name: str, path: Sequence[str] | None) -> bool:
+        """Whether a module would come from beside the plugins, or out of a package that came along."""
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or name.partition(".")[0] in self.files:
+            return spec is not None
+        places = [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.has_location else [])]
+        return any(Path(place or "").absolute().parent in self.folders for place in places)
 
 
 _FINDER = _Shipped()
@@ -81,19 +102,44 @@ def spec_of(name: str, file: SourceFile) -> importlib.machinery.ModuleSpec:
     return spec
 
 
-def bring_along(files: Iterable[SourceFile]) -> None:
+def own_path() -> tuple[str, ...]:
+    """The folders that this process imports from, and another one of the same Python by itself does not."""
+    roots = {Path(root).absolute() for root in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    folders = [Path(entry).absolute() for entry in sys.path]
+    return tuple(dict.fromkeys(str(one) for one in folders if roots.isdisjoint((one, *one.parents))))
+
+
+def extend_path(folders: Iterable[str]) -> None:
+    """Import from these too, after all others."""
+    known = {str(Path(entry).absolute()) for entry in sys.path}
+    sys.path.extend(folder for folder in folders if folder not in known)
+
+
+def bring_along(files: Iterable[SourceFile], *, complete: bool = False) -> None:
     """Let modules be imported from these sources, instead of those that were brought along before.
+
+    If they are `complete`, other modules from beside them are an error.
+
 
     If one of them was loaded from anything else (an older version of the file, say), all are loaded again when they
     are next imported, for they import each other: what runs is what was hashed. Compiled ones cannot be loaded twice.
     """
+    files = list(files)
     _FINDER.files = {file.module: file for file in files if file.module}
+    _FINDER.folders = frozenset(_folder_of(file) for file in files) if complete else frozenset()
     there = {name: file for name, file in _FINDER.files.items() if name in sys.modules and not file.binary}
     if any(source_of(sys.modules[name]) != file for name, file in there.items()):
         for name in there:
             del sys.modules[name]
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
+
+
+def _folder_of(file: SourceFile) -> Path:
+    """Where the plugin lies that a source belongs to: modules there are imported by their names alone."""
+    above = file.module.count(".") + file.package if file.module else 0
+    is_folder = file.package and Path(file.path).name != "__init__.py"  # an empty package, without a file
+    return Path(file.path).absolute().parents[above - is_folder]
 
 
 def source_of(module: ModuleType) -> SourceFile | None:

@@ -10,6 +10,7 @@ from cenote.plan.plan import MERGE, Plan, Segment
 from cenote.plan.tasks import applies, product_tasks
 from cenote.plugins import registry
 from cenote.plugins.resources import packed
+from cenote.plugins.shipped import own_path
 from cenote.worker.envelope import Piece, Program, TaskEnvelope
 
 
@@ -21,6 +22,7 @@ def make_program(plan: Plan, *, store: Path, files: Path, debug: Path) -> Progra
         constants=dict(plan.workflow.constants),
         plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
         sources=registry.sources_of(plugin.target for plugin in plan.workflow.plugins),
+        path=own_path(),
         resources=packed(plan.resources),
         store=str(store.absolute()),
         files=str(files.absolute()),

@@ -26,6 +26,7 @@ from cenote.runtime.probe_question import question_for_all
 from cenote.runtime.probe_verdicts import expected_of, judge
 from cenote.runtime.run_folder import RunFolder
 from cenote.runtime.worker_jobs import worker_request
+from cenote.shell import ALONE
 from cenote.signals import Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.strategies.local import Local
@@ -132,11 +133,11 @@ class _PoolUnderProbe:
         like = backend_of(plan).example_command(
             plan.placement.pools, pool, worker, log=logs / "logs" / worker, lifetime=strategy.lifetime
         )
-        words = like or (sys.executable, "-m", _HERE)
+        words = like or (sys.executable, *ALONE, "-m", _HERE)
         question = replace(
             question, pool=pool.name, modules=(_after("-m", words) or _HERE,), scratch=_after("--scratch", words)
         )
-        command = (words[0], "-m", "cenote.worker.probe", as_word(question))
+        command = (words[0], *ALONE, "-m", "cenote.worker.probe", as_word(question))
         request = worker_request(f"probe-{question.token[:8]}", pool, worker, command=command, logs=logs)
         self.attempt = Attempt(strategy, request, token=question.token, wait=wait, clock=pace.clock)
         self._expected = expected_of(plan, pool, question)

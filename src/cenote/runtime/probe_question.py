@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cenote.plan.plan import Plan, SourceStep
 from cenote.plugins import registry
+from cenote.plugins.shipped import own_path
 from cenote.runtime.configured import backend_of
 from cenote.worker.probe_report import FileAsked, PluginAsked, Question, SourceSent, as_word
 
@@ -42,6 +43,7 @@ def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
             )
             for one in files
         ),
+        path=own_path(),
         files=tuple(_files(plan))[:_MOST_FILES],
         folder=str(out.absolute()),
     )

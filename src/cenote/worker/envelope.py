@@ -12,7 +12,7 @@ from cenote.plan.plan import Partition, Segment
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile
 
-VERSION = 3
+VERSION = 4
 """Of these forms; a worker refuses another one."""
 
 
@@ -27,6 +27,8 @@ class Program:
     """(target, kind, name) of own plugins, to be made known before the first task."""
     sources: tuple[SourceFile, ...]
     """Those of them that are files, and the modules beside them: workers may not see their folder."""
+    path: tuple[str, ...]
+    """Folders that the driver imports from, and a Python of its kind by itself does not."""
     resources: tuple[ResourceFile, ...]
     """Files that own code reads."""
     store: str

@@ -33,7 +33,6 @@ from cenote.worker.probe_report import (
     NodeReport,
     PluginAsked,
     Question,
-    SourceSent,
     as_line,
     from_word,
 )
@@ -160,21 +159,22 @@ def _module(clock: _Clock, name: str) -> Loaded:
 def _plugins(clock: _Clock, question: Question) -> tuple[Loaded, ...]:
     found = []
     for plugin in question.plugins:
-        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, plugin, question.sources))
+        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, plugin, question))
         found.append(Loaded(plugin.target, seconds, problem))
     return tuple(found)
 
 
-def _add(plugin: PluginAsked, sent: tuple[SourceSent, ...]) -> None:
+def _add(plugin: PluginAsked, question: Question) -> None:
     """As a worker does before its first task."""
     from cenote.plugins import registry
-    from cenote.plugins.shipped import SourceFile, bring_along
+    from cenote.plugins.shipped import SourceFile, bring_along, extend_path
 
     sources = [
         SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package, one.target, one.name, one.binary)
-        for one in sent
+        for one in question.sources
     ]
-    bring_along(sources)
+    extend_path(question.path)
+    bring_along(sources, complete=True)
     registry.add_travelled(plugin.target, plugin.kind, plugin.name, sources)
 
 

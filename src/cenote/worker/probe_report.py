@@ -68,6 +68,8 @@ class Question:
     """To be imported: what a worker begins with."""
     plugins: tuple[PluginAsked, ...] = ()
     sources: tuple[SourceSent, ...] = ()
+    path: tuple[str, ...] = ()
+    """Folders that the driver imports from, and a Python of its kind by itself does not."""
     files: tuple[FileAsked, ...] = ()
     folder: str = ""
     """The run's."""
@@ -148,6 +150,7 @@ def from_word(word: str) -> Question:
             "modules": tuple(said["modules"]),
             "plugins": tuple(PluginAsked(**one) for one in said["plugins"]),
             "sources": tuple(SourceSent(**one) for one in said["sources"]),
+            "path": tuple(said["path"]),
             "files": tuple(FileAsked(**one) for one in said["files"]),
         }
     )

@@ -24,7 +24,7 @@ from cenote.operations.interface import Operation, Result
 from cenote.plan.plan import Partition, Segment, Step, maker_of, skims_of
 from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
-from cenote.plugins.shipped import bring_along
+from cenote.plugins.shipped import bring_along, extend_path
 from cenote.products.interface import Product
 from cenote.signals import Interrupted
 from cenote.sources.interface import Source
@@ -85,7 +85,8 @@ class TaskRunner:
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
         resources.serve(program.resources, program.workflow)
-        bring_along(program.sources)
+        extend_path(program.path)
+        bring_along(program.sources, complete=True)
         for target, kind, name in program.plugins:
             registry.add_travelled(target, kind, name, program.sources)
         self._load_all()
