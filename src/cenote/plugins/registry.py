@@ -19,8 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pydantic import ValidationError
-
 from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.plugins import resources
@@ -88,6 +86,8 @@ def load(kind: PluginKind, name: str) -> Factory:
 @contextmanager
 def blamed(kind: PluginKind, name: str) -> Iterator[None]:
     """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+    from pydantic import ValidationError  # names of plugins are completed without it
+
     try:
         yield
     except (errors.CenoteError, Interrupted, ValidationError):
