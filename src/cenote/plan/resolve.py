@@ -396,10 +396,10 @@ class _Resolving:
             hint: str | None = "say under `applies_to:` which datasets the stage is for"
         elif meant is not None:
             place = self.workflow.place(*meant.path) or place
-            columns = self._at_the_source(stage, datasets[0])
+            there = self._at_the_source(stage, datasets[0])
             message = f"stage '{stage.id}' reads '{name}', which stands for the branch '{meant.branch}': no file has it"
-            details = f"columns here: {listed(columns)}"
-            hint = did_you_mean(meant.branch, columns)
+            details = f"columns here: {listed(there)}"
+            hint = did_you_mean(meant.branch, there)
         else:
             number = next(n for n, flavour in enumerate(self.flavours) if datasets[0] in flavour.datasets)
             columns = inputs[number] or ()
