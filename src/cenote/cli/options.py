@@ -23,7 +23,18 @@ STDIN = Path("-")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+WANTS_JSON = "cenote.wants_json"
+"""Where click keeps, for all that follows, that the answer must be JSON."""
+
+
+def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+    ctx.meta[WANTS_JSON] = value
+    return value
+
+
+JSON_OPTION = click.option(
+    "--json", "as_json", is_flag=True, callback=_note_json, help="Print one JSON object and nothing else."
+)
 
 
 def stages_option(name: str, meaning: str) -> Callable[[Command], Command]:
