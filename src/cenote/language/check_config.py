@@ -56,15 +56,25 @@ def _check_shared(config: Located, backend: str, findings: Findings) -> None:
     if backend not in registry.names(PluginKind.BACKEND):
         return
     strategies = _owners(PluginKind.STRATEGY, registry.names(PluginKind.STRATEGY))
-    backends = _owners(PluginKind.BACKEND, dict.fromkeys((backend, "dask")))
+    asked = dict.fromkeys((backend, "dask"))
+    backends = _owners(PluginKind.BACKEND, asked)
+    here = all(map(_is_here, asked))
     known = {**strategies, **backends}
     for key, value in config.mapping.items():
         one = config.holding({key: value})
         if key in known:
             kind = PluginKind.BACKEND if key in backends else PluginKind.STRATEGY
             check_settings(kind, known[key][0], one, "'execution.config'", findings)
-        elif backends:  # else it may well be one of a backend whose software is not here
+        elif here:  # else it may well be one of a backend whose software is not here
             findings.report_unknown_key(key, value, "'execution.config'", known)
+
+
+def _is_here(backend: str) -> bool:
+    """Whether the software of a backend is installed."""
+    try:
+        return bool(registry.load(PluginKind.BACKEND, backend))
+    except (CenoteError, ImportError):
+        return False
 
 
 def _owners(kind: PluginKind, names: Iterable[str]) -> Mapping[str, list[str]]:
