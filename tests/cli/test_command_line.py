@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -112,3 +113,29 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (["check", "nothing.yaml"], 10, "missing-file"),
+        (["plan", "nothing.yaml"], 10, "missing-file"),
+        (["run", "nothing.yaml"], 10, "missing-file"),
+        (["run", "nothing.yaml", "--dry-run"], 10, "missing-file"),
+        (["simulate", "nothing.yaml"], 10, "missing-file"),
+        (["status", "nothing"], 2, "no-run"),
+    ],
+)
+def test_with_json_a_command_that_cannot_answer_says_so_in_json(
+    arguments: list[str],
+    code: int,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main.exit_code_of([*arguments, "--json"]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is False
+    assert [problem["kind"] for problem in told["problems"]] == [kind]

@@ -52,6 +52,11 @@ def completed(*typed: str) -> list[str]:
     [
         (("why", "out/flow", "G"), ["GoodMuons"]),
         (("simulate", "flow.yaml", "--seconds-per-task", "GoodJ"), ["GoodJets="]),
+        (("run", "flow.yaml", "--until", "GoodJ"), ["GoodJets"]),
+        (("run", "flow.yaml", "--only", "GoodJ"), ["GoodJets"]),
+        (("run", "flow.yaml", "--force", "GoodJ"), ["GoodJets"]),
+        (("plan", "flow.yaml", "--until", "GoodJ"), ["GoodJets"]),
+        (("run", "flow.yaml", "--set", "analysis.stages.GoodJets.f"), ["analysis.stages.GoodJets.from="]),
         (("run", "flow.yaml", "--backend", "d"), ["dask"]),
         (("run", "flow.yaml", "--strategy", "sl"), ["slurm"]),
         (("run", "flow.yaml", "--profile", "l"), ["laptop"]),

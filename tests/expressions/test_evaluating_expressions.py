@@ -164,3 +164,12 @@ def test_distances_and_masses() -> None:
     assert of("deltar(one, zero, zero, zero)") == pytest.approx(1.0)
     assert of("invariant_mass(one, zero, zero, one, zero, zero)") == pytest.approx(0.0, abs=1e-7)
     assert of("transverse_mass(one, zero, one, zero + 3.141592653589793)") == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["n == '2'", "n != '2'", "'2' == n", "n > '2'", "lists == '2'", "words == 2", "words == n"]
+)
+def test_numbers_are_not_compared_with_text(text: str) -> None:
+    columns = {"n": np.array([1, 2]), "lists": ak.Array([[1], [2, 3]]), "words": ak.Array(["1", "2"])}
+    with pytest.raises(EvaluationError, match="numbers are compared with text"):
+        Expression(text).evaluate(columns.__getitem__)

@@ -94,6 +94,11 @@ def test_an_unknown_function_comes_with_the_nearest_one() -> None:
     assert the_problem("sqr(x)").hint == "did you mean 'sqrt'?"
 
 
+@pytest.mark.parametrize("text", ["x ^ 2", "x ^ 2 >= 4"])
+def test_a_power_is_written_with_stars(text: str) -> None:
+    assert the_problem(text).hint == "powers are written **"
+
+
 def test_a_method_call_is_answered_with_the_function() -> None:
     assert the_problem("x.mean()").hint == "write mean(…)"
 

@@ -101,11 +101,23 @@ def test_selections_keep_the_right_events(selection: Any, kept: list[float]) -> 
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("Muon_pt > 10", r"use any\(…\) or all\(…\)"), ("n", "!= 0"), ("1", "one number for all events")],
+    [("Muon_pt > 10", r"gives a list per event, .* use any\(…\) or all\(…\)"), ("n", "!= 0"), ("pi", "one number")],
 )
 def test_what_is_no_decision_per_event_is_refused(text: str, part: str) -> None:
     with pytest.raises(EvaluationError, match=part):
         run(Filter, {"expr": text})
+
+
+@pytest.mark.parametrize("text", [1, "n + 1", "-n", "2 * n", "(n > 0) + (x > 0)", "'yes'"])
+def test_what_is_never_a_decision_is_refused_before_anything_runs(text: Any) -> None:
+    for kind, given in ((Filter, {"expr": text}), (Select, {"selection": [text]}), (Flag, {"selection": text})):
+        with pytest.raises(ValidationError, match="is never true or false"):
+            kind.model_validate(given)
+
+
+@pytest.mark.parametrize("text", [True, "(n > 0) * (x > 0)", "n & 4", "~(n > 0)", "count(Muon_pt)"])
+def test_what_may_be_a_decision_is_left_to_the_columns(text: Any) -> None:
+    assert Filter.model_validate({"expr": text}).selection
 
 
 def test_an_unknown_column_at_run_time_names_the_nearest() -> None:

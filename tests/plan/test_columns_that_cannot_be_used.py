@@ -75,10 +75,25 @@ def test_a_branch_without_values_is_named_with_the_reason(folder: Path, name: st
         assert found.details == (f"file: {folder / 'a.root'}",)
 
 
-def test_an_alias_of_such_a_branch_is_refused_by_the_plan(folder: Path) -> None:
-    fields = "fields: {mine: {branch: odd}}\n"
-    with pytest.raises(CenoteError, match="branch 'odd' holds Mystery"):
-        workflow(folder, "{id: A, op: filter, params: {expr: mine > 0}}", more=fields).plan()
+@pytest.mark.parametrize(
+    ("branch", "reason"),
+    [("odd", "reads 'mine': branch 'odd' holds Mystery"), ("xx", "stands for the branch 'xx': no file has it")],
+)
+def test_an_alias_of_such_a_branch_is_refused_by_check_as_by_the_plan(folder: Path, branch: str, reason: str) -> None:
+    fields = f"fields: {{mine: {{branch: {branch}}}}}\n"
+    analysis = workflow(folder, "{id: A, op: filter, params: {expr: mine > 0}}", more=fields)
+    (problem,) = analysis.check().problems
+    assert reason in problem.message
+    assert problem.place is not None
+    with pytest.raises(CenoteError) as caught:
+        analysis.plan()
+    assert caught.value.problems == (problem,)
+
+
+def test_an_alias_of_no_branch_that_is_not_used_is_no_problem(folder: Path) -> None:
+    analysis = workflow(folder, "{id: A, op: filter, params: {expr: x > 0}}", more="fields: {mine: nothing}\n")
+    assert analysis.check().ok
+    assert analysis.plan().tasks
 
 
 FIELDS = """\

@@ -120,3 +120,9 @@ def test_a_name_in_braces_that_stands_for_nothing_is_refused(check: Check, path:
     assert "stands for nothing" in problem.message
     assert problem.hint == hint
     assert problem.place is not None
+
+
+def test_a_name_in_braces_stands_for_nothing_in_the_name_of_a_picture(check: Check) -> None:
+    (problem,) = check(hist("A", render=drawn("{datset}/met"))).problems
+    assert problem.message == "'{datset}' in 'out' stands for nothing"
+    assert problem.place is not None

@@ -96,11 +96,13 @@ def _below(annotation: Any, value: Any) -> Iterator[tuple[str, tuple[Any, Any]]]
     """Keys and names that may follow, each with its own type and what the workflow has there."""
     from pydantic import BaseModel
 
+    from cenote.plugins.settings import key_of
+
     held = value if isinstance(value, dict) else {}
     for kind in _kinds(annotation):
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             for name, field in kind.model_fields.items():
-                key = field.alias or name
+                key = key_of(name, kind)
                 yield key, (field.annotation, held.get(key))
         elif get_origin(kind) in (dict, Mapping):
             yield from ((str(name), (get_args(kind)[1], inner)) for name, inner in held.items())

@@ -14,6 +14,7 @@ from cenote import __version__, signals
 from cenote.cli import streams
 from cenote.cli.commands import COMMANDS
 from cenote.cli.exit_codes import EXIT_CODES, FAULT, INTERRUPTED, PIPE_CLOSED
+from cenote.cli.options import WANTS_JSON
 from cenote.errors import CenoteError, Problem
 from cenote.names import did_you_mean
 
@@ -39,6 +40,17 @@ class LazyGroup(click.Group):
             known = f"commands: {', '.join(COMMANDS)}"
             ctx.fail(f"there is no command '{args[0]}'\n  {known}" + (f"\n  hint: {hint}" if hint else ""))
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:  # Any: what a command returns
+        """Run the command; with `--json`, what is wrong goes to stdout as JSON too."""
+        try:
+            return super().invoke(ctx)
+        except CenoteError as error:
+            if ctx.meta.get(WANTS_JSON):
+                from cenote.cli.problems import problems_as_json
+
+                click.echo(problems_as_json(error.problems))
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         with formatter.section("Commands"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cenote.cli.completions import complete_plugin, complete_profile, complete_setting
+from cenote.cli.completions import complete_plugin, complete_profile, complete_setting, complete_stage
 from cenote.errors import BAD_YAML, USAGE, error
 from cenote.plugins.kinds import PluginKind
 
@@ -23,17 +23,29 @@ STDIN = Path("-")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+WANTS_JSON = "cenote.wants_json"
+"""Where click keeps, for all that follows, that the answer must be JSON."""
+
+
+def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+    ctx.meta[WANTS_JSON] = value
+    return value
+
+
+JSON_OPTION = click.option(
+    "--json", "as_json", is_flag=True, callback=_note_json, help="Print one JSON object and nothing else."
+)
+
+
+def stages_option(name: str, meaning: str) -> Callable[[Command], Command]:
+    """An option that names a stage, and may be given several times."""
+    return click.option(name, multiple=True, metavar="STAGE", help=meaning, shell_complete=complete_stage)
 
 
 def part_options(command: Command) -> Command:
     """The options that choose a part of the workflow."""
-    until = click.option(
-        "--until", multiple=True, metavar="STAGE", help="End with this stage: only what it needs and itself."
-    )
-    only = click.option(
-        "--only", multiple=True, metavar="STAGE", help="Only the results of this stage: what it needs is not kept."
-    )
+    until = stages_option("--until", "End with this stage: only what it needs and itself.")
+    only = stages_option("--only", "Only the results of this stage: what it needs is not kept.")
     return until(only(command))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -34,6 +35,28 @@ def show_warnings(warnings: Iterable[str], *, console: Console | None = None) ->
     console = console or messages()
     for warning in warnings:
         console.print(Text.assemble(("warning: ", "yellow"), warning), soft_wrap=not console.is_terminal)
+
+
+def problems_as_json(problems: Sequence[Problem], warnings: Sequence[str] = ()) -> str:
+    """For editors and scripts: the answer of `check --json`, and of any command with `--json` that has no other."""
+    told = {
+        "ok": not problems,
+        "problems": [_problem_as_json(problem) for problem in problems],
+        "warnings": list(warnings),
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False)
+
+
+def _problem_as_json(problem: Problem) -> dict[str, object]:
+    return {
+        "kind": problem.kind.name,
+        "message": problem.message,
+        "file": problem.place.file if problem.place else None,
+        "line": problem.place.line if problem.place else None,
+        "column": problem.place.column if problem.place else None,
+        "details": list(problem.details),
+        "hint": problem.hint,
+    }
 
 
 def tally(problems: Sequence[Problem]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cenote.cli.options import JSON_OPTION, Choices, part_options, workflow_choices
+from cenote.cli.options import JSON_OPTION, Choices, part_options, stages_option, workflow_choices
 from cenote.errors import USAGE, error
 
 if TYPE_CHECKING:  # what `cenote run --help` must not pay for
@@ -30,9 +30,7 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     help="Folder for everything the run leaves.  [default: out/<name of the file>]",
 )
 @part_options
-@click.option(
-    "--force", multiple=True, metavar="STAGE", help="Do this stage and all that follow it again, changed or not."
-)
+@stages_option("--force", "Do this stage and all that follow it again, changed or not.")
 @click.option("--fresh", is_flag=True, help="Forget the run in that folder and start again.")
 @click.option("--resume", is_flag=True, help="Continue the run in that folder: what every run does unless --fresh.")
 @click.option("--replace", is_flag=True, help="The older name of --fresh.")

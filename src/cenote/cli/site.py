@@ -49,14 +49,13 @@ def show(*, as_json: bool) -> None:
 @JSON_OPTION
 def check(file: Path, *, as_json: bool) -> int:
     """Say everything that is wrong with the file of a site, with line and column, before anybody gets it."""
-    from cenote.cli.check import problem_as_json
+    from cenote.cli.problems import problems_as_json
     from cenote.language.check_site import check_site
 
     problems = check_site(file).problems
     code = CenoteError(problems).exit_code if problems else 0
     if as_json:
-        told = {"ok": not problems, "problems": [problem_as_json(problem) for problem in problems]}
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        click.echo(problems_as_json(problems))
         return code
     if problems:
         raise CenoteError(problems)

@@ -18,6 +18,8 @@ from cenote.expressions.whole_numbers import are_conditions, bits, comparable, w
 
 Lookup = Callable[[str], Column]
 """Gives the column (or constant) of a name."""
+_TEXTS = frozenset("USTO")
+"""numpy's letters for what may be text."""
 
 
 def _arithmetic(apply: Callable[[Any, Any], Any], *, signed: bool = False) -> Callable[[Column, Column], Column]:
@@ -72,7 +74,15 @@ def _positive(value: Column) -> Column:
 
 
 def _comparison(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
-    return lambda left, right: apply(*comparable(left, right))
+    """Of numbers with numbers, or of texts with texts: a number and a text are never equal, which nobody asks for."""
+
+    def compared(left: Column, right: Column) -> Column:
+        kinds = {leaf_kind(left), leaf_kind(right)} - {"?"}
+        if len(kinds) > 1 and not kinds.isdisjoint(_TEXTS):
+            raise EvaluationError("numbers are compared with text: leave the quotes out where a number is meant")
+        return apply(*comparable(left, right))
+
+    return compared
 
 
 _BINARY: dict[str, Callable[[Column, Column], Column]] = {

@@ -71,7 +71,18 @@ def _checked(value: Any) -> str:  # Any: whatever the YAML holds
     return text
 
 
+def _checked_condition(value: Any) -> str:  # Any: whatever the YAML holds
+    text = _checked(value)
+    if tree.is_never_a_condition(expression(text).tree):
+        raise PydanticCustomError(
+            "bad_expression", "'{text}' is never true or false: compare it, as in ({text}) > 0", {"text": text}
+        )
+    return text
+
+
 EXPRESSION = {"type": ["string", "number", "boolean"], "examples": ["Muon_pt > 20", "sqrt(px**2 + py**2)"]}
 """How an expression may be written, as JSON Schema."""
 ExpressionText = Annotated[str, BeforeValidator(_checked), WithJsonSchema(EXPRESSION)]
 """The text of an expression, checked when settings are read; plain numbers count as expressions."""
+ConditionText = Annotated[str, BeforeValidator(_checked_condition), WithJsonSchema(EXPRESSION)]
+"""The same for an expression that must be true or false: arithmetic is refused, whatever its columns hold."""

@@ -33,6 +33,7 @@ _BINARY = {
     "%": 50,
     "**": 70,
 }
+_POWER = "powers are written **"
 _SAME = {"||": "or", "&&": "and", "!": "not"}
 _DEEPEST = 60
 _MOST_DIGITS = 20
@@ -114,13 +115,13 @@ class _Parser:
 
     def comparison(self, first: Node) -> Node:
         rest: list[tuple[str, Node]] = []
-        token = self.next
+        token, before = self.next, self.tokens[self.position - 2].text
         while self.sees(*_COMPARISONS):
             sign = self.take().text
             rest.append((sign, self.expression(_COMPARISON)))
         if all(isinstance(node, Number) for node in (first, *(operand for _, operand in rest))):
             hint = "'&' and '|' bind looser than comparisons: a bit test is written (flags & 4) == 4"
-            raise self.mistake(token, "two numbers are compared", hint)
+            raise self.mistake(token, "two numbers are compared", _POWER if before == "^" else hint)
         return Comparison(first, tuple(rest))
 
     def binary(self, left: Node) -> Node:
@@ -129,7 +130,7 @@ class _Parser:
         # The exponent takes everything that binds as tightly, so that 2**3**2 is 2**(3**2).
         right = self.expression(strength - 1 if token.text == "**" else strength)
         if token.text == "^" and (isinstance(left, Number) or isinstance(right, Number)):
-            raise self.mistake(token, "'^' means 'exclusive or'", "powers are written **")
+            raise self.mistake(token, "'^' means 'exclusive or'", _POWER)
         return Binary(_SAME.get(token.text, token.text), left, right)
 
     def operand(self) -> Node:

@@ -108,3 +108,14 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.value,)
         case Mask():
             return (node.value, node.condition)
+
+
+_ARITHMETIC = frozenset({"+", "-", "/", "//", "%", "**", "<<", ">>"})
+"""Signs whose result is a number whatever they join; the product of two conditions is a condition."""
+
+
+def is_never_a_condition(node: Node) -> bool:
+    """Whether it gives numbers or text whatever its columns hold."""
+    if isinstance(node, Binary) and node.sign == "*":
+        return is_never_a_condition(node.left) or is_never_a_condition(node.right)
+    return isinstance(node, Number | Text) or (isinstance(node, Binary | Unary) and node.sign in _ARITHMETIC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cenote import errors
@@ -62,6 +63,7 @@ class Attachments:
                 errors.MISSING_KEY, "this picture names no renderer: 'op' is missing", entry, hint=hint
             )
             return
+        self._check_braces("out", written_out, ())
         settings = resolved.without(*NOT_THE_RENDERERS)
         if check_name(PluginKind.RENDERER, op, self.findings):
             check_settings(PluginKind.RENDERER, op.text, settings, f"renderer '{op.text}'", self.findings)
@@ -79,7 +81,8 @@ class Attachments:
         per_dataset = model.when in PER_DATASET
         if not per_dataset and model.when not in PER_PARTITION:
             self.findings.accept(f"writing when: {model.when}", path)
-        self._check_path(entry.get("path"), per_dataset=per_dataset)
+        known, where = (PLACEHOLDERS[:1], " where a dataset has one file") if per_dataset else (PLACEHOLDERS, "")
+        self._check_braces("path", entry.get("path"), known, where)
         merged = self._with_layout(entry)
         settings, keep = merged.without(*NOT_THE_SINKS), merged.get("keep")
         if check_name(PluginKind.SINK, entry.get("kind"), self.findings):
@@ -98,15 +101,13 @@ class Attachments:
             )
         )
 
-    def _check_path(self, written: Located | None, *, per_dataset: bool) -> None:
+    def _check_braces(self, key: str, written: Located | None, known: Sequence[str], where: str = "") -> None:
         """Note a name in braces that stands for nothing."""
-        known = PLACEHOLDERS[:1] if per_dataset else PLACEHOLDERS
         for name in re.findall(r"\{([^{}]*)\}", written.text or "" if written is not None else ""):
             if name not in known and written is not None:
                 self.findings.report_unknown(
                     errors.BAD_VALUE,
-                    f"'{{{name}}}' in 'path' stands for nothing"
-                    + (" where a dataset has one file" if per_dataset else ""),
+                    f"'{{{name}}}' in '{key}' stands for nothing{where}",
                     written.holding(name),
                     known,
                     what="names in braces",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from cenote.expressions.expression import EXPRESSION, ExpressionText
+from cenote.expressions.expression import EXPRESSION, ConditionText
 from cenote.language.schema_forms import OneOrMany
 from cenote.operations._evaluation import evaluate, event_mask
 from cenote.operations._variables import Reduce
@@ -25,7 +25,7 @@ class Condition(Settings):
     short_forms: ClassVar = (EXPRESSION,)
     lists_are_short: ClassVar = True
 
-    expr: ExpressionText | None = None
+    expr: ConditionText | None = None
     """An expression that is true or false for each event."""
     reduce: Reduce | None = None
     """`{op: any, over: "Muon_pt > 25"}`."""

@@ -45,7 +45,9 @@ def event_mask(value: Column, events: Events, text: str) -> NDArray[np.bool_]:
         return np.full(events.size, bool(value))
     depth = dimensions(value)
     if depth != 1:
-        what = f"{depth - 1} list levels per event" if depth > 1 else "one number for all events"
+        what = (
+            ("a list" if depth == 2 else "lists of lists") + " per event" if depth > 1 else "one number for all events"
+        )
         raise EvaluationError(
             f"'{text}' gives {what}, a selection needs one true or false per event: use any(…) or all(…)"
         )

@@ -28,18 +28,29 @@ def known_columns(workflow: Workflow, inputs: Inputs) -> dict[tuple[str, str], t
     """(dataset, source) → the columns that stages may read, where files were looked at.
 
     Every column that one of the dataset's files has; with `ignore`, those that all of them have; with `default`,
-    those that any file of any dataset has.
+    those that any file of any dataset has. A name under `fields` is there where its branch is.
     """
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for use in workflow.sources:
-        everything = _union(_described(inputs, use)) if use.missing_branches == "default" else ()
+        anywhere = _described(inputs, use) if use.missing_branches == "default" else []
         for dataset in workflow.datasets:
             infos = one_of_each_schema(inputs.infos.get((dataset.name, use.id), ()))
             if infos and use.missing_branches == "ignore":
-                found[dataset.name, use.id] = _shared(infos)
+                shared = [*_shared(infos), *_aliases(workflow, infos, everywhere=True)]
+                found[dataset.name, use.id] = tuple(dict.fromkeys(shared))
             elif infos:
-                found[dataset.name, use.id] = tuple(dict.fromkeys([*_union(infos), *everything]))
+                infos = [*infos, *anywhere]
+                found[dataset.name, use.id] = tuple(dict.fromkeys([*_union(infos), *_aliases(workflow, infos)]))
     return found
+
+
+def _aliases(workflow: Workflow, infos: Sequence[FileInfo], *, everywhere: bool = False) -> Iterator[str]:
+    """The names under `fields` whose branch can be read in one of these files, or in all of them."""
+    enough = all if everywhere else any
+    for field in workflow.fields:
+        known = ((info, find_column(field.branch, info.columns)) for info in infos)
+        if enough(name is not None and not info.columns[name].unreadable for info, name in known):
+            yield field.alias
 
 
 def what_is_lacking(workflow: Workflow, inputs: Inputs) -> Lacking:

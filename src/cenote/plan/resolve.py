@@ -138,16 +138,13 @@ def flavours_of(workflow: Workflow, columns: Mapping[tuple[str, str], Collection
     sources = [source.id for source in workflow.sources]
     for dataset in workflow.datasets or (Dataset(name="", files=()),):
         applies = everywhere - {stage.id for stage in limited if not stage.applies_to.includes(dataset)}
-        found = tuple(_with_aliases(columns.get((dataset.name, source)), workflow) for source in sources)
+        known = [columns.get((dataset.name, source)) for source in sources]
+        found = tuple(None if names is None else tuple(names) for names in known)
         groups.setdefault((applies, found), []).append(dataset.name)
     return tuple(
         Flavour(tuple(names), dict(zip(sources, found, strict=True)), applies)
         for (applies, found), names in groups.items()
     )
-
-
-def _with_aliases(columns: Collection[str] | None, workflow: Workflow) -> tuple[str, ...] | None:
-    return None if columns is None else tuple(dict.fromkeys([*columns, *(f.alias for f in workflow.fields)]))
 
 
 def resolve_stages(
@@ -384,7 +381,8 @@ class _Resolving:
         self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]
     ) -> Problem:
         place = self._mentioned(stage, name)
-        if refusal := self.refused.get(flat_name(path_name(name))):
+        meant = next((field for field in self.workflow.fields if field.alias == name), None)
+        if refusal := self.refused.get(flat_name(path_name(meant.branch if meant else name))):
             return replace(refusal, message=f"stage '{stage.id}' reads '{name}': {refusal.message}", place=place)
         elsewhere = [
             dataset
@@ -396,6 +394,12 @@ class _Resolving:
             message = f"stage '{stage.id}' reads '{name}', which {_do_not_have(datasets)}"
             details = f"datasets that have it: {listed(elsewhere)}"
             hint: str | None = "say under `applies_to:` which datasets the stage is for"
+        elif meant is not None:
+            place = self.workflow.place(*meant.path) or place
+            there = self._at_the_source(stage, datasets[0])
+            message = f"stage '{stage.id}' reads '{name}', which stands for the branch '{meant.branch}': no file has it"
+            details = f"columns here: {listed(there)}"
+            hint = did_you_mean(meant.branch, there)
         else:
             number = next(n for n, flavour in enumerate(self.flavours) if datasets[0] in flavour.datasets)
             columns = inputs[number] or ()
@@ -403,6 +407,11 @@ class _Resolving:
             details = f"columns here: {listed(columns)}"
             hint = did_you_mean(name, [*columns, *self.workflow.constants])
         return Problem(errors.UNKNOWN_COLUMN, message, place=place, details=(details,), hint=hint)
+
+    def _at_the_source(self, stage: Stage, dataset: str) -> tuple[str, ...]:
+        """What the files of a dataset hold."""
+        flavour = next(flavour for flavour in self.flavours if dataset in flavour.datasets)
+        return flavour.columns.get(self.roots[stage.id]) or ()
 
     def _unknown_fact(
         self, stage: Stage, name: str, datasets: Sequence[str], _inputs: Mapping[int, Available | None]

@@ -52,14 +52,14 @@ class AlsoWritten:
 def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """What the JSON Schema of a class says beyond its types: the meaning of each key, and its other spellings."""
     for name, meaning in meanings(model).items():
-        key = _key_of(name, model)
+        key = key_of(name, model)
         if key in schema.get("properties", {}):
             schema["properties"][key].setdefault("description", meaning)
     _other_spellings(schema, model)
 
 
-def _key_of(name: str, model: type[BaseModel]) -> str:
-    """How a field is called in the schema."""
+def key_of(name: str, model: type[BaseModel]) -> str:
+    """The key of a field, as files write it."""
     info = model.model_fields[name]
     alias = info.validation_alias
     if isinstance(alias, AliasChoices):

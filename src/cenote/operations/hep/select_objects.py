@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from cenote.expressions.expression import ExpressionText, expression
+from cenote.expressions.expression import ConditionText, ExpressionText, expression
 from cenote.expressions.lists import Counts, Lists, common_counts, lists_of
 from cenote.language.schema_forms import OneOrMany
 from cenote.operations._element_masks import element_mask
@@ -43,7 +43,7 @@ class SelectObjects(Operation):
     """Where the objects come from."""
     output: str
     """The new collection; the same name replaces the old one."""
-    selection: Annotated[tuple[ExpressionText, ...], OneOrMany()] = ()
+    selection: Annotated[tuple[ConditionText, ...], OneOrMany()] = ()
     """Conditions on each object; all must hold."""
     keep: tuple[str, ...] = Field(min_length=1)
     """Fields of the new collection."""
