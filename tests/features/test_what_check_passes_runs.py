@@ -209,3 +209,15 @@ def test_a_problem_of_several_datasets_is_told_once(muons: Path) -> None:
     (problem,) = cenote.load("flow.yaml").check().problems
     assert "holds no tree 'Evens'" in problem.message
     assert "the same with one more file of: e" in problem.details
+
+
+@pytest.mark.parametrize(
+    ("collection", "field", "wrong"), [("Muon", "ptt", "ptt"), ("Muons", "pt", "Muons"), ("Muon", "phy", "phy")]
+)
+def test_the_wrong_half_of_a_name_is_pointed_at(muons: Path, collection: str, field: str, wrong: str) -> None:
+    params = f"{{collection: {collection}, output: Good, keep: [eta, {field}]}}"
+    text = stages(f"{{id: G, op: hep.select_objects, params: {params}}}")
+    (muons / "flow.yaml").write_text(text)
+    (problem, *_) = cenote.load("flow.yaml").check().problems
+    assert problem.place is not None
+    assert text.splitlines()[problem.place.line - 1][problem.place.column - 1 :].startswith(wrong)
