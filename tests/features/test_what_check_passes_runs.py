@@ -164,6 +164,14 @@ def hist(bins: str = "[5, 0, 1]", params: str = "", more: str = "") -> str:
         (hist(more="render: {op: hep.render.hist1d, axes: {x: {name: y}}}"), "has no axis 'y' to draw"),
         (hist(more="render: {op: hep.render.data_mc, data_mc: {data: dd}}"), "'data_mc.data' names 'dd'"),
         (
+            stages(
+                "{id: H, op: hep.hist, params: {axes: [MET_pt]}, render: {op: hep.render.data_mc, data_mc: {data: e}}}"
+            ),
+            "`dataset_axis: true` in the params",
+        ),
+        (stages("{id: F, op: filter, params: {expr: MET_pt + 1}}"), "'MET_pt + 1' is never true or false"),
+        (stages("{id: F, op: filter, params: {expr: met > 1}}") + "fields: {met: MET}", "the branch 'MET': no file"),
+        (
             hist(params="variations: {weights: {up: '2'}}", more="render: {op: hep.render.hist1d}"),
             "has no variation 'nominal'",
         ),
@@ -181,7 +189,8 @@ def test_check_refuses_what_run_refuses_in_the_same_words(
     answers = []
     for command in (["check", "flow.yaml"], ["plan", "flow.yaml"], ["run", "flow.yaml", "--out", "out"]):
         code = exit_code_of(command)
-        answers.append((code, capsys.readouterr().err))
+        told = capsys.readouterr().err.splitlines()
+        answers.append((code, "\n".join(line for line in told if not line.startswith("warning: "))))
     assert words in answers[0][1]
     assert answers[1:] == [answers[0], answers[0]]
     assert 10 <= answers[0][0] < 20
@@ -200,3 +209,15 @@ def test_a_problem_of_several_datasets_is_told_once(muons: Path) -> None:
     (problem,) = cenote.load("flow.yaml").check().problems
     assert "holds no tree 'Evens'" in problem.message
     assert "the same with one more file of: e" in problem.details
+
+
+@pytest.mark.parametrize(
+    ("collection", "field", "wrong"), [("Muon", "ptt", "ptt"), ("Muons", "pt", "Muons"), ("Muon", "phy", "phy")]
+)
+def test_the_wrong_half_of_a_name_is_pointed_at(muons: Path, collection: str, field: str, wrong: str) -> None:
+    params = f"{{collection: {collection}, output: Good, keep: [eta, {field}]}}"
+    text = stages(f"{{id: G, op: hep.select_objects, params: {params}}}")
+    (muons / "flow.yaml").write_text(text)
+    (problem, *_) = cenote.load("flow.yaml").check().problems
+    assert problem.place is not None
+    assert text.splitlines()[problem.place.line - 1][problem.place.column - 1 :].startswith(wrong)

@@ -52,6 +52,11 @@ def test_a_file_that_is_not_a_workflow_is_explained(read: Read, text: str, place
     assert words in problem.message
 
 
+@pytest.mark.parametrize(("text", "sign"), [("a: {b: !HLT_Mu}\n", "!"), ("a: *HLT_Mu\n", "*")])
+def test_text_that_yaml_takes_for_something_else_needs_quotes(read: Read, text: str, sign: str) -> None:
+    assert the_only_problem(read(text)).hint == f"put text that begins with '{sign}' in quotes"
+
+
 def test_a_missing_file_names_the_one_that_was_probably_meant(folder: Path, write: Write) -> None:
     write("flow.yaml", "analysis: {stages: []}")
     problem = the_only_problem(read_workflow(folder / "flwo.yaml"))

@@ -104,6 +104,13 @@ MISTAKES = [
         errors.MISSING_KEY,
         "'path' is missing in the params",
     ),
+    Mistake(
+        "another key for files",
+        "data: {datasets: [»{name: a, file: a.root}]}" + AFTER,
+        errors.MISSING_KEY,
+        "'files' is missing",
+        "did you mean 'files' where 'file' stands?",
+    ),
     Mistake("no files", "data: {datasets: [»{name: a}]}" + AFTER, errors.MISSING_KEY, "'files' is missing"),
     Mistake("no maximum", "execution: {pools: {p: {elastic: »{min: 1}}}}" + AFTER, errors.MISSING_KEY, "'max'"),
     # types and units

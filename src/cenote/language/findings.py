@@ -9,7 +9,7 @@ from cenote import errors
 from cenote.errors import ErrorKind, Problem
 from cenote.language.workflow import Path_, Unexecuted
 from cenote.language.yaml_source import Located
-from cenote.names import did_you_mean, listed
+from cenote.names import did_you_mean, listed, nearest
 
 MOST_HINTS = 100
 """Problems after which names that are not there are reported without those that are."""
@@ -71,5 +71,7 @@ class Findings:
         self.unexecuted.append(Unexecuted(what, path, matters))
 
     def missing(self, key: str, of: str, at: Located | None) -> None:
-        """Note a key that must be there."""
-        self.report(errors.MISSING_KEY, f"'{key}' is missing in {of}", at)
+        """Note a key that must be there, and the one that somebody may have written for it."""
+        instead = nearest(key, at.mapping) if at is not None else None
+        hint = f"did you mean '{key}' where '{instead}' stands?" if instead else None
+        self.report(errors.MISSING_KEY, f"'{key}' is missing in {of}", at, hint=hint)

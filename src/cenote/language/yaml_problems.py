@@ -18,6 +18,7 @@ _HINTS = {
     "did not find expected ',' or": "a bracket is not closed, or a comma is missing",
     "did not find expected node content": "a bracket is not closed, or two commas follow each other",
     "cannot start any token": "put text that begins with this character in quotes",
+    "did not find expected whitespace or line break": "put text that begins with '!' in quotes",
     "unexpected end of stream": "a quote or a bracket is not closed",
 }
 

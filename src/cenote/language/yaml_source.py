@@ -229,7 +229,7 @@ class _Composer:
 
     def _alias(self, event: Any, key: Place | None) -> Located:
         if event.anchor not in self._anchors:
-            hint = did_you_mean(event.anchor, self._anchors)
+            hint = did_you_mean(event.anchor, self._anchors) or "put text that begins with '*' in quotes"
             raise self._stop(f"no anchor '&{event.anchor}' stands before this alias", event, hint=hint)
         node, size = self._anchors[event.anchor]
         self._values += size

@@ -169,4 +169,4 @@ def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> Missing |
     return Missing(refusal, ", and ".join(dict.fromkeys(effects)))
 
 
-_LESS = "its tasks make do with that"
+_LESS = "its tasks get what is here"

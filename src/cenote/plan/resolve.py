@@ -380,7 +380,7 @@ class _Resolving:
     def _unknown_column(
         self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]
     ) -> Problem:
-        place = self._mentioned(stage, name)
+        place = self._mentioned(stage, name, {column for here in inputs.values() for column in here or ()})
         meant = next((field for field in self.workflow.fields if field.alias == name), None)
         if refusal := self.refused.get(flat_name(path_name(meant.branch if meant else name))):
             return replace(refusal, message=f"stage '{stage.id}' reads '{name}': {refusal.message}", place=place)
@@ -430,9 +430,12 @@ class _Resolving:
             else f"write `{key}:` beside `files:` of the dataset, or under `data.defaults`",
         )
 
-    def _mentioned(self, stage: Stage, name: str) -> Place | None:
+    def _mentioned(self, stage: Stage, name: str, columns: Collection[str] = ()) -> Place | None:
+        """Where the settings name a column, or a part of its name: `collection: Muon`, `keep: [mass]`."""
         params = (*stage.path, "params")
-        return self.workflow.place(*next(_mentions(stage.params, name, params), params))
+        texts = list(_texts(stage.params, params))
+        whole = next((path for path, text in texts if name in text), None)
+        return self.workflow.place(*(whole or _half_named(name, texts, columns) or params))
 
 
 def _shared(inputs: Iterable[Available | None]) -> list[str]:
@@ -472,14 +475,23 @@ def _do_not_have(datasets: Sequence[str]) -> str:
     return f"the datasets {listed(datasets)} do not have"
 
 
-def _mentions(value: Any, name: str, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    """The paths of the settings that mention this name: the places to point at."""
+def _half_named(
+    name: str, texts: Sequence[tuple[tuple[str | int, ...], str]], columns: Collection[str]
+) -> tuple[str | int, ...] | None:
+    """The setting with the wrong half of `<collection>_<field>`: the collection where there is none of the name."""
+    for path, text in texts:
+        if name.startswith(f"{text}_") and not any(column.startswith(f"{text}_") for column in columns):
+            return path
+    return next((path for path, text in texts if name.endswith(f"_{text}")), None)
+
+
+def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The texts in the settings, each with its path: the places to point at."""
     if isinstance(value, str):
-        if name in value:
-            yield path
+        yield path, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _mentions(inner, name, (*path, key))
+            yield from _texts(inner, (*path, key))
     elif isinstance(value, list | tuple):
         for position, inner in enumerate(value):
-            yield from _mentions(inner, name, (*path, position))
+            yield from _texts(inner, (*path, position))

@@ -146,13 +146,15 @@ def named(samples: Sequence[Sample], names: Iterable[str], *, key: str, stage: s
     return found
 
 
-def not_held(kind: ErrorKind, name: str, known: Collection[str], *, key: str, stage: str) -> CenoteError:
+def not_held(
+    kind: ErrorKind, name: str, known: Collection[str], *, key: str, stage: str, hint: str | None = None
+) -> CenoteError:
     """The error of a style that names a dataset or group which a histogram does not have."""
     return errors.error(
         kind,
         f"'{key}' names '{name}', which the histogram of stage '{stage}' does not hold",
         details=(f"datasets and groups: {listed(known)}",),
-        hint=did_you_mean(name, known),
+        hint=hint or did_you_mean(name, known),
     )
 
 

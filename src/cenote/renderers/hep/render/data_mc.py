@@ -85,12 +85,13 @@ class DataMC(Picture):
         if shape.per_dataset is None or not context.datasets:
             return
         known = names_after(self.transforms, context) if shape.per_dataset else {context.stage}
+        hint = None if shape.per_dataset else "`dataset_axis: true` in the params of the stage keeps datasets apart"
         block = self.data_mc
         data = (block.data,) if isinstance(block.data, str) else block.data or ()
         for key, names in (("data", data), ("backgrounds", block.backgrounds), ("signals", block.signals)):
             for name in names:
                 if name not in known:
-                    raise not_held(errors.BAD_VALUE, name, known, key=f"data_mc.{key}", stage=context.stage)
+                    raise not_held(errors.BAD_VALUE, name, known, key=f"data_mc.{key}", stage=context.stage, hint=hint)
 
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
