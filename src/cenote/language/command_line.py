@@ -1,4 +1,4 @@
-"""This file applies what the command line sets: `--set execution.pools.gpu.workers=10`."""
+"""This file applies what the command line or a script sets: `--set execution.pools.gpu.workers=10`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def parse_assignment(assignment: str) -> tuple[tuple[str, ...], Located]:
     if not equals or not steps:
         raise errors.error(
             errors.USAGE,
-            f"--set {assignment}: this is not KEY=VALUE",
+            f"cannot set {assignment}: this is not KEY=VALUE",
             hint="for example execution.backend=local",
         )
     parsed = parse_yaml(written, file=None, layer=LAYER)
     if parsed.root is None:
         why = "; ".join(problem.message for problem in parsed.problems)
-        raise errors.error(errors.USAGE, f"--set {assignment}: the value is {why}")
+        raise errors.error(errors.USAGE, f"cannot set {assignment}: the value is {why}")
     return steps, parsed.root
 
 
@@ -43,7 +43,7 @@ def assign(root: Located, steps: tuple[str, ...], value: Located, *, path: Path_
         return root.holding(items)
     if root.value is not None and not isinstance(root.value, dict):
         raise errors.error(
-            errors.USAGE, f"--set {_dotted((*path, *steps))}: '{_dotted(path)}' holds a single value, not keys"
+            errors.USAGE, f"cannot set {_dotted((*path, *steps))}: '{_dotted(path)}' holds a single value, not keys"
         )
     entries: dict[str, Located] = root.value or {}
     child = assign(entries.get(step) or Located(None, LAYER), rest, value, path=(*path, step))
@@ -62,7 +62,7 @@ def _index(items: list[Located], step: str, path: Path_) -> int:
     known = [name for name in names if name]
     raise errors.error(
         errors.USAGE,
-        f"--set {_dotted((*path, step))}: there is no '{step}' in {_dotted(path)}",
+        f"cannot set {_dotted((*path, step))}: there is no '{step}' in {_dotted(path)}",
         details=(f"there are: {listed(known)}",),
         hint=did_you_mean(step, known),
     )
