@@ -117,6 +117,22 @@ def test_a_dataset_can_have_one_file_in_the_order_of_its_events(
     assert np.array_equal(np.asarray(read["MET_pt"]), met[met > 40])
 
 
+@pytest.mark.parametrize("when", ["partition", "dataset"])
+@pytest.mark.parametrize("kind", ["parquet", "root_tree"])
+def test_a_skim_that_was_changed_is_written_again(data: Desk, kind: str, when: str) -> None:
+    write = f"{{kind: {kind}, path: skim, when: {when}}}"
+    first = skimming(data, write)
+    for file in [one for one in Path("out/products").rglob("*") if "skim" in one.parts and one.is_file()]:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 16
+        file.write_bytes(content)
+    second = skimming(data, write)
+    assert any("made again" in words for words in second.summary["warnings"])
+    suffix = {"parquet": "parquet", "root_tree": "root"}[kind]
+    again = reading_back(data, kind, f"skim/{{dataset}}{'' if when == 'dataset' else '/*'}.{suffix}")
+    assert first.product("Met") == again.product("Met")
+
+
 def test_pictures_have_the_folders_of_their_names(data: Desk) -> None:
     flow = data.write(
         "flow.yaml",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,16 @@ def test_a_terminal_shows_what_came_in_and_what_passes_each_cut() -> None:
 
 def test_weights_are_shown_as_sums() -> None:
     assert "307.2" in shown(a_cutflow("trigger", weighted=True))[1]
+
+
+def test_a_share_is_that_of_the_numbers_beside_it(tmp_path: Path) -> None:
+    row = replace(a_cutflow("trigger", datasets=("mc",), weighted=True).rows[0], sumw_in=200.0, sumw_out=50.0)
+    cutflow = Cutflow((row,))
+    assert shown(cutflow)[2].endswith("50 25.0 %")
+    assert str(cutflow).endswith("50  25.0%")
+    CutflowProduct().save(cutflow, tmp_path, "Select")
+    assert r"trigger & 50 & 25.0\,\% \\" in (tmp_path / "Select.tex").read_text()
+    assert row.efficiency == 0.5, "of events, as FAST-HEP has it"
 
 
 def test_a_long_cutflow_is_cut_in_the_middle_and_says_so() -> None:

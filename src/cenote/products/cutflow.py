@@ -71,6 +71,11 @@ class CutflowRow:
         """The share of events that pass, unweighted; None when none came."""
         return self.n_unweighted_out / self.n_unweighted_in if self.n_unweighted_in else None
 
+    @property
+    def share(self) -> float | None:
+        """What passes of what came, in sums of weights where there are weights; None when nothing came."""
+        return self.n_out / self.n_in if self.n_in else None
+
     def plus(self, other: CutflowRow) -> CutflowRow:
         """The same cut with the counts of both."""
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in _COUNTED})
@@ -126,7 +131,7 @@ class Cutflow:
         for rows in found.values():
             one = next(iter(rows.values()))
             label = f"{one.selection}: {one.label}" if several else one.label
-            lines.append(CutflowLine(label, {name: (row.n_out, row.efficiency) for name, row in rows.items()}))
+            lines.append(CutflowLine(label, {name: (row.n_out, row.share) for name, row in rows.items()}))
         return tuple(lines)
 
     def __str__(self) -> str:
@@ -142,12 +147,12 @@ class Cutflow:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-_HEADINGS = ("selection", "cut", "dataset", "in", "out", "efficiency")
+_HEADINGS = ("selection", "cut", "dataset", "in", "out", "share")
 _TEXTS = 3
 
 
 def _cells(row: CutflowRow) -> tuple[str, ...]:
-    share = "" if row.efficiency is None else f"{row.efficiency:.1%}"
+    share = "" if row.share is None else f"{row.share:.1%}"
     return (row.selection, row.label, row.dataset, f"{row.n_in:.10g}", f"{row.n_out:.10g}", share)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from cenote.runtime.envelopes import Envelopes
 from cenote.runtime.run_folder import RunFolder
 from cenote.worker.run_key import NAME as KEY
 from cenote.worker.run_key import trusted_key
+from cenote.worker.skim import is_as_written
 from cenote.worker.store import DamagedResultError, Store
 
 _MOST_TIMES = 3
@@ -84,26 +85,21 @@ def writes_files(plan: Plan, task: int) -> bool:
 
 
 def _files_are_there(store: Store, name: str, folder: Path) -> bool | None:
-    """Whether all files of a result are as long as when they were written; None for a result that is damaged."""
+    """Whether all files of a result are there; None for a result that is damaged, or a file that was changed."""
     try:
         products = store.read(name)
-    except DamagedResultError:
+        stored = store.path(name).stat().st_mtime_ns
+    except (DamagedResultError, FileNotFoundError):
         return None
-    return all(_size(folder / path) == size for path, size in _listed(products))
+    others = [folder / one["path"] for one in _listed(products) if not is_as_written(one, folder, stored)]
+    return None if any(file.exists() for file in others) else not others
 
 
-def _listed(products: Any) -> Iterator[tuple[str, int]]:
-    """Path and size of every file, in what a task of a segment with skims stored."""
+def _listed(products: Any) -> Iterator[Mapping[str, Any]]:
+    """Every file, in what a task of a segment with skims stored."""
     for name, files in products.items():
         if maker_of(name) != name:
-            yield from ((one["path"], one["bytes"]) for one in files)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return -1
+            yield from files
 
 
 class Reuse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from cenote.operations.events import Events
 from cenote.plan.outputs import PARTS, skim_path
 from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
+from cenote.plugins.imports import digest_of, digest_of_file
 from cenote.plugins.kinds import PluginKind
 from cenote.sinks.interface import Sink
 from cenote.worker.envelope import Piece
@@ -20,6 +21,8 @@ from cenote.worker.written_files import WrittenFiles
 
 _CONTENT = "content"
 """Of a skim that is on its way to the driver."""
+_SUM = "sum"
+"""Of a file, by which a later run knows that nothing has changed it."""
 
 
 def write_skim(
@@ -41,13 +44,29 @@ def write_skim(
     told: dict[str, Any] = {"path": str(name), "dataset": dataset, "entries": events.size}
     if not Path(folder).is_dir():
         content = _in_memory(sink, kept, name)
-        return {**told, "bytes": len(content), _CONTENT: content}
+        return {**told, "bytes": len(content), _SUM: digest_of(content), _CONTENT: content}
     target = Path(folder) / name
     note(target)
     with storage.appearing(target, under_its_name=True) as temporary:
         sink.write(kept, temporary)
-        size = temporary.stat().st_size
-    return {**told, "bytes": size}
+        size, digest = temporary.stat().st_size, digest_of_file(temporary)
+    return {**told, "bytes": size, _SUM: digest}
+
+
+def is_as_written(skim: Mapping[str, Any], folder: Path, stored: int) -> bool:
+    """Whether a file is what a task wrote; `stored` is when its result was, in nanoseconds.
+
+    A file that nothing has touched since then is not read again, unless it is a part, which is about to be read.
+    """
+    file = folder / skim["path"]
+    try:
+        facts = file.stat()
+        if facts.st_size != skim["bytes"]:
+            return False
+        untouched = facts.st_ctime_ns < stored and PARTS not in Path(skim["path"]).parents
+        return untouched or digest_of_file(file) == skim.get(_SUM)
+    except OSError:
+        return False
 
 
 def _sink(write: WriteStep) -> Sink:
@@ -83,7 +102,8 @@ def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], 
                     sink.merge([folder / part["path"] for part in parts], temporary)
                 entries, size = sum(part["entries"] for part in parts), (folder / name).stat().st_size
                 merged.append({"path": str(name), "dataset": dataset, "entries": entries, "bytes": size})
-    return [*(one for some in together.values() for one in some), *merged]
+    alone = [{key: one[key] for key in one if key != _SUM} for some in together.values() for one in some]
+    return [*alone, *merged]
 
 
 def _in_memory(sink: Sink, events: Events, name: Path) -> bytes:
