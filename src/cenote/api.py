@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -212,7 +211,7 @@ class Analysis:
             cpus=this_machine().cpus,
             command=command,
         )
-        with signals.noted(), _staying_here():
+        with signals.noted(), storage.staying_here():
             _execute_and_report(plan, folder, options, listen, hear)
         return open_run(folder)
 
@@ -264,17 +263,6 @@ def _execute_and_report(
     except (CenoteError, OSError) as problem:
         add_failure(done, problem)
         raise
-
-
-@contextmanager
-def _staying_here() -> Iterator[None]:
-    """Somebody's code may change the working directory: afterwards it is what it was."""
-    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield
-    finally:
-        os.fchdir(here)
-        os.close(here)
 
 
 def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:

@@ -158,3 +158,18 @@ JOB_REFUSED = ErrorKind("job-refused", 41, "The batch system refused a job: aski
 INTERRUPTED = ErrorKind("interrupted", 130, "Ctrl-C, `cenote cancel` or a signal ended the command.")
 
 KINDS: tuple[ErrorKind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, ErrorKind))
+
+
+def words_of(problem: BaseException) -> str:
+    """What somebody's code raised: `ValueError: too large`. Its text may be anything, or raise itself."""
+    try:
+        text = str(problem).strip()
+    except Exception:
+        text = "(its message cannot be read)"
+    name = type(problem).__name__
+    return printable(f"{name}: {text}" if text else name)
+
+
+def printable(text: str) -> str:
+    """With escapes for what is no character, such as bytes of file names that are not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

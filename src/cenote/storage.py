@@ -93,6 +93,17 @@ def resolved(path: Path) -> Path:
 
 
 @contextmanager
+def staying_here() -> Iterator[None]:
+    """Somebody's code may change the working directory: afterwards it is what it was."""
+    here = os.open(".", os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY))  # O_PATH: it may be unreadable
+    try:
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+@contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Whatever the file system refuses in here is an error about this path."""
     try:

@@ -190,3 +190,49 @@ def test_a_small_run_with_code_of_its_own_that_ends_the_process_is_told_too(desk
     typed = desk.cenote("run", str(flow), "--out", "out")
     assert typed.returncode == 21
     assert cenote.open_run(desk.folder / "out").status == "failed"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_child_that_is_forked_and_let_go_does_not_do_the_task_too(desk: Desk, flow: Path, backend: str) -> None:
+    desk.write("ops.py", OPS.replace('end_at("run")', "os.fork()"))
+    name, workers = BACKENDS[backend]
+    words = ["--backend", name, *(["--workers", str(workers)] if workers else [])]
+    told = desk.cenote("run", str(flow), "--out", "out", *words)
+    assert told.returncode == 0, told.stderr
+    assert cenote.open_run(desk.folder / "out").product("Count") == 1000
+
+
+ODD_TEXTS = {
+    "bytes of a file name": ("ValueError('no \\udcff')", "ValueError: no \\udcff"),
+    "no text at all": ("Silent()", "Silent: (its message cannot be read)"),
+}
+
+
+@pytest.mark.parametrize("place", ["run", "draw", "import"])
+@pytest.mark.parametrize("odd", ODD_TEXTS)
+def test_whatever_text_an_exception_has_it_is_a_failure_of_that_code(
+    desk: Desk, flow: Path, place: str, odd: str
+) -> None:
+    raised, said = ODD_TEXTS[odd]
+    silent = """
+    class Silent(Exception):
+        def __str__(self):
+            raise RuntimeError
+        __repr__ = __str__
+
+    def end_at(place):"""
+    desk.write(
+        "ops.py", OPS.replace("\n    def end_at(place):", silent).replace(f'end_at("{place}")', f"raise {raised}")
+    )
+    told = desk.cenote("run", str(flow), "--out", "out")
+    assert told.returncode == {"run": 20, "draw": 1, "import": 12}[place], told.stderr
+    assert said in told.stderr
+
+
+def test_a_plugin_that_changes_the_working_directory_moves_neither_data_nor_output(desk: Desk, flow: Path) -> None:
+    (desk.folder / "elsewhere").mkdir()
+    desk.write("ops.py", OPS.replace('end_at("import")', 'os.chdir(HERE / "elsewhere")'))
+    told = desk.cenote("run", flow.name, "--out", "out")
+    assert told.returncode == 0, told.stderr
+    assert (desk.folder / "out" / "summary.json").exists()
+    assert list((desk.folder / "elsewhere").iterdir()) == []

@@ -167,7 +167,7 @@ def check_settings(kind: PluginKind, name: str, settings: Located, what: str, fi
     except Interrupted:
         raise
     except BaseException as problem:  # a plugin's own validator; a fault there must not look like one of ours
-        words = f"{what}: {kind.value} '{name}' refuses its settings: {type(problem).__name__}: {problem}"
+        words = f"{what}: {kind.value} '{name}' refuses its settings: {errors.words_of(problem)}"
         findings.report(errors.BAD_PLUGIN, words, settings)
     return False
 

@@ -85,7 +85,7 @@ def describe_one(source: Source, url: str) -> Answer:
         if _is_built_in(source):
             raise
         name = type(source).__name__
-        return Problem(errors.BAD_INPUT, f"{url}: {name} cannot read it: {type(problem).__name__}: {problem}")
+        return Problem(errors.BAD_INPUT, f"{url}: {name} cannot read it: {errors.words_of(problem)}")
 
 
 def _key(source: Source, kind: str, url: str) -> bytes:

@@ -27,6 +27,7 @@ from cenote.plugins.kinds import INTERFACE_FILES, PLANNED, PluginKind
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile, bring_along, spec_of
 from cenote.signals import Interrupted
+from cenote.storage import staying_here
 
 Factory = type[Any]
 """A plugin's class: called with its settings as keyword arguments."""
@@ -95,7 +96,7 @@ def blamed(kind: PluginKind, name: str) -> Iterator[None]:
     except BaseException as problem:
         if (kind, name) not in _added and name in _built_in(kind):
             raise
-        words = f"{kind.value} '{name}' fails: {type(problem).__name__}: {problem}".rstrip(": ")
+        words = f"{kind.value} '{name}' fails: {errors.words_of(problem)}"
         raise errors.error(errors.BAD_PLUGIN, words, place=_place_in_plugin(problem)) from problem
 
 
@@ -256,7 +257,7 @@ def add_import(target: str, *, kind: PluginKind | None = None, name: str | None 
         raise
     except BaseException as problem:  # a plugin may raise anything, SystemExit included
         raise errors.error(
-            errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {type(problem).__name__}: {problem}"
+            errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {errors.words_of(problem)}"
         ) from problem
     _add_declared(module, code)
 
@@ -287,19 +288,23 @@ def _execute(name: str, file: SourceFile) -> ModuleType:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """While a plugin is loaded: modules beside it can be imported, and what goes wrong is told with its place."""
+    """While a plugin is loaded: modules beside it can be imported, what goes wrong is told with its place, and the
+    working directory stays: names of data and of the output folder count from it."""
     sys.path.insert(0, str(path.parent))
     try:
-        yield
+        with staying_here():
+            yield
     except errors.CenoteError as problem:  # it declares nonsense, and that was explained
         raise errors.CenoteError(one.at(_place_in(path, problem)) for one in problem.problems) from problem
     except Interrupted:
         raise
     except BaseException as problem:  # a plugin may raise anything, SystemExit included
-        words = problem.msg if isinstance(problem, SyntaxError) else str(problem)
+        told = (
+            f"{type(problem).__name__}: {problem.msg}" if isinstance(problem, SyntaxError) else errors.words_of(problem)
+        )
         raise errors.error(
             errors.BAD_PLUGIN,
-            f"plugin file {path.name} fails: {type(problem).__name__}: {words}".rstrip(": "),
+            f"plugin file {path.name} fails: {told}",
             place=_place_in(path, problem),
         ) from problem
     finally:
@@ -388,7 +393,7 @@ def _imported(kind: PluginKind, name: str, target: str) -> Factory:
         raise
     except BaseException as problem:
         raise errors.error(
-            errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {type(problem).__name__}: {problem}"
+            errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {errors.words_of(problem)}"
         ) from problem
     factory: Any = getattr(value, "cenote_factory", value)
     if inspect.isclass(factory) and issubclass(factory, _interface(kind)):

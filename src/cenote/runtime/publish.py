@@ -10,7 +10,7 @@ from typing import Any
 
 from cenote import errors, signals, storage
 from cenote.engine.messages import FailureInfo
-from cenote.errors import CenoteError, ErrorKind
+from cenote.errors import CenoteError, ErrorKind, words_of
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.outputs import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan, maker_of
@@ -151,7 +151,7 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
     except BaseException as problem:  # told in the summary
         if refused := storage.refusal(problem, target):
             raise refused from problem
-        words = str(problem) if isinstance(problem, CenoteError) else f"{type(problem).__name__}: {problem}"
+        words = str(problem) if isinstance(problem, CenoteError) else words_of(problem)
         publication.failures.append(
             FailureInfo(cause="error", message=f"{what}: {words}", stage=product.stage, error_kind=kind.name)
         )

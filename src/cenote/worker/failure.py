@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from cenote.engine.messages import FailureInfo
-from cenote.errors import CenoteError
+from cenote.errors import CenoteError, printable, words_of
 from cenote.plan.plan import Partition
 
 _OURS = str(Path(__file__).parent.parent)
@@ -42,11 +42,10 @@ def failure_of(
 
 
 def _one_line(problem: BaseException) -> str:
-    text = str(problem).strip()
+    told = words_of(problem)
     if isinstance(problem, KeyError) and problem.args:
-        text = str(problem.args[0])
-    told = f"{type(problem).__name__}: {text}" if text else type(problem).__name__
-    return "; ".join([told, *getattr(problem, "__notes__", ())])
+        told = printable(f"{type(problem).__name__}: {problem.args[0]}")
+    return "; ".join([told, *(printable(str(note)) for note in getattr(problem, "__notes__", ()))])
 
 
 def _users_part(problem: BaseException) -> str | None:
@@ -56,4 +55,4 @@ def _users_part(problem: BaseException) -> str | None:
     if not theirs:
         return None
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[theirs[0] : theirs[-1] + 1])]
-    return "".join([*lines, *traceback.format_exception_only(problem)])
+    return printable("".join([*lines, *traceback.format_exception_only(problem)]))

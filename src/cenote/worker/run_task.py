@@ -96,6 +96,7 @@ class TaskRunner:
     ) -> Outcome:
         """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
         reset_peak_memory()
+        process = os.getpid()
         wall, cpu = time.perf_counter(), time.process_time()
         segment = self.program.segments[envelope.segment]
         work = _Work(envelope, segment, exchange or self.store, on_step or (lambda _stage, _timeout: None))
@@ -113,6 +114,8 @@ class TaskRunner:
         except BaseException as problem:  # somebody's code may raise anything, SystemExit included
             failure = failure_of(problem)
         finally:
+            if os.getpid() != process:  # a child that somebody's code forked and let go: the task is its parent's
+                os._exit(1)
             work.on_step("", None)
         outcome = Outcome(
             task=envelope.task,

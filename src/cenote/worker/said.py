@@ -58,7 +58,7 @@ def _descriptor_to(out: TextIO) -> Iterator[None]:
 
 def _flush(stream: TextIO) -> None:
     """What Python and C hold back, while the descriptor still is what it was meant for."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):  # closed, or set to None, by somebody's code
         stream.flush()
     with suppress(OSError, AttributeError):
         _libc().fflush(None)
