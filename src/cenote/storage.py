@@ -103,6 +103,17 @@ def staying_here() -> Iterator[None]:
         os.close(here)
 
 
+def demand_text(path: Path) -> None:
+    """Raise where a name is not UTF-8: plans, reports and job scripts, which are, could not hold it."""
+    name = str(path.absolute())
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(name).decode(errors="replace")
+        problem = Problem(errors.BAD_PATH, f"{shown}: this name is not UTF-8", hint="rename it, or use another folder")
+        raise CenoteError(problem) from None
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Whatever the file system refuses in here is an error about this path."""

@@ -207,3 +207,13 @@ def typed(desk: Desk, words: str) -> int:
     """The exit code of a line as a shell takes it."""
     line = f'"{sys.executable}" -m cenote {words}'
     return subprocess.run(["bash", "-c", line], cwd=desk.folder, capture_output=True, timeout=120).returncode
+
+
+@pytest.mark.parametrize("odd", ["workflow", "out"])
+def test_names_that_are_not_utf8_are_refused(flow: Path, odd: str, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = Path(os.fsdecode(b"raw\xff"))
+    raw.mkdir()
+    (raw / "flow.yaml").write_bytes(flow.read_bytes())
+    command = ["run", str(raw / "flow.yaml")] if odd == "workflow" else ["run", str(flow), "--out", str(raw / "out")]
+    assert exit_code_of(command) == 34
+    assert "not UTF-8" in capsys.readouterr().err

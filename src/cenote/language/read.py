@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cenote import storage
 from cenote.errors import CYCLE, UNKNOWN_POOL, Problem, unique
 from cenote.language.check import check_document
 from cenote.language.findings import Findings
@@ -44,6 +45,7 @@ def read_workflow(
     `content` is the workflow itself, where it is not in the file, whose name and folder still count. The other keyword
     arguments are the command line: `--profile`, `--set key=value`, `--backend`, `--strategy`.
     """
+    storage.demand_text(file)
     with _collector_paused():
         layered = read_layers(file, content=content, profiles=profiles, sets=sets, backend=backend, strategy=strategy)
         return _checked(layered, file, content)
