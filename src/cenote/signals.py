@@ -126,7 +126,29 @@ class _Owner:
 
 
 _owner = _Owner()
-os.register_at_fork(after_in_child=_owner.put_back)
+
+
+class _Fork(threading.local):
+    """Signals wait while a process is forked: one that comes for the child finds the handlers that are its own."""
+
+    waiting: set[int] | None = None
+
+    def begin(self) -> None:
+        if _owner.has_them:
+            self.waiting = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ASKING_TO_END)}
+
+    def end(self) -> None:
+        if self.waiting is not None:
+            before, self.waiting = self.waiting, None
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def end_in_child(self) -> None:
+        _owner.put_back()
+        self.end()
+
+
+_fork = _Fork()
+os.register_at_fork(before=_fork.begin, after_in_parent=_fork.end, after_in_child=_fork.end_in_child)
 
 
 def take_over() -> None:
