@@ -12,6 +12,7 @@ import pytest
 import uproot
 
 from cenote import errors
+from cenote.sources import _ttree
 from cenote.sources.root_tree import RootTree
 from cenote.testing.root_files import (
     VECTORS,
@@ -190,3 +191,13 @@ def test_branches_whose_names_differ_in_dots_keep_their_own_names(tmp_path: Path
     assert set(RootTree().describe(url).columns) == {"a.b", "a_b", "c_d"}
     found = RootTree().read(url, ["a_b", "a.b"], 0, 2)
     assert {name: column.tolist() for name, column in found.items()} == {"a_b": [3, 4], "a.b": [1, 2]}
+
+
+@pytest.mark.parametrize(("dims", "is_refused"), [((3,), True), ((), False)])
+def test_lists_of_arrays_of_packed_numbers_are_refused_because_uproot_gives_wrong_values(
+    dims: tuple[int, ...], is_refused: bool
+) -> None:
+    """Seen in ROOT's `Event.root`, `fTracks.fVertex[3]`, with uproot 5.7: each read gave other values."""
+    packed = uproot.interpretation.numerical.AsDouble32(-30.0, 30.0, 16, dims)
+    assert _ttree._is_read_wrongly(uproot.AsJagged(packed)) is is_refused
+    assert not _ttree._is_read_wrongly(packed)

@@ -84,6 +84,8 @@ def _is_filled(opened: OpenTree, branch: Any) -> bool:
 
 def _leaves(branch: Any) -> list[Leaf]:
     interpretation = branch.interpretation
+    if _is_read_wrongly(interpretation):
+        return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, of which uproot gives wrong values")]
     if _holds_numbers(interpretation):
         return [Leaf(branch)]
     in_numpy = _as_numpy(interpretation)
@@ -98,6 +100,14 @@ def _leaves(branch: Any) -> list[Leaf]:
     except (uproot.interpretation.objects.CannotBeAwkward, NotImplementedError, TypeError, ValueError):
         found = []
     return found or [Leaf(branch, unreadable=_without_numbers(branch))]
+
+
+def _is_read_wrongly(interpretation: Any) -> bool:
+    """Lists of arrays of packed numbers (`Double32_t x[3]` of each track): uproot 5.7 fills a part of them only."""
+    if type(interpretation) is not uproot.AsJagged:
+        return False
+    content = interpretation.content
+    return isinstance(content, uproot.interpretation.numerical.TruncatedNumerical) and bool(content.to_dims)
 
 
 def _without_numbers(branch: Any) -> str:
