@@ -331,7 +331,7 @@ def test_a_folder_with_somebodys_files_is_left_alone(desk_with_data: Desk) -> No
 @pytest.mark.parametrize(
     ("words", "code", "answer"),
     [
-        (("--set", "backend"), 2, ("--set backend: this is not KEY=VALUE", "for example")),
+        (("--set", "backend"), 2, ("cannot set backend: this is not KEY=VALUE", "for example")),
         (("--set", "execution.backen=local"), 10, ("there is no key 'backen'", "did you mean 'backend'?")),
         (("--set", "analysis.stages.G.op=x"), 2, ("there is no 'G' in analysis.stages", "there are: H")),
         (("--profile", "nosuch"), 10, ("there is no profile 'nosuch'", "looked in")),

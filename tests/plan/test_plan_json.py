@@ -74,7 +74,7 @@ def test_data_and_products_are_counted() -> None:
     assert (found["partitions"], found["events"]) == (4, 40_000)
     assert found["datasets"][0] == {
         "name": "data",
-        "eventtype": "mc",
+        "eventtype": "data",
         "group": None,
         "files": 4,
         "events": 40_000,

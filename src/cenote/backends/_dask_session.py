@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import queue
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import dask
 import msgspec
 from distributed import Client, Scheduler, SpecCluster
+from distributed.utils import silence_logging_cmgr
 
 from cenote.backends._dask_command import worker_command
 from cenote.backends._dask_network import Network
@@ -53,6 +55,7 @@ class DaskSession(JoinedSession):
         self._network = network
         self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
         self._configured.enter_context(dask.config.set(_CONFIG))
+        self._configured.enter_context(silence_logging_cmgr(logging.CRITICAL))  # its cluster would speak again too soon
         try:
             self._cluster = network.listen(self._scheduler)
             self._client = Client(self._cluster, set_as_default=False)
@@ -83,7 +86,7 @@ class DaskSession(JoinedSession):
             "dashboard_address": "127.0.0.1:0",
             "plugins": (self._news,),
         }
-        return SpecCluster(workers={}, scheduler={"cls": Scheduler, "options": options}, silence_logs=50, name="cenote")
+        return SpecCluster(workers={}, scheduler={"cls": Scheduler, "options": options}, name="cenote")
 
     # workers
 
