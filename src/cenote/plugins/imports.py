@@ -151,7 +151,7 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def digest_of(content: bytes) -> str:
+def digest_of_content(content: bytes) -> str:
     """What `digest_of_file` is of a file with this content."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 

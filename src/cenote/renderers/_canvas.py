@@ -204,7 +204,6 @@ def note(axes: Axes, text: str, *, at: tuple[float, float] = (0.5, 0.5), size: s
 
 def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -> list[Path]:
     """Write the figure once per format; a file is there whole or not at all. Equal figures give equal bytes."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     page = figure.get_tightbbox().padded(MARGIN)
     written = []
     for kind in formats:

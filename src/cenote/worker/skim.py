@@ -12,7 +12,7 @@ from cenote.operations.events import Events
 from cenote.plan.outputs import PARTS, skim_path
 from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
-from cenote.plugins.imports import digest_of, digest_of_file
+from cenote.plugins.imports import digest_of_content, digest_of_file
 from cenote.plugins.kinds import PluginKind
 from cenote.sinks.interface import Sink
 from cenote.worker.envelope import Piece
@@ -44,7 +44,7 @@ def write_skim(
     told: dict[str, Any] = {"path": str(name), "dataset": dataset, "entries": events.size}
     if not Path(folder).is_dir():
         content = _in_memory(sink, kept, name)
-        return {**told, "bytes": len(content), _SUM: digest_of(content), _CONTENT: content}
+        return {**told, "bytes": len(content), _SUM: digest_of_content(content), _CONTENT: content}
     target = Path(folder) / name
     note(target)
     with storage.appearing(target, under_its_name=True) as temporary:

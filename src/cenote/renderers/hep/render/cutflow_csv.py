@@ -106,5 +106,4 @@ def _write(target: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any
     writer = csv.DictWriter(text, columns, extrasaction="ignore", restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    target.parent.mkdir(parents=True, exist_ok=True)
     return storage.write_text(target.with_name(f"{target.name}.csv"), text.getvalue())
