@@ -1,4 +1,4 @@
-"""This file writes the reference pages from the code: keys, operations, other plugins, functions, commands, errors.
+"""Write the reference pages from the code: keys, operations, other plugins, functions, commands, errors.
 
 `python docs/generate.py` writes them, `--check` says which ones are not up to date. `make docs` runs it.
 """
@@ -17,13 +17,13 @@ import click
 import yaml
 
 from cenote import errors
-from cenote.cli.commands import COMMANDS
+from cenote.cli.command_list import COMMANDS
 from cenote.cli.exit_codes import EXIT_CODES
 from cenote.cli.main import cli
-from cenote.cli.plugin_pages import PluginPage, SettingRow, described
-from cenote.cli.type_words import default_in_words, type_in_words
+from cenote.cli.views.plugin_pages import PluginPage, SettingRow, described
+from cenote.cli.views.type_words import default_in_words, type_in_words
 from cenote.expressions.functions import CONSTANTS, FUNCTIONS
-from cenote.language.json_schema import language_schema
+from cenote.language.schema.json_schema import language_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 

@@ -1,4 +1,4 @@
-"""This file runs many short tasks on Dask and kills a worker now and then: equal numbers, flat memory, true journal.
+"""Run many short tasks on Dask and kill a worker now and then: equal numbers, flat memory, true journal.
 
     python benchmarks/endurance/run.py [--tasks 20000] [--kill-every 20] [--seconds 0.01] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""This file is the floor: the same number of trivial tasks on Dask alone, with the resources that Cenote asks for.
+"""The floor: the same number of trivial tasks on Dask alone, with the resources that Cenote asks for.
 
     python bare.py TASKS WORKERS RESULT
 

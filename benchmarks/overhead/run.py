@@ -1,4 +1,4 @@
-"""This file measures what a task costs that does nothing: Cenote on Dask and on this machine against Dask alone.
+"""Measure what a task costs that does nothing: Cenote on Dask and on this machine against Dask alone.
 
     python benchmarks/overhead/run.py [--tasks 10000] [--workers 2] [--rounds 3] [--fasthep PROGRAM] [--json FILE]
 

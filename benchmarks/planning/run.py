@@ -1,4 +1,4 @@
-"""This file measures planning: many files, some stages, metadata unknown at first and known afterwards.
+"""Measure planning: many files, some stages, metadata unknown at first and known afterwards.
 
     python benchmarks/planning/run.py [--files 10000] [--stages 20]
 

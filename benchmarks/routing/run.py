@@ -1,4 +1,4 @@
-"""This file measures how well three stages keep three pools busy: the make-span against the least that is possible.
+"""Measure how well three stages keep three pools busy: the make-span against the least that is possible.
 
     python benchmarks/routing/run.py [--partitions 64] [--scale 1.0] [--megabytes 0 10 50] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""This file is the same analysis as a coffea processor, for whoever has coffea installed."""
+"""The same analysis as a coffea processor, for whoever has coffea installed."""
 
 from __future__ import annotations
 

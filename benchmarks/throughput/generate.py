@@ -1,4 +1,4 @@
-"""This file writes NanoAOD-like ROOT files, always the same: jagged objects, MET, trigger flags, weights."""
+"""Write NanoAOD-like ROOT files, always the same: jagged objects, MET, trigger flags, weights."""
 
 from __future__ import annotations
 

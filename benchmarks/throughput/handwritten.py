@@ -1,4 +1,4 @@
-"""This file is the analysis written by hand, a loop of uproot, awkward and hist: the floor to compare with."""
+"""The analysis written by hand, a loop of uproot, awkward and hist: the floor to compare with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file reads what each contender found, and says where two of them differ."""
+"""Read what each contender found, and say where two of them differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file measures the same analysis written in several ways, and prints how they compare: ratios, not seconds."""
+"""Measure the same analysis written in several ways, and print how they compare: ratios, not seconds."""
 
 from __future__ import annotations
 

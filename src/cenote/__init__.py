@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # what a type checker sees; at run time names are imported wh
     from typing import Any
 
     from cenote.api import Analysis, Run, cancel, load, open_run
+    from cenote.cli.views.progress_line import show_progress
     from cenote.errors import CenoteError
-    from cenote.notebook import show_progress
-    from cenote.operations.custom import operation
-    from cenote.operations.events import Events
+    from cenote.operations.support.custom import operation
+    from cenote.operations.support.events import Events
     from cenote.plugins.resources import resource
 
 _HOMES = {
@@ -36,10 +36,10 @@ _HOMES = {
     "load": "cenote.api",
     "open_run": "cenote.api",
     "CenoteError": "cenote.errors",
-    "Events": "cenote.operations.events",
-    "operation": "cenote.operations.custom",
+    "Events": "cenote.operations.support.events",
+    "operation": "cenote.operations.support.custom",
     "resource": "cenote.plugins.resources",
-    "show_progress": "cenote.notebook",
+    "show_progress": "cenote.cli.views.progress_line",
 }
 
 

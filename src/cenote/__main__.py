@@ -1,4 +1,4 @@
-"""This file is the program `cenote`, and `python -m cenote`: it hears signals before it imports anything heavy."""
+"""The program `cenote`, and `python -m cenote`: it hears signals before it imports anything heavy."""
 
 from cenote import signals
 

@@ -1,4 +1,4 @@
-"""This file holds the verbs for scripts and notebooks: load a file, check it, plan it, run it, look at a run."""
+"""Hold the verbs for scripts and notebooks: load a file, check it, plan it, run it, look at a run."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan, stage_problems
-from cenote.plan.history import MemoryHistory, memory_key
-from cenote.plan.learned import with_history
-from cenote.plan.look import Look, Progress
+from cenote.plan.inputs.look import InputsProgress, Look
+from cenote.plan.memory_forecast import with_history
+from cenote.plan.memory_history import MemoryHistory, memory_key
 from cenote.plan.outputs import product_stem
 from cenote.plan.plan import MERGE, Plan
-from cenote.plan.probed import ProbeHistory, with_probes
-from cenote.plan.selection import refuse_unknown, select, tasks_from
+from cenote.plan.probe_cache import ProbeHistory, with_probes
+from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
+from cenote.probe import run as probing
 from cenote.report import write_report
 from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
-from cenote.runtime import probe as probing
-from cenote.runtime.cancel import PATIENCE, cancel_run
+from cenote.runs.cancel import PATIENCE, cancel_run
+from cenote.runs.folder import RunFolder
+from cenote.runs.journal import NAME as JOURNAL
+from cenote.runs.read_summary import read_summary
 from cenote.runtime.earlier_results import tasks_to_reuse
-from cenote.runtime.execute import Hearer, Listener, RunOptions, add_failure, execute
-from cenote.runtime.journal import NAME as JOURNAL
+from cenote.runtime.execute import Hearer, RunListener, RunOptions, add_failure, execute
 from cenote.runtime.publish import is_own_pickle, product_kind
-from cenote.runtime.read_summary import read_summary
-from cenote.runtime.run_folder import RunFolder
 
-Names = str | Sequence[str]
+StageNames = str | Sequence[str]
 """One stage or several, by id."""
 
 _EXIT_CODES = {"succeeded": 0, "partial": 1, "failed": 20, "cancelled": 130}
@@ -136,11 +136,11 @@ class Analysis:
     def plan(
         self,
         *,
-        until: Names = (),
-        only: Names = (),
+        until: StageNames = (),
+        only: StageNames = (),
         strict: bool = False,
         keep_going: bool = False,
-        progress: Progress | None = None,
+        progress: InputsProgress | None = None,
     ) -> Plan:
         """What will be done, where and why. Raises with every reason why it cannot be.
 
@@ -160,8 +160,8 @@ class Analysis:
         out: str | Path | None = None,
         *,
         wait: float = probing.PATIENCE,
-        listen: probing.Listener | None = None,
-        progress: Progress | None = None,
+        listen: probing.ProbeWatcher | None = None,
+        progress: InputsProgress | None = None,
     ) -> probing.ProbeResult:
         """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
         return probing.probe(self.plan(progress=progress), self._folder(out), wait=wait, listen=listen)
@@ -170,18 +170,18 @@ class Analysis:
         self,
         out: str | Path | None = None,
         *,
-        until: Names = (),
-        only: Names = (),
-        force: Names = (),
+        until: StageNames = (),
+        only: StageNames = (),
+        force: StageNames = (),
         fresh: bool = False,
         resume: bool = False,
         replace: bool = False,
         keep_going: bool = False,
         workers: int | None = None,
         strict: bool = False,
-        listen: Listener | None = None,
+        listen: RunListener | None = None,
         hear: Hearer | None = None,
-        progress: Progress | None = None,
+        progress: InputsProgress | None = None,
         command: Sequence[str] | None = None,
     ) -> Run:
         """Run it and come back when it is over.
@@ -219,14 +219,14 @@ class Analysis:
         self,
         out: str | Path | None = None,
         *,
-        until: Names = (),
-        only: Names = (),
-        force: Names = (),
+        until: StageNames = (),
+        only: StageNames = (),
+        force: StageNames = (),
         fresh: bool = False,
         keep_going: bool = False,
         workers: int | None = None,
         strict: bool = False,
-        progress: Progress | None = None,
+        progress: InputsProgress | None = None,
     ) -> Preview:
         """What `run` with the same words would do; nothing is run and nothing is written. Raises where it would."""
         self._refuse_workers(workers)
@@ -255,7 +255,7 @@ def _looking() -> Iterator[None]:
 
 
 def _execute_and_report(
-    plan: Plan, folder: Path, options: RunOptions, listen: Listener | None, hear: Hearer | None
+    plan: Plan, folder: Path, options: RunOptions, listen: RunListener | None, hear: Hearer | None
 ) -> None:
     done = execute(plan, folder, options, listen, hear)
     try:
@@ -277,7 +277,7 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
     )
 
 
-def _names(names: Names) -> tuple[str, ...]:
+def _names(names: StageNames) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 

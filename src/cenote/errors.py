@@ -1,4 +1,4 @@
-"""This file holds every error: what is wrong, where, what next, and the exit code it ends with."""
+"""Hold every error: what is wrong, where, what next, and the exit code it ends with."""
 
 from __future__ import annotations
 

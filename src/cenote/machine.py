@@ -1,4 +1,4 @@
-"""This file measures the machine it runs on: cpus, memory, GPUs and disk that this process may really use."""
+"""Measure the machine it runs on: cpus, memory, GPUs and disk that this process may really use."""
 
 from __future__ import annotations
 

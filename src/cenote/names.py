@@ -1,4 +1,4 @@
-"""This file finds the name that somebody probably meant, and makes names of workers and files."""
+"""Find the name that somebody probably meant, and make names of workers and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file starts other programs. It is the only one that does: commands are lists, never shell strings."""
+"""Start other programs. It is the only one that does: commands are lists, never shell strings."""
 
 from __future__ import annotations
 

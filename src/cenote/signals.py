@@ -1,4 +1,4 @@
-"""This file owns the signals that ask a process to end: Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
+"""Own the signals that ask a process to end: Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
 
 No other file sets a handler in the driver. What a signal does depends on what the driver is doing:
 

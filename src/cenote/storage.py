@@ -1,4 +1,4 @@
-"""This file writes files so that they appear whole or not at all, and explains what file systems refuse.
+"""Write files so that they appear whole or not at all, and explain what file systems refuse.
 
 Whatever writes a file does it within `appearing` or `writing`, so that an error has the path and the room that is left
 there: full disks, missing rights, broken file systems, names that cannot be.

@@ -1,4 +1,4 @@
-"""This file turns amounts as people write them (`4GB`, `04:00:00`, `30m`) into bytes and seconds, and back."""
+"""Turn amounts as people write them (`4GB`, `04:00:00`, `30m`) into bytes and seconds, and back."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cenote.backends._dask_command import WorkerPlace
-from cenote.backends._dask_network import Network
-from cenote.backends.dask import Dask
+from cenote.backends.dask.backend import Dask
+from cenote.backends.dask.launch import WorkerPlace
+from cenote.backends.dask.network import Network
 from cenote.backends.interface import MeetingPoint
 from cenote.errors import CenoteError
 from cenote.placement.pools import PlacedPool

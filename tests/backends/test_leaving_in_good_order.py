@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from distributed import Client, Scheduler, Status, Worker
 
-from cenote.backends._dask_bundles import Bundling
-from cenote.backends._dask_farewell import Farewell
-from cenote.worker.envelope import TaskEnvelope
-from cenote.worker.lifetime import ENDS, STARTED, Lifetime, lifetime_of_job
+from cenote.backends.dask.bundles import Bundling
+from cenote.backends.dask.drain import Drain
+from cenote.worker.process.lifetime import ENDS, STARTED, Lifetime, lifetime_of_job
+from cenote.worker.task_spec import TaskSpec
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_the_end_of_a_workers_time_is_for_ending_tasks_and_then_for_its_data(
 
 def test_a_task_that_would_not_be_through_is_not_begun_and_the_worker_leaves() -> None:
     said: list[str] = []
-    farewell = Farewell(Lifetime(3600))
+    farewell = Drain(Lifetime(3600))
     farewell.tell(said.append)
     assert farewell.begins(60.0)
     farewell.ends()
@@ -38,18 +38,18 @@ def test_a_task_that_would_not_be_through_is_not_begun_and_the_worker_leaves() -
 
 
 def test_a_worker_that_has_done_nothing_yet_begins_whatever_comes() -> None:
-    assert Farewell(Lifetime(60)).begins(9999.0)
+    assert Drain(Lifetime(60)).begins(9999.0)
 
 
 def test_a_worker_without_a_walltime_begins_everything() -> None:
-    farewell = Farewell(None)
+    farewell = Drain(None)
     assert farewell.begins(0.0)
     farewell.ends()
     assert farewell.begins(1e9)
 
 
 def test_how_long_a_task_takes_is_learned_from_the_longest_and_from_those_that_were_cut_off() -> None:
-    task = TaskEnvelope(task=0, key="k", kind="run", segment=0, attempt=1)
+    task = TaskSpec(task=0, key="k", kind="run", segment=0, attempt=1)
     bundling = Bundling()
     assert bundling.expected([task]) == 0.0
     bundling.finish(task, 3.0)
@@ -95,7 +95,7 @@ async def _states_of_a_worker_that_leaves_alone() -> list[str]:
         data = client.submit(abs, -1)
         await data
         seen = scheduler.workers[worker.address]
-        farewell = Farewell(Lifetime(4), age=2)
+        farewell = Drain(Lifetime(4), age=2)
         farewell.tell(lambda _: scheduler.handle_worker_status_change(Status.paused, seen, stimulus_id="leaves"))
         await farewell.attend(worker)
         told = [event for _, event in scheduler.get_events(worker.address)]

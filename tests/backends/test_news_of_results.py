@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cenote.backends._dask_news import News
+from cenote.backends.dask.scheduler_plugin import SchedulerEvents
 
 
 def heard_after(*states: str) -> list[tuple[Any, ...]]:
-    news = News(60.0)
+    news = SchedulerEvents(60.0)
     for start, finish in itertools.pairwise(states):
         news.transition("bundle", start, finish, stimulus_id="test")
     heard = []

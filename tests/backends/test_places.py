@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cenote.backends._places import Places
+from cenote.backends.local.slots import SlotTable
 from cenote.language.workflow import Amounts
 from cenote.placement.pools import PlacedPool
-from cenote.worker.envelope import TaskEnvelope
+from cenote.worker.task_spec import TaskSpec
 
 
 def pool(name: str, workers: int, slots: int = 1) -> PlacedPool:
@@ -21,12 +21,12 @@ def pool(name: str, workers: int, slots: int = 1) -> PlacedPool:
     )
 
 
-def task(number: int) -> TaskEnvelope:
-    return TaskEnvelope(number, f"{number:032x}", "run", 0)
+def task(number: int) -> TaskSpec:
+    return TaskSpec(number, f"{number:032x}", "run", 0)
 
 
 def test_a_pool_never_has_more_tasks_than_slots() -> None:
-    places = Places([pool("gpu", 1), pool("default", 2, slots=2)])
+    places = SlotTable([pool("gpu", 1), pool("default", 2, slots=2)])
     for number in range(5):
         places.wait(task(number), "gpu")
         places.wait(task(10 + number), "default")
@@ -39,7 +39,7 @@ def test_a_pool_never_has_more_tasks_than_slots() -> None:
 
 
 def test_a_freed_place_is_taken_by_the_next_task_of_that_pool() -> None:
-    places = Places([pool("gpu", 1)])
+    places = SlotTable([pool("gpu", 1)])
     places.wait(task(1), "gpu")
     places.wait(task(2), "gpu")
     first = places.take()
@@ -52,13 +52,13 @@ def test_a_freed_place_is_taken_by_the_next_task_of_that_pool() -> None:
 
 
 def test_workers_are_named_after_their_pool() -> None:
-    places = Places([pool("big", 2, slots=4)])
+    places = SlotTable([pool("big", 2, slots=4)])
     assert [event.worker for event in places.joined(1.0)] == ["big-1", "big-2"]
     assert [places.worker("big", place) for place in (0, 3, 4, 7)] == ["big-1", "big-1", "big-2", "big-2"]
 
 
 def test_a_waiting_task_can_be_taken_back() -> None:
-    places = Places([pool("default", 1)])
+    places = SlotTable([pool("default", 1)])
     places.wait(task(1), "default")
     assert places.withdraw(1) == (task(1), "default")
     assert places.withdraw(1) is None

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cenote.backends._dask_pulse import Answers, Pulses, Silent
-from cenote.backends._vital_signs import VitalSigns
+from cenote.backends.dask.heartbeats import Heartbeats, WorkerResponds, WorkerStopped
+from cenote.backends.support.process_state import VitalSigns
 
 NO_SIGNS: Mapping[float, VitalSigns] = {}
 
 
 def found(
     heard: Mapping[float, float], *, until: int, signs: Mapping[float, VitalSigns] = NO_SIGNS, patience: float = 60.0
-) -> list[tuple[int, Silent | Answers]]:
+) -> list[tuple[int, WorkerStopped | WorkerResponds]]:
     """What is told second by second; `heard` and `signs` hold from the second that they stand under."""
 
     def latest(facts: Mapping[float, object], now: int) -> Iterator[object]:
         return iter([fact for since, fact in sorted(facts.items()) if since <= now][-1:])
 
-    pulses, told = Pulses(patience), []
+    pulses, told = Heartbeats(patience), []
     for now in range(until):
         last = next(latest(heard, now))
         assert isinstance(last, float)
@@ -29,11 +29,11 @@ def found(
 
 
 def test_a_worker_without_heartbeats_is_silent_after_ten_seconds() -> None:
-    assert found({0: 0.0}, until=30) == [(11, Silent("one", 11.0))]
+    assert found({0: 0.0}, until=30) == [(11, WorkerStopped("one", 11.0))]
 
 
 def test_a_worker_that_is_heard_again_answers() -> None:
-    assert found({0: 0.0, 20: 20.0}, until=25) == [(11, Silent("one", 11.0)), (20, Answers("one"))]
+    assert found({0: 0.0, 20: 20.0}, until=25) == [(11, WorkerStopped("one", 11.0)), (20, WorkerResponds("one"))]
 
 
 def test_a_worker_of_this_machine_that_computes_is_not_silent() -> None:
@@ -43,20 +43,20 @@ def test_a_worker_of_this_machine_that_computes_is_not_silent() -> None:
 
 def test_a_stopped_process_is_silent() -> None:
     stopped = {0.0: VitalSigns(stopped=True, computed=7)}
-    assert found({0: 0.0}, until=30, signs=stopped) == [(11, Silent("one", 11.0))]
+    assert found({0: 0.0}, until=30, signs=stopped) == [(11, WorkerStopped("one", 11.0))]
 
 
 def test_a_process_that_waits_for_a_file_system_is_silent() -> None:
     hangs = {0.0: VitalSigns(stopped=False, computed=7)}
-    assert found({0: 0.0}, until=30, signs=hangs) == [(17, Silent("one", 11.0))]
+    assert found({0: 0.0}, until=30, signs=hangs) == [(17, WorkerStopped("one", 11.0))]
 
 
 def test_a_driver_that_stood_still_blames_nobody() -> None:
-    pulses = Pulses(60.0)
+    pulses = Heartbeats(60.0)
     assert list(pulses.look(0.0, {"one": 0.0}, lambda _: None, every=0.5)) == []
     assert list(pulses.look(100.0, {"one": 0.0}, lambda _: None, every=0.5)) == []
     assert list(pulses.look(101.0, {"one": 100.5}, lambda _: None, every=0.5)) == []
 
 
 def test_with_little_patience_a_worker_is_silent_sooner() -> None:
-    assert found({0: 0.0}, until=10, patience=4.0) == [(3, Silent("one", 3.0))]
+    assert found({0: 0.0}, until=10, patience=4.0) == [(3, WorkerStopped("one", 3.0))]

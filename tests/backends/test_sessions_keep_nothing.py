@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.backends._dask_session import DaskSession
-from cenote.backends.dask import Dask
+from cenote.backends.dask.backend import Dask
+from cenote.backends.dask.session import DaskSession
 from cenote.backends.interface import SessionRequest
 from cenote.engine.messages import AnyEvent, TaskDone, WorkerJoined
-from cenote.runtime.envelopes import Envelopes, make_program
+from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.shell import start_process
 from cenote.testing.muons import write_muons
 
@@ -32,12 +32,12 @@ TASKS = 30
 
 
 @pytest.fixture
-def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SessionRequest, Envelopes]:
+def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SessionRequest, TaskSpecs]:
     monkeypatch.setenv("CENOTE_CACHE", str(tmp_path / "cache"))
     write_muons(tmp_path / "a.root", events=10 * TASKS)
     (tmp_path / "flow.yaml").write_text(FLOW)
     plan = cenote.load(tmp_path / "flow.yaml").plan()
-    program = make_program(plan, store=tmp_path / "store", files=tmp_path, debug=tmp_path)
+    program = make_run_spec(plan, store=tmp_path / "store", files=tmp_path, debug=tmp_path)
     return (
         SessionRequest(
             run="test",
@@ -49,7 +49,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session
             small=False,
             clock=time.time,
         ),
-        Envelopes(plan),
+        TaskSpecs(plan),
     )
 
 
@@ -61,7 +61,7 @@ def until(session: DaskSession, kind: type, count: int) -> None:
 
 
 def test_nothing_is_kept_of_results_that_nobody_reads_any_more(
-    request_of: tuple[SessionRequest, Envelopes], tmp_path: Path
+    request_of: tuple[SessionRequest, TaskSpecs], tmp_path: Path
 ) -> None:
     request, envelopes = request_of
     session = Dask().open(request)

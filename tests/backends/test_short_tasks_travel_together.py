@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cenote.backends._dask_bundles import ENOUGH_SECONDS, Bundling
-from cenote.worker.envelope import TaskEnvelope
+from cenote.backends.dask.bundles import ENOUGH_SECONDS, Bundling
+from cenote.worker.task_spec import TaskSpec
 
 
-def tasks(count: int, *, segment: int = 0, first: int = 0) -> list[TaskEnvelope]:
-    return [TaskEnvelope(number, f"k{number}", "run", segment) for number in range(first, first + count)]
+def tasks(count: int, *, segment: int = 0, first: int = 0) -> list[TaskSpec]:
+    return [TaskSpec(number, f"k{number}", "run", segment) for number in range(first, first + count)]
 
 
-def sizes(bundling: Bundling, waiting: list[TaskEnvelope], wanted: int) -> list[int]:
+def sizes(bundling: Bundling, waiting: list[TaskSpec], wanted: int) -> list[int]:
     return [len(bundle) for bundle in bundling.bundles(waiting, wanted)]
 
 

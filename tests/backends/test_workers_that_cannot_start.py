@@ -20,7 +20,7 @@ NOWHERE = "tcp://127.0.0.1:9"
     ],
 )
 def test_the_reason_is_one_line_and_no_traceback(tmp_path: Path, options: list[str], words: str) -> None:
-    command = [sys.executable, "-m", "cenote.backends._dask_worker", "--scheduler", NOWHERE, "--name", "default-1"]
+    command = [sys.executable, "-m", "cenote.backends.dask.worker", "--scheduler", NOWHERE, "--name", "default-1"]
     ended = shell.run_command([*command, "--pool", "default", "--log", str(tmp_path / "log"), *options], seconds=60)
 
     assert ended.returncode == 1

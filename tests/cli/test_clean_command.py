@@ -17,10 +17,10 @@ import pytest
 from cenote.cli.main import exit_code_of
 from cenote.engine.messages import RunStarted
 from cenote.language.workflow import Amounts
-from cenote.runtime.journal import Journal
-from cenote.runtime.run_folder import RunFolder
-from cenote.strategies.interface import Home, JobId, JobRequest
-from cenote.strategies.local import Local
+from cenote.runs.folder import RunFolder
+from cenote.runs.journal import Journal
+from cenote.strategies.interface import JobId, JobRequest, RunLocation
+from cenote.strategies.local.strategy import LocalStrategy
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Leavings:
 
     folder: RunFolder
     run: str
-    workers: Local
+    workers: LocalStrategy
     jobs: list[JobId]
 
     def alive(self) -> int:
@@ -57,11 +57,11 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leavings]:
             resources=Amounts(),
             out=tmp_path / "output",
             err=tmp_path / "output",
-            home=Home.here(folder.path),
+            home=RunLocation.here(folder.path),
         )
         for number in (1, 2)
     ]
-    workers = Local()
+    workers = LocalStrategy()
     leavings = Leavings(folder, run, workers, workers.submit(requests))
     yield leavings
     workers.cancel(leavings.jobs)

@@ -1,4 +1,4 @@
-"""This file tests the command itself: its help, its mistakes, its exit codes."""
+"""Test the command itself: its help, its mistakes, its exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from cenote import __version__, errors
 from cenote.cli import main
-from cenote.cli.commands import COMMANDS
+from cenote.cli.command_list import COMMANDS
 
 
 def test_every_command_has_a_module_and_the_same_short_help() -> None:
@@ -66,7 +66,7 @@ def raising(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def callback(**_: object) -> None:
         raise problem
 
-    command = import_module("cenote.cli.schema").command
+    command = import_module("cenote.cli.commands.schema").command
     monkeypatch.setattr(command, "callback", callback)
     return main.exit_code_of(["schema"])
 

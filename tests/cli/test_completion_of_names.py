@@ -1,4 +1,4 @@
-"""This file tests what a shell completes: names from the workflow at hand, and at once."""
+"""Test what a shell completes: names from the workflow at hand, and at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file tests that asking for help imports nothing heavy, so that it answers at once."""
+"""Test that asking for help imports nothing heavy, so that it answers at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cenote.cli.commands import COMMANDS
+from cenote.cli.command_list import COMMANDS
 
 HEAVY = ("pydantic", "rich", "numpy", "msgspec", "awkward", "uproot", "matplotlib", "yaml", "pyarrow", "hist")
 

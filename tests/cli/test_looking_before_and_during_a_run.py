@@ -1,4 +1,4 @@
-"""This file tests what people try who know other tools: -n, -j, -v, a workflow from standard input, a graph as DOT."""
+"""Test what people try who know other tools: -n, -j, -v, a workflow from standard input, a graph as DOT."""
 
 from __future__ import annotations
 

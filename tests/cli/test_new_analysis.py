@@ -1,4 +1,4 @@
-"""This file tests `cenote init`: every template is written whole, and nothing of the user's is lost."""
+"""Test `cenote init`: every template is written whole, and nothing of the user's is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file tests `cenote ops`: the list, and the page of one."""
+"""Test `cenote ops`: the list, and the page of one."""
 
 from __future__ import annotations
 

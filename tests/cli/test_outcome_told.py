@@ -1,11 +1,11 @@
-"""This file tests the last words of a run: what it left, what failed, what to do next."""
+"""Test the last words of a run: what it left, what failed, what to do next."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from cenote.cli.outcome import failure_lines, one_of_each, outcome_lines
+from cenote.cli.views.outcome import failure_lines, one_of_each, outcome_lines
 
 FOLDER = Path("out/flow")
 AGAIN = "cenote run flow.yaml --out out/flow"

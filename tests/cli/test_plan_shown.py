@@ -1,4 +1,4 @@
-"""This file tests the table of a plan: where stages run and why, who set what, what comes out."""
+"""Test the table of a plan: where stages run and why, who set what, what comes out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cenote.cli.amounts import amounts_in_words, duration_in_words, plural, rate_in_words
-from cenote.cli.origins import origins_of_pool
-from cenote.cli.plan_table import pools_in_words, show_plan, worker_in_words, workers_in_words
+from cenote.cli.views.amounts import amounts_in_words, duration_in_words, plural, rate_in_words
+from cenote.cli.views.origins import origins_of_pool
+from cenote.cli.views.plan_table import pools_in_words, show_plan, worker_in_words, workers_in_words
 from cenote.errors import Place
 from cenote.language.workflow import Amounts, Elastic, Origin, Workflow
 from cenote.placement.pools import PlacedPool, StagePlacement, Verdict

@@ -1,4 +1,4 @@
-"""This file tests that every built-in plugin has an example, and that its settings are accepted."""
+"""Test that every built-in plugin has an example, and that its settings are accepted."""
 
 from __future__ import annotations
 

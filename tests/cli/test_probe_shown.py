@@ -1,4 +1,4 @@
-"""This file tests what people see of a probe: while it waits, and what it found."""
+"""Test what people see of a probe: while it waits, and what it found."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import io
 
 from rich.console import Console
 
-from cenote.cli.probe_progress import NewsLines, in_words, probe_progress_on
-from cenote.cli.probe_table import in_short, show_probe
+from cenote.cli.views.probe_progress import NewsLines, in_words, probe_progress_on
+from cenote.cli.views.probe_table import in_short, show_probe
 from cenote.plan.probe_result import Finding
-from cenote.runtime.probe import PoolProbe, ProbeResult
+from cenote.probe.run import PoolProbe, ProbeResult
 
 WELL = PoolProbe("default", "slurm", "over", "17", findings=(Finding("job", "ok", "ran on node07 as job 17"),))
 FAILED = Finding(

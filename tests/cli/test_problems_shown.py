@@ -1,4 +1,4 @@
-"""This file tests how problems are shown: as text for pipes, with the line itself on a terminal."""
+"""Test how problems are shown: as text for pipes, with the line itself on a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cenote.cli.problems import show_problems, source_lines, tally
+from cenote.cli.views.problems import show_problems, source_lines, tally
 from cenote.errors import UNKNOWN_KEY, UNKNOWN_POOL, Place, Problem
 
 

@@ -1,4 +1,4 @@
-"""This file tests what people see while a run goes on."""
+"""Test what people see while a run goes on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from cenote.cli.fitted_table import Column, FittedTable, name
-from cenote.cli.progress import LiveTable, PlainLines, Silence, progress_line, progress_on
-from cenote.cli.progress_table import pool_rows, shown_stages, stage_rows
+from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
+from cenote.cli.views.progress import LiveTable, PlainLines, Silence, progress_line, progress_on
+from cenote.cli.views.progress_table import pool_rows, shown_stages, stage_rows
 from cenote.engine.messages import (
     FailureInfo,
     PoolChanged,
@@ -24,8 +24,8 @@ from cenote.engine.messages import (
     WorkerRequested,
 )
 from cenote.engine.pool_status import PoolState
-from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
-from cenote.runtime.run_view import RunView
+from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
+from cenote.runs.view import RunView
 
 TASKS = 20
 
@@ -124,7 +124,7 @@ def test_names_of_stages_and_pools_stay_where_it_is_narrow(width: int) -> None:
 
 def test_a_long_name_is_cut_and_never_gone() -> None:
     console, file = a_console(terminal=False, width=40)
-    table = FittedTable([Column("stage"), Column("done", rank=1), Column("memory", rank=2)])
+    table = FittedTable([TableColumn("stage"), TableColumn("done", rank=1), TableColumn("memory", rank=2)])
     table.add_row(name("AVeryLongNameOfAStageThatGoesOnAndOn"), "12,000/20,000", "1.2 GB")
     console.print(table)
     row = file.getvalue().splitlines()[1]

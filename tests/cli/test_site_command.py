@@ -1,4 +1,4 @@
-"""This file tests `cenote site`: what a site provides in words and as JSON, and what is wrong with its file."""
+"""Test `cenote site`: what a site provides in words and as JSON, and what is wrong with its file."""
 
 from __future__ import annotations
 

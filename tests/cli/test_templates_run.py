@@ -1,4 +1,4 @@
-"""This file tests that what `init` writes and `demo` shows runs to its pictures, as the user is told."""
+"""Test that what `init` writes and `demo` shows runs to its pictures, as the user is told."""
 
 from __future__ import annotations
 

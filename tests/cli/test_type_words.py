@@ -1,4 +1,4 @@
-"""This file tests that types of settings are worded for authors of YAML."""
+"""Test that types of settings are worded for authors of YAML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from cenote.cli.type_words import default_in_words, example_value, type_in_words
+from cenote.cli.views.type_words import default_in_words, example_value, type_in_words
 from cenote.plugins.settings import Memory, Settings
 
 

@@ -1,4 +1,4 @@
-"""This file tests check, plan, run, status and report as somebody at a terminal uses them."""
+"""Test check, plan, run, status and report as somebody at a terminal uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file checks the contract of operations on every one: honest columns, no events, settings that travel."""
+"""Check the contract of operations on every one: honest columns, no events, settings that travel."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import meanings

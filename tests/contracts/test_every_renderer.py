@@ -1,4 +1,4 @@
-"""This file checks the contract of renderers on every renderer there is."""
+"""Check the contract of renderers on every renderer there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file checks the contract of sinks on every sink there is: what is written is read back equal."""
+"""Check the contract of sinks on every sink there is: what is written is read back equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.operations.events import DatasetInfo, Events
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.registry import load, names
 

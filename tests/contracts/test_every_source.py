@@ -1,4 +1,4 @@
-"""This file checks the contract of sources on every source there is."""
+"""Check the contract of sources on every source there is."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from cenote.language.workflow import Amounts
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import meanings
-from cenote.strategies.interface import Home, JobId, JobRequest, JobState, Strategy
+from cenote.strategies.interface import JobId, JobRequest, JobState, RunLocation, Strategy
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, complains, scripted_shell
 
 EVERY = registry.built_in_names(PluginKind.STRATEGY)
 IDLE = [{"ClusterId": 7, "ProcId": number, "JobStatus": 1, "NumJobStarts": 0} for number in range(2)]
-HOME = Home("login", Path("/some where/out"), "4711")
+HOME = RunLocation("login", Path("/some where/out"), "4711")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""This file tests that every code block of README and docs is true: YAML is checked, Python and commands are run.
+"""Test that every code block of README and docs is true: YAML is checked, Python and commands are run.
 
 The blocks of a page run in order, in one empty folder. Comments that readers do not see say more:
 `<!-- start: zmumu -->` begins with the files of that template, `<!-- file: flow.yaml -->` before a block writes the
@@ -32,9 +32,9 @@ import cenote
 from cenote.cli.main import exit_code_of
 from cenote.cli.start import TEMPLATES, start_analysis
 from cenote.errors import NO_DATA, NOT_AVAILABLE
-from cenote.language.json_schema import Purpose, workflow_schema
-from cenote.language.schema import WorkflowModel
-from cenote.language.schema_execution import StageExecutionModel
+from cenote.language.schema.document import WorkflowModel
+from cenote.language.schema.execution import StageExecutionModel
+from cenote.language.schema.json_schema import Purpose, workflow_schema
 from cenote.machine import Machine
 from cenote.operations.interface import Operation
 from cenote.plugins import registry

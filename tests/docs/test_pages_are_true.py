@@ -1,4 +1,4 @@
-"""This file tests that pages are up to date and complete: every key, command, error and plugin has its heading.
+"""Test that pages are up to date and complete: every key, command, error and plugin has its heading.
 
 What the pages show as code is run by another file here.
 """
@@ -21,13 +21,13 @@ from click.testing import CliRunner
 
 import cenote
 from cenote import errors
-from cenote.cli.clean import as_object as clean_as_object
-from cenote.cli.commands import COMMANDS
+from cenote.cli.command_list import COMMANDS
+from cenote.cli.commands.clean import as_object as clean_as_object
 from cenote.cli.main import cli
 from cenote.expressions.functions import FUNCTIONS
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
-from cenote.runtime.left_behind import Found, Leftover, Standing
+from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.strategies.interface import JobId, TracedJob
 from cenote.testing.muons import write_muons
 
@@ -172,8 +172,8 @@ def test_every_key_of_plan_summary_and_probe_is_on_the_page(tmp_path: Path, monk
 
 def what_clean_says() -> dict[str, Any]:
     """Of one job: what there is on the machine that runs this is nobody's business."""
-    left = Leftover(TracedJob(JobId("7"), "3f2a", "gpu", "gpu-1", "PENDING"), "slurm", Standing.OVER)
-    return clean_as_object(Found((left,)), (), ())
+    left = Leftover(TracedJob(JobId("7"), "3f2a", "gpu", "gpu-1", "PENDING"), "slurm", DriverStatus.OVER)
+    return clean_as_object(LeftBehind((left,)), (), ())
 
 
 def keys_of(value: Any, depth: int = 2) -> set[str]:

@@ -1,7 +1,7 @@
 """How far a run is, and why something has not happened yet."""
 
 from cenote.engine.options import EngineOptions
-from cenote.engine.progress import Counts
+from cenote.engine.progress import TaskCounts
 from cenote.testing.plans import a_plan, a_segment
 from cenote.testing.stories import Story, done, failed, job, joined, requested, reused, started, taken
 
@@ -12,7 +12,7 @@ def test_tasks_are_counted_by_state() -> None:
     story = Story(a_plan(partitions=6), EngineOptions(keep_going=True, window_per_slot=1.0))
     story.after(started(), reused(5), joined(slots=2), done(0), failed(1))
 
-    assert story.engine.counts(0) == Counts(waiting=0, ready=1, sent=2, done=2, failed=1, abandoned=0, needless=0)
+    assert story.engine.counts(0) == TaskCounts(waiting=0, ready=1, sent=2, done=2, failed=1, abandoned=0, needless=0)
     assert story.engine.counts(0).total == 6
     assert story.engine.counts(0, merges=True).waiting == 1
 

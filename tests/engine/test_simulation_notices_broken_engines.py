@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.engine import fallback, machine, moving, ready, retries, scaling, staffing, tasks, workers
-from cenote.engine.crew import Crew
+from cenote.engine import autoscaler as staffing
+from cenote.engine import capacity as workers
+from cenote.engine import fallback, machine, moving, ready, retries, scaling, tasks
 from cenote.engine.retries import Decision
+from cenote.engine.workers import PoolWorkers
 from cenote.plan.plan import RUN
 from cenote.simulate.check import SeedError, play
 
@@ -111,11 +113,11 @@ def _resizes_all_the_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def _asks_again_and_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Crew, "size", property(lambda self: len(self.requested) + len(self.observed)))
+    patch.setattr(PoolWorkers, "size", property(lambda self: len(self.requested) + len(self.observed)))
 
 
 def _never_replaces_a_lost_worker(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Crew, "lose", lambda *_: None)
+    patch.setattr(PoolWorkers, "lose", lambda *_: None)
 
 
 def _loses_patience_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""This file checks that expressions give what numpy gives, event by event, on flat and on jagged columns."""
+"""Check that expressions give what numpy gives, event by event, on flat and on jagged columns."""
 
 from __future__ import annotations
 

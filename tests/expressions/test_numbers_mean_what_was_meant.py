@@ -1,4 +1,4 @@
-"""This file checks the rules of numbers: what an expression gives is what exact arithmetic gives."""
+"""Check the rules of numbers: what an expression gives is what exact arithmetic gives."""
 
 from __future__ import annotations
 

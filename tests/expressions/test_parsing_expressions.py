@@ -1,4 +1,4 @@
-"""This file checks that expressions are parsed as physicists mean them, and that mistakes have their column."""
+"""Check that expressions are parsed as physicists mean them, and that mistakes have their column."""
 
 from __future__ import annotations
 

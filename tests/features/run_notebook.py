@@ -1,4 +1,4 @@
-"""This file runs cells in a real kernel and prints, as JSON, every message that displays something."""
+"""Run cells in a real kernel and prints, as JSON, every message that displays something."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ OPS = """
     from cenote import operation
     from cenote.renderers.interface import Renderer
     from cenote.sinks.parquet import Parquet
-    from cenote.sources.root_tree import RootTree
+    from cenote.sources.root_tree.source import RootTree
 
     HERE = Path(__file__).parent
 

@@ -11,7 +11,7 @@ import uproot
 
 import cenote
 from cenote.engine.messages import TaskReused
-from cenote.runtime.journal import read_events
+from cenote.runs.journal import read_events
 
 from .conftest import Desk
 

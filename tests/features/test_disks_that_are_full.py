@@ -15,7 +15,7 @@ import pytest
 import cenote
 from cenote import errors, storage
 from cenote.errors import CenoteError
-from cenote.runtime.run_folder import RunFolder
+from cenote.runs.folder import RunFolder
 
 from .conftest import Desk
 

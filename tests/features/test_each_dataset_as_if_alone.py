@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import cenote
 from cenote.errors import CenoteError
 from cenote.plan.plan import Plan
-from cenote.runtime.envelopes import Envelopes, make_program
+from cenote.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.worker.results.store import Store
 from cenote.worker.run_task import TaskRunner
-from cenote.worker.store import Store
 
 COLUMNS = {
     "run_a": ("x", "y", "k"),
@@ -109,8 +109,8 @@ def plan_of(stages: Sequence[Sketch], datasets: Sequence[str], data: Path, folde
 def results_of(plan: Plan, folder: Path) -> dict[str, Any]:
     store = Store(folder / "work")
     (folder / "files").mkdir()
-    runner = TaskRunner(make_program(plan, store=store.folder, files=folder / "files", debug=folder))
-    envelopes = Envelopes(plan)
+    runner = TaskRunner(make_run_spec(plan, store=store.folder, files=folder / "files", debug=folder))
+    envelopes = TaskSpecs(plan)
     for task in range(len(plan.tasks)):
         outcome = runner.run(envelopes.write(task, attempt=1, usable=plan.tasks.needs_of(task)))
         assert outcome.failure is None, outcome.failure

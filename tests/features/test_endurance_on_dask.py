@@ -12,7 +12,7 @@ import pytest
 import cenote
 from cenote.engine.messages import AnyEvent, PoolChanged, ResultLost, ResultNotNeeded, TaskDone, WorkerLost
 from cenote.engine.pool_status import PoolState
-from cenote.runtime.journal import read_events
+from cenote.runs.journal import read_events
 
 from .conftest import Desk
 

@@ -1,4 +1,4 @@
-"""This file tests that every example runs from its data to its pictures, each stage on its pool."""
+"""Test that every example runs from its data to its pictures, each stage on its pool."""
 
 from __future__ import annotations
 

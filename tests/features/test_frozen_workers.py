@@ -10,9 +10,9 @@ import pytest
 
 import cenote
 from cenote.engine.messages import AnyEvent, WorkerAnswers, WorkerJoined, WorkerLost, WorkerSilent
-from cenote.runtime.explain import explain_run, waiting_in_words
-from cenote.runtime.journal import read_events
-from cenote.runtime.run_view import RunView
+from cenote.runs.explain import explain_run, waiting_in_words
+from cenote.runs.journal import read_events
+from cenote.runs.view import RunView
 
 from .conftest import Desk
 

@@ -12,9 +12,9 @@ import hist
 import pytest
 
 import cenote
+from cenote.cli.views.progress_line import ProgressLine
 from cenote.errors import CenoteError
-from cenote.notebook import ProgressLine
-from cenote.runtime.run_view import RunView
+from cenote.runs.view import RunView
 
 from .conftest import Desk
 

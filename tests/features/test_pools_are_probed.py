@@ -9,9 +9,9 @@ from typing import Any
 
 import cenote
 from cenote.cli.main import exit_code_of
+from cenote.plan.probe_cache import ProbeHistory, probe_key
 from cenote.plan.probe_result import Finding, Probed
-from cenote.plan.probed import ProbeHistory, probe_key
-from cenote.runtime.followed_run import FollowedRun
+from cenote.runs.follow import FollowedRun
 
 from .conftest import Desk
 

@@ -14,8 +14,8 @@ import pytest
 import cenote
 from cenote.engine.messages import TaskDone, TaskStarted
 from cenote.errors import CenoteError
-from cenote.runtime.journal import read_events
-from cenote.runtime.run_folder import RunFolder
+from cenote.runs.folder import RunFolder
+from cenote.runs.journal import read_events
 
 from .conftest import Desk
 

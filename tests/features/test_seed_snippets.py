@@ -1,4 +1,4 @@
-"""This file tests that every YAML snippet of the pages that Cenote grew from is accepted as written there."""
+"""Test that every YAML snippet of the pages that Cenote grew from is accepted as written there."""
 
 from __future__ import annotations
 

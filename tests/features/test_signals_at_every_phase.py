@@ -27,7 +27,7 @@ OPS = """
     from typing import ClassVar
     from cenote import operation
     from cenote.renderers.interface import Renderer
-    from cenote.sources.root_tree import RootTree
+    from cenote.sources.root_tree.source import RootTree
 
     HERE = Path(__file__).parent
 

@@ -11,9 +11,9 @@ import cenote
 from cenote.engine.messages import ResultLost, TaskFailed, WorkerJoined, WorkerLeaving, WorkerLost, WorkerRequested
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
-from cenote.runtime.journal import read_events
-from cenote.strategies.local import Local
-from cenote.worker.lifetime import Lifetime
+from cenote.runs.journal import read_events
+from cenote.strategies.local.strategy import LocalStrategy
+from cenote.worker.process.lifetime import Lifetime
 
 from .conftest import Desk
 
@@ -53,7 +53,7 @@ FLOW = """
 """
 
 
-class ShortLived(Local):
+class ShortLived(LocalStrategy):
     """Processes of this machine that have to be gone after a few seconds."""
 
     @property

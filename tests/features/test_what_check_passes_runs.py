@@ -15,7 +15,7 @@ import yaml
 import cenote
 from cenote.cli.main import exit_code_of
 from cenote.cli.start import TEMPLATES
-from cenote.language.json_schema import workflow_schema
+from cenote.language.schema.json_schema import workflow_schema
 from cenote.plugins import registry
 from cenote.testing.muons import write_muons
 
@@ -26,7 +26,7 @@ ODD: list[Any] = [
     *([], {}, [1, 2], [None], {"a": 1}, ["x"], "4GB", "4Gb", "data", "default", "Muon_pt", "{dataset}"),
     *("hep.hist", "events", [10, 0, float("inf")], {"variations": []}, "dataset_xsec"),
 ]
-Path_ = tuple[Any, ...]
+KeyPath = tuple[Any, ...]
 Document = dict[str, Any]
 
 
@@ -46,14 +46,14 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return folders
 
 
-def paths(node: Any, path: Path_ = ()) -> Iterator[Path_]:
+def paths(node: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     yield path
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in children:
         yield from paths(child, (*path, key))
 
 
-def at(document: Any, path: Path_) -> Any:
+def at(document: Any, path: KeyPath) -> Any:
     for key in path:
         document = document[key]
     return document

@@ -1,4 +1,4 @@
-"""This file gives the language tests a reader of text and a registry of plugins that forgets."""
+"""Give the language tests a reader of text and a registry of plugins that forgets."""
 
 from __future__ import annotations
 

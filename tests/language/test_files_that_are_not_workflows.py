@@ -1,4 +1,4 @@
-"""This file tests what is said of files that cannot be read at all."""
+"""Test what is said of files that cannot be read at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file tests that the JSON Schema accepts what the language accepts and refuses slips of the pen."""
+"""Test that the JSON Schema accepts what the language accepts and refuses slips of the pen."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from cenote.language.json_schema import DIALECT, Purpose, workflow_schema
-from cenote.language.yaml_source import parse_yaml
+from cenote.language.schema.json_schema import DIALECT, Purpose, workflow_schema
+from cenote.language.yaml.source import parse_yaml
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 

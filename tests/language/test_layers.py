@@ -1,4 +1,4 @@
-"""This file tests how a workflow is put together: includes, profiles, the file itself, the command line."""
+"""Test how a workflow is put together: includes, profiles, the file itself, the command line."""
 
 from __future__ import annotations
 

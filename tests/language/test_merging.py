@@ -1,4 +1,4 @@
-"""This file tests the merge of two documents: later wins, key by key."""
+"""Test the merge of two documents: later wins, key by key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cenote.language.merge import merge
-from cenote.language.yaml_source import Located
+from cenote.language.layers.merge import merge
+from cenote.language.yaml.source import Located
 
 KEYS = st.sampled_from("abcd")
 SCALARS = st.integers() | st.booleans() | st.text(max_size=3)

@@ -1,4 +1,4 @@
-"""This file tests that no document, however strange, makes reading fail with anything but problems."""
+"""Test that no document, however strange, makes reading fail with anything but problems."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cenote.language.availability import unavailable
-from cenote.language.json_schema import workflow_schema
 from cenote.language.read import read_workflow
+from cenote.language.schema.json_schema import workflow_schema
 
 SCHEMA = workflow_schema()
 

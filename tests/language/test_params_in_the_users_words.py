@@ -1,4 +1,4 @@
-"""This file tests that complaints about an operation's params are few, placed and readable, whatever their types."""
+"""Test that complaints about an operation's params are few, placed and readable, whatever their types."""
 
 from __future__ import annotations
 

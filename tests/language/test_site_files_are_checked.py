@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.language.check_site import Site, check_site
+from cenote.language.checks.site import Site, check_site
 
 Write = Callable[[str, str], Path]
 

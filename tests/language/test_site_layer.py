@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cenote.language.layers.site import find_site, site_places
 from cenote.language.read import Checked
-from cenote.language.site import find_site, site_places
 from cenote.language.workflow import Pool, Workflow
 
 Write = Callable[[str, str], Path]

@@ -1,4 +1,4 @@
-"""This file tests that the committed JSON Schema is the one that the models give."""
+"""Test that the committed JSON Schema is the one that the models give."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.language.json_schema import Purpose, workflow_schema
+from cenote.language.schema.json_schema import Purpose, workflow_schema
 
 FILES: dict[Purpose, str] = {
     "workflow": "cenote.schema.json",

@@ -1,4 +1,4 @@
-"""This file tests the Workflow that correct files give: what follows what, what is filled in, what is resolved."""
+"""Test the Workflow that correct files give: what follows what, what is filled in, what is resolved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file tests that parts whose execution comes later are accepted, and never left out in silence."""
+"""Test that parts whose execution comes later are accepted, and never left out in silence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from cenote import errors
 from cenote.language.availability import unavailable
-from cenote.language.json_schema import language_schema
+from cenote.language.schema.json_schema import language_schema
 from cenote.language.workflow import Workflow
 from cenote.operations.interface import Operation
 from cenote.plugins import registry

@@ -1,4 +1,4 @@
-"""This file tests every kind of mistake: found, placed, explained, with the nearest match."""
+"""Test every kind of mistake: found, placed, explained, with the nearest match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file tests that plain text means what YAML 1.2 says it means, and that places are kept."""
+"""Test that plain text means what YAML 1.2 says it means, and that places are kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cenote.errors import Place
-from cenote.language.yaml_source import parse_yaml, plain_value
+from cenote.language.yaml.source import parse_yaml, plain_value
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_five_thousand_stages_are_parsed_in_about_a_second() -> None:
 
 
 def test_reading_yaml_does_not_import_pydantic() -> None:
-    code = "import sys, cenote.language.yaml_source; sys.exit('pydantic' in sys.modules)"
+    code = "import sys, cenote.language.yaml.source; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""This file brings programs from Debian packages, unpacked in a folder: nothing is installed, and root is not needed.
+"""Bring programs from Debian packages, unpacked in a folder: nothing is installed, and root is not needed.
 
 apt gets a memory of its own for that, so it does not matter what the machine's knows, or whether it knows anything.
 """

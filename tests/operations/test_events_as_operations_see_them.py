@@ -1,4 +1,4 @@
-"""This file checks Events: columns by name, events kept by a mask, and nothing changed behind anyone's back."""
+"""Check Events: columns by name, events kept by a mask, and nothing changed behind anyone's back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.operations.events import DatasetInfo, Events, flat, is_jagged
+from cenote.operations.support.events import DatasetInfo, Events, flat, is_jagged
 
 
 def three_events() -> Events:

@@ -1,4 +1,4 @@
-"""This file checks `hep.hist`: what is filled where, with which weight, and that cutting the data changes nothing."""
+"""Check `hep.hist`: what is filled where, with which weight, and that cutting the data changes nothing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cenote.expressions.problems import EvaluationError
-from cenote.operations.events import DatasetInfo, Events
-from cenote.operations.hep.hist import Hist
+from cenote.operations.hep.hist.operation import Hist
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.products.histogram import HistogramProduct
 
 MC, DATA = DatasetInfo("dy", "mc", group="Z"), DatasetInfo("data", "data")

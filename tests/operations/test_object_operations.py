@@ -1,4 +1,4 @@
-"""This file checks the operations on objects of events: selecting them, and the mass of two of them."""
+"""Check the operations on objects of events: selecting them, and the mass of two of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cenote import errors
 from cenote.expressions.problems import EvaluationError
-from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.hep.di_object_mass import DiObjectMass
 from cenote.operations.hep.select_objects import SelectObjects
+from cenote.operations.support.events import DatasetInfo, Events
 
 
 def muon_events(seed: int = 1, size: int = 40) -> Events:

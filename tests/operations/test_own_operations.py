@@ -1,4 +1,4 @@
-"""This file checks the decorator `operation`: own functions and classes as stages, checked on both sides."""
+"""Check the decorator `operation`: own functions and classes as stages, checked on both sides."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from cenote import errors
-from cenote.operations.custom import CustomOperation, operation
-from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Scope
+from cenote.operations.support.custom import CustomOperation, operation
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -224,7 +224,7 @@ def _own_registry() -> Iterator[None]:
 @pytest.mark.usefixtures("_own_registry")
 def test_a_plugin_file_brings_operations_and_its_text_is_their_fingerprint(tmp_path: Path) -> None:
     text = (
-        "from cenote.operations.custom import operation\n\n"
+        "from cenote.operations.support.custom import operation\n\n"
         "@operation('custom.mine', reads=['x'], adds=['y'])\n"
         "def mine(events, *, k=1):\n    return {'y': events['x'] * k}\n"
     )

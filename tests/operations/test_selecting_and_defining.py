@@ -1,4 +1,4 @@
-"""This file checks the operations that define columns and keep events: define, filter, project and the hep ones."""
+"""Check the operations that define columns and keep events: define, filter, project and the hep ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from cenote import errors
 from cenote.expressions.problems import EvaluationError
 from cenote.operations.define import Define
-from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.filter import Filter
 from cenote.operations.hep.define import HepDefine
 from cenote.operations.hep.select import Select
@@ -20,6 +19,7 @@ from cenote.operations.hep.selection.cutflow import SelectionCutflow
 from cenote.operations.hep.selection.flag import Flag
 from cenote.operations.interface import Operation
 from cenote.operations.project import Project
+from cenote.operations.support.events import DatasetInfo, Events
 
 
 def four_events(dataset: str = "dy") -> Events:

@@ -1,4 +1,4 @@
-"""This file checks what `check` says of branches that are there and cannot be used, and that the others can."""
+"""Check what `check` says of branches that are there and cannot be used, and that the others can."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 import cenote
 from cenote import errors
 from cenote.errors import CenoteError, Problem
-from cenote.testing.root_files import Branch, Leaf, flat, lorentz_vector, objects, write_root_file
+from cenote.testing.root_files import Branch, LeafOfBytes, flat, lorentz_vector, objects, write_root_file
 
 BRANCHES = [
     flat("a.b", "i4", [1, 2, 3]),
     flat("a_b", "i4", [4, 5, 6]),
     flat("x", "f8", [1, 2, 3]),
-    Branch("never", (Leaf("never", "f4"),)),
+    Branch("never", (LeafOfBytes("never", "f4"),)),
     objects("odd", "Mystery", [b"odd!"] * 3),
     objects("p4", "TLorentzVector", [lorentz_vector(n, 0, 0, n + 1) for n in range(3)]),
     Branch("ss.", branches=(flat("ss.n", "i4", [7, 8, 9]),)),

@@ -1,4 +1,4 @@
-"""This file checks how `files` of a dataset become names of files."""
+"""Check how `files` of a dataset become names of files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from cenote import errors
 from cenote.errors import Problem
 from cenote.language.workflow import Dataset
-from cenote.plan.inputs import expand_files
+from cenote.plan.inputs.expand import expand_files
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan import history
-from cenote.plan.history import MemoryHistory, Seen
-from cenote.plan.learned import expected_peak, too_little
+from cenote.plan import memory_history as history
+from cenote.plan.memory_forecast import expected_peak, too_little
+from cenote.plan.memory_history import MemoryHistory, Seen
 from cenote.plan.plan import Learned
 
 GB = 10**9

@@ -1,4 +1,4 @@
-"""This file checks that metadata is read in parallel, remembered, and never trusted when the file has changed."""
+"""Check that metadata is read in parallel, remembered, and never trusted when the file has changed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 from pydantic import PrivateAttr
 
 from cenote import errors
+from cenote.cache_file import cache_folder
 from cenote.errors import Problem, error
-from cenote.operations.events import DatasetInfo, Events
-from cenote.plan import metadata
-from cenote.plan.cache_file import cache_folder
-from cenote.plan.metadata import Answer, describe_all
-from cenote.plan.metadata_cache import MetadataCache
-from cenote.plan.packed_columns import PackedColumns, Packer, one_of_each_schema
-from cenote.sinks.root_tree import RootTree as RootSink
+from cenote.operations.support.events import DatasetInfo, Events
+from cenote.plan.inputs import metadata
+from cenote.plan.inputs.metadata import FileAnswer, describe_all
+from cenote.plan.inputs.metadata_cache import MetadataCache
+from cenote.plan.inputs.packed_columns import PackedColumns, Packer, one_of_each_schema
+from cenote.sinks.root_tree import RootTreeSink as RootSink
 from cenote.sources.interface import ColumnInfo, FileInfo, Source
-from cenote.sources.root_tree import RootTree
+from cenote.sources.root_tree.source import RootTreeSink
 
 
 class Counting(Source):
@@ -53,7 +53,7 @@ def files(folder: Path, *texts: str) -> list[str]:
     return [str(path) for path in paths]
 
 
-def ask(source: Counting, urls: list[str], cache: MetadataCache) -> list[Answer]:
+def ask(source: Counting, urls: list[str], cache: MetadataCache) -> list[FileAnswer]:
     before = len(source.calls)
     answers = describe_all([(source, "counting", url) for url in urls], cache=cache)
     assert len(source.calls) - before <= len(set(urls))
@@ -94,7 +94,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path, cache: MetadataCache)
 
 def test_other_settings_of_the_source_are_another_question(tmp_path: Path, cache: MetadataCache) -> None:
     (url,) = files(tmp_path, "x")
-    describe_all([(RootTree(), "root_tree", url)], cache=cache)
+    describe_all([(RootTreeSink(), "root_tree", url)], cache=cache)
     one = describe_all([(Counting(), "counting", url)], cache=cache)
     assert isinstance(one[0], FileInfo)
 
@@ -149,7 +149,7 @@ def test_a_broken_cache_is_replaced(tmp_path: Path, cache: MetadataCache, conten
 
 
 def test_a_locked_cache_is_done_without(tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cenote.plan.cache_file._PATIENCE", 0.01)
+    monkeypatch.setattr("cenote.cache_file._PATIENCE", 0.01)
     urls = files(tmp_path, "x", "y")
     ask(Counting(), urls[:1], cache)
     (database,) = (tmp_path / "cache").iterdir()
@@ -187,7 +187,7 @@ def test_many_files_are_read_by_processes(
     urls = [a_root_file(tmp_path / f"{size}.root", size) for size in (1, 2, 3)]
     (tmp_path / "broken.root").write_text("not a ROOT file")
     urls.append(str(tmp_path / "broken.root"))
-    answers = describe_all([(RootTree(), "root_tree", url) for url in urls], cache=cache)
+    answers = describe_all([(RootTreeSink(), "root_tree", url) for url in urls], cache=cache)
     assert [answer.entries for answer in answers if isinstance(answer, FileInfo)] == [1, 2, 3]
     assert isinstance(answers[3], Problem)
 

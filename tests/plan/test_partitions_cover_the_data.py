@@ -1,4 +1,4 @@
-"""This file checks how input files are cut into partitions."""
+"""Check how input files are cut into partitions."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cenote.language.workflow import Amounts, Pool
-from cenote.plan.picture import dot, mermaid, png, svg
-from cenote.plan.picture_cards import MOST_SEGMENTS, sketch
-from cenote.plan.picture_layers import arrange
-from cenote.plan.picture_scene import compose
-from cenote.plan.picture_shapes import Box, Words
+from cenote.plan.picture.cards import MOST_SEGMENTS, sketch
+from cenote.plan.picture.draw import dot, mermaid, png, svg
+from cenote.plan.picture.layers import arrange
+from cenote.plan.picture.scene import compose
+from cenote.plan.picture.shapes import Box, Words
 from cenote.plan.plan import Plan
 from cenote.testing.stage_graphs import StageSketch, plan_of
 

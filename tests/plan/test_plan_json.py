@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cenote.errors import Place
-from cenote.language.workflow import Amounts, Elastic, Origin, Path_, Pool
+from cenote.language.workflow import Amounts, Elastic, KeyPath, Origin, Pool
 from cenote.plan.as_json import plan_as_json
 from cenote.testing.stage_graphs import StageSketch, plan_of
 
@@ -51,8 +51,8 @@ def test_pools_are_shown_as_written_and_as_granted() -> None:
 
 
 def test_each_setting_of_a_pool_says_where_it_came_from() -> None:
-    gpu: Path_ = ("execution", "pools", "gpu")
-    origins: dict[Path_, Origin] = {
+    gpu: KeyPath = ("execution", "pools", "gpu")
+    origins: dict[KeyPath, Origin] = {
         gpu: Origin("flow.yaml", Place("flow.yaml", 3, 5)),
         (*gpu, "slots"): Origin("command line"),
         (*gpu, "resources"): Origin("profile site.yaml", Place("site.yaml", 9, 7)),

@@ -1,4 +1,4 @@
-"""This file tests that probes are kept by what decides where workers start, and that a lost database is no matter."""
+"""Test that probes are kept by what decides where workers start, and that a lost database is no matter."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cenote.plan.probe_cache import ProbeHistory, as_seen_by, finding_as_json, probe_as_json
 from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, ago, in_a_sentence, worst
-from cenote.plan.probed import ProbeHistory, as_seen_by, finding_as_json, probe_as_json
 
 BAD = Finding("network", "problem", "does not reach the driver", hint="open the port", lines=("a", "b"))
 ODD = Finding("memory", "warning", "1 GB seen, 2 GB promised")

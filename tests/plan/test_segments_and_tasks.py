@@ -11,12 +11,12 @@ import pytest
 from cenote.language.read import read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import Machine
-from cenote.operations.events import DatasetInfo
+from cenote.operations.support.events import DatasetInfo
 from cenote.placement.place import place
-from cenote.plan.columns import column_flow
 from cenote.plan.plan import Partition, Segment, TaskTable
-from cenote.plan.resolve import Resolved, flavours_of, resolve_stages
 from cenote.plan.segments import make_segments
+from cenote.plan.stages.columns import column_flow
+from cenote.plan.stages.resolve import Resolved, flavours_of, resolve_stages
 from cenote.plan.tasks import FAN_IN, lay_out
 
 COLUMNS = ("nMuon", "Muon_pt", "Muon_eta", "MET_pt", "HLT", "EventWeight")

@@ -1,4 +1,4 @@
-"""This file tests cutflows on a terminal and in LaTeX."""
+"""Test cutflows on a terminal and in LaTeX."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.cli.cutflow_table import MOST_CUTS, cutflow_lines
-from cenote.products._latex import in_latex
+from cenote.cli.views.cutflow_table import MOST_CUTS, cutflow_lines
 from cenote.products.cutflow import Cutflow, CutflowProduct, CutflowRow
+from cenote.products.support.latex import in_latex
 
 UNKIND = r"50 % & a_b #1 {x} ~ ^ \ $ <μ> → 中 é “q”"
 

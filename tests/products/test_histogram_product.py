@@ -1,4 +1,4 @@
-"""This file checks histograms as products: exact ordered sums, and files that other tools read."""
+"""Check histograms as products: exact ordered sums, and files that other tools read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file checks the other products: cutflows, lists of files, and people's own objects."""
+"""Check the other products: cutflows, lists of files, and people's own objects."""
 
 from __future__ import annotations
 

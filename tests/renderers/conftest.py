@@ -1,4 +1,4 @@
-"""This file builds the histograms that the tests of renderers draw."""
+"""Build the histograms that the tests of renderers draw."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import hist
 import numpy as np
 import pytest
 
-from cenote.operations.events import DatasetInfo
+from cenote.operations.support.events import DatasetInfo
 from cenote.renderers.interface import DrawContext
 
 DATASETS = {

@@ -1,4 +1,4 @@
-"""This file checks the table of a cutflow: its columns, order, efficiencies."""
+"""Check the table of a cutflow: its columns, order, efficiencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file checks the uncertainties of counts against published numbers and against their definition."""
+"""Check the uncertainties of counts against published numbers and against their definition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from cenote.renderers._intervals import EXACT_BELOW, TAIL, poisson_errors
+from cenote.renderers.support.intervals import EXACT_BELOW, TAIL, poisson_errors
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""This file draws histograms for real and looks at what was drawn."""
+"""Draw histograms for real and look at what was drawn."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from matplotlib.text import Text
 from pydantic import ValidationError
 
 from cenote.errors import CenoteError
-from cenote.renderers import _canvas
 from cenote.renderers.hep.render.data_mc import DataMC
 from cenote.renderers.hep.render.heatmap2d import Heatmap2D
 from cenote.renderers.hep.render.hist1d import Hist1D
 from cenote.renderers.interface import DrawContext
+from cenote.renderers.support import canvas
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that are saved while the test runs."""
     figures: list[Figure] = []
-    save = _canvas.save
+    save = canvas.save
 
     def keep(figure: Figure, *args: Any, **settings: Any) -> list[Path]:
         figures.append(figure)
         return save(figure, *args, **settings)
 
-    monkeypatch.setattr(_canvas, "save", keep)
+    monkeypatch.setattr(canvas, "save", keep)
     return figures
 
 

@@ -1,4 +1,4 @@
-"""This file checks what renderers read from a histogram: which axes, which bins, in which order."""
+"""Check what renderers read from a histogram: which axes, which bins, in which order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.renderers._bins import bin_axis, counts_along, nice_number, roles
-from cenote.renderers._samples import samples_of, transformed
-from cenote.renderers._style import Group, Scale
 from cenote.renderers.interface import DrawContext
+from cenote.renderers.support.bins import bin_axis, counts_along, nice_number, roles
+from cenote.renderers.support.samples import samples_of, transformed
+from cenote.renderers.support.style import SampleGroup, Scale
 
 
 def test_a_dataset_axis_is_known_by_its_name_or_by_its_categories() -> None:
@@ -87,7 +87,7 @@ def test_samples_are_grouped_and_scaled_as_a_style_says(mass: Any, context: Draw
     found = samples_of(mass, roles(mass, context.datasets), [1], context, styles={})
     before = {sample.name: sample.counts.total for sample in found}
     scaled = transformed(found, [Scale(kind="scale", factors={"TTbar": 2.0})], {})
-    grouped = transformed(scaled, [Group(kind="group", by={"all": ["DYJets", "TTbar"]})], {})
+    grouped = transformed(scaled, [SampleGroup(kind="group", by={"all": ["DYJets", "TTbar"]})], {})
     after = {sample.name: sample.counts.total for sample in grouped}
     assert list(after) == ["data", "all", "DYLow", "Zprime"]
     assert after["all"] == pytest.approx(before["DYJets"] + 2 * before["TTbar"])

@@ -1,4 +1,4 @@
-"""This file builds folders as runs leave them."""
+"""Build folders as runs leave them."""
 
 from __future__ import annotations
 

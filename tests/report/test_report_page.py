@@ -1,4 +1,4 @@
-"""This file checks the report page: it says everything that a run left, needs nothing else, and trusts nobody."""
+"""Check the report page: it says everything that a run left, needs nothing else, and trusts nobody."""
 
 from __future__ import annotations
 

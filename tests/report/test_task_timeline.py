@@ -1,4 +1,4 @@
-"""This file tests the rows of tasks in the report: who ran what, when, and how very many stay readable."""
+"""Test the rows of tasks in the report: who ran what, when, and how very many stay readable."""
 
 from __future__ import annotations
 

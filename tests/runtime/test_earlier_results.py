@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from cenote.engine.machine import Engine
 from cenote.plan.plan import Plan
 from cenote.runtime.earlier_results import earlier_results, spared_tasks
-from cenote.runtime.envelopes import Envelopes
+from cenote.runtime.task_specs import TaskSpecs
 from cenote.testing.plans import a_plan, a_segment
 from cenote.testing.stories import reused, started
-from cenote.worker.store import Store
+from cenote.worker.results.store import Store
 
 PLANS = {
     "one segment": a_plan(partitions=3),
@@ -62,7 +62,7 @@ def test_what_led_to_a_result_that_is_there_is_spared() -> None:
 
 def test_a_merge_without_some_of_its_parts_is_not_there(tmp_path: Path) -> None:
     plan = a_plan(partitions=2)
-    store, envelopes = Store(tmp_path / "work"), Envelopes(plan)
+    store, envelopes = Store(tmp_path / "work"), TaskSpecs(plan)
     merge = len(plan.tasks) - 1
     partial = envelopes.write(merge, attempt=1, usable=[0])
     for name in (plan.tasks.key(0), partial.key):

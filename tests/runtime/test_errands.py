@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cenote.runtime.errands import Errands
+from cenote.runtime.background_calls import BackgroundCalls
 
 
 class Clerk:
@@ -25,7 +25,7 @@ class Clerk:
 
 
 def test_calls_to_the_same_one_are_made_one_after_the_other_in_their_order() -> None:
-    errands, clerk = Errands(), Clerk()
+    errands, clerk = BackgroundCalls(), Clerk()
     for number in range(200):
         errands.send(clerk, lambda number=number: clerk.ask(number), Future.result)
     errands.finish()
@@ -33,7 +33,7 @@ def test_calls_to_the_same_one_are_made_one_after_the_other_in_their_order() -> 
 
 
 def test_a_call_does_not_wait_for_one_to_somebody_else() -> None:
-    errands, called = Errands(), threading.Event()
+    errands, called = BackgroundCalls(), threading.Event()
     heard: list[Any] = []
     errands.send(Clerk(), lambda: called.wait(timeout=60), lambda answer: heard.append(answer.result()))
     errands.send(Clerk(), called.set, Future.result)
@@ -42,7 +42,7 @@ def test_a_call_does_not_wait_for_one_to_somebody_else() -> None:
 
 
 def test_one_that_goes_wrong_keeps_no_other_from_being_heard() -> None:
-    errands, clerk = Errands(), Clerk()
+    errands, clerk = BackgroundCalls(), Clerk()
     heard: list[Any] = []
     errands.send(clerk, lambda: 1 / 0, Future.result)
     errands.send(clerk, lambda: "taken", lambda answer: heard.append(answer.result()))

@@ -1,4 +1,4 @@
-"""This file tests that the journal alone says why a run, or a stage of it, is where it is."""
+"""Test that the journal alone says why a run, or a stage of it, is where it is."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from cenote.engine.messages import (
 from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
 from cenote.plan.probe_result import Finding, Probed
-from cenote.runtime.explain import explain_run, explain_stage, waiting_in_words, why
-from cenote.runtime.run_facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
-from cenote.runtime.run_view import RunView
+from cenote.runs.explain import explain_run, explain_stage, waiting_in_words, why
+from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
+from cenote.runs.view import RunView
 
 GPU = PoolFacts("gpu", "slurm", 1, 2, queue_timeout=7200)
 BEGUN = RunStarted(at=0.0, run="r", plan_digest="", tasks=4)

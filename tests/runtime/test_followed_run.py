@@ -1,4 +1,4 @@
-"""This file tests that a run can be followed from its folder while somebody else writes it."""
+"""Test that a run can be followed from its folder while somebody else writes it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from cenote.engine.messages import RunStarted, TaskReused
 from cenote.errors import CenoteError
 from cenote.plan.as_json import plan_as_json
-from cenote.runtime.followed_run import FollowedRun
-from cenote.runtime.journal import NAME, Journal
-from cenote.runtime.run_folder import RunFolder
+from cenote.runs.folder import RunFolder
+from cenote.runs.follow import FollowedRun
+from cenote.runs.journal import NAME, Journal
 from cenote.testing.plans import a_plan
 
 

@@ -15,10 +15,10 @@ from pydantic import PrivateAttr
 
 from cenote.engine.messages import RunStarted
 from cenote.errors import BATCH_SYSTEM, CenoteError, error
-from cenote.runtime.journal import Journal
-from cenote.runtime.left_behind import Leftover, Search, Standing, find_left_behind, remove_jobs, standing_of
-from cenote.runtime.run_folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
-from cenote.strategies.interface import Home, JobId, Strategy, TracedJob
+from cenote.runs.folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
+from cenote.runs.journal import Journal
+from cenote.runs.left_behind import DriverStatus, Leftover, Search, find_left_behind, remove_jobs, standing_of
+from cenote.strategies.interface import JobId, RunLocation, Strategy, TracedJob
 
 HERE = socket.gethostname()
 NOW = time.time()
@@ -55,39 +55,39 @@ def driven_from_afar(folder: Path, *, ago: float) -> None:
     os.utime(folder / LOCK, (NOW - ago, NOW - ago))
 
 
-def standing(run: str, home: Home) -> Standing:
+def standing(run: str, home: RunLocation) -> DriverStatus:
     return standing_of(run, home, now=NOW)
 
 
 def test_a_run_whose_lock_is_held_goes_on(folder: Path, dead: str) -> None:
     with RunFolder(folder).lock():
-        assert standing("second", Home(HERE, folder, dead)) is Standing.DRIVEN
-    assert standing("second", Home(HERE, folder, dead)) is Standing.OVER
+        assert standing("second", RunLocation(HERE, folder, dead)) is DriverStatus.DRIVEN
+    assert standing("second", RunLocation(HERE, folder, dead)) is DriverStatus.OVER
 
 
 def test_jobs_of_a_run_that_was_resumed_do_not_belong_to_the_one_that_goes_on(folder: Path, dead: str) -> None:
     with RunFolder(folder).lock():
-        assert standing("first", Home(HERE, folder, dead)) is Standing.OVER
+        assert standing("first", RunLocation(HERE, folder, dead)) is DriverStatus.OVER
 
 
 def test_a_driver_on_another_machine_is_alive_as_long_as_its_pulse_beats(folder: Path) -> None:
-    home = Home("elsewhere", folder, "4711")
+    home = RunLocation("elsewhere", folder, "4711")
     driven_from_afar(folder, ago=PULSE_SECONDS)
-    assert standing("second", home) is Standing.DRIVEN
+    assert standing("second", home) is DriverStatus.DRIVEN
     driven_from_afar(folder, ago=100 * PULSE_SECONDS)
-    assert standing("second", home) is Standing.OVER
+    assert standing("second", home) is DriverStatus.OVER
 
 
 def test_a_folder_that_is_not_seen_from_here_tells_nothing(tmp_path: Path, folder: Path) -> None:
-    assert standing("second", Home("elsewhere", tmp_path / "not here", "4711")) is Standing.UNKNOWN
-    assert standing("another of this name", Home("elsewhere", folder, "4711")) is Standing.UNKNOWN
-    assert standing_of("second", None, now=NOW) is Standing.UNKNOWN
+    assert standing("second", RunLocation("elsewhere", tmp_path / "not here", "4711")) is DriverStatus.UNKNOWN
+    assert standing("another of this name", RunLocation("elsewhere", folder, "4711")) is DriverStatus.UNKNOWN
+    assert standing_of("second", None, now=NOW) is DriverStatus.UNKNOWN
 
 
 def test_a_folder_of_this_machine_that_is_gone_leaves_the_process_to_ask_for(tmp_path: Path, dead: str) -> None:
     gone = tmp_path / "removed"
-    assert standing("second", Home(HERE, gone, dead)) is Standing.OVER
-    assert standing("second", Home(HERE, gone, str(os.getpid()))) is Standing.DRIVEN
+    assert standing("second", RunLocation(HERE, gone, dead)) is DriverStatus.OVER
+    assert standing("second", RunLocation(HERE, gone, str(os.getpid()))) is DriverStatus.DRIVEN
 
 
 def test_the_pulse_beats_now_and_then(folder: Path) -> None:
@@ -127,7 +127,7 @@ class Desk(Strategy):
 
 
 def a_job(number: int, run: str, folder: Path, *, worker: str = "cpu-1", host: str = HERE) -> TracedJob:
-    return TracedJob(JobId(str(number)), run, "cpu", worker, "PENDING", 1.0, Home(host, folder, ""))
+    return TracedJob(JobId(str(number)), run, "cpu", worker, "PENDING", 1.0, RunLocation(host, folder, ""))
 
 
 def ids(jobs: tuple[Leftover, ...]) -> list[str]:
@@ -145,7 +145,7 @@ def test_a_folder_finds_its_jobs_of_all_its_runs_also_when_it_was_moved_or_used_
         )
     )
     found = find_left_behind(Search(moved), strategies={"desk": strategy})
-    assert sorted(ids(found.of(Standing.OVER))) == ["1", "2", "3"]
+    assert sorted(ids(found.of(DriverStatus.OVER))) == ["1", "2", "3"]
     assert ids(find_left_behind(Search(run="second"), strategies={"desk": strategy}).jobs) == ["2"]
     assert len(find_left_behind(Search(), strategies={"desk": strategy}).jobs) == 4
 
@@ -208,6 +208,6 @@ def test_removing_comes_back_with_jobs_that_do_not_care(folder: Path) -> None:
 
 def test_a_number_that_went_to_the_job_of_another_run_is_left_alone(folder: Path) -> None:
     strategy = Desk(jobs=(a_job(1, "third", folder),))
-    shown = Leftover(a_job(1, "second", folder), "desk", Standing.OVER)
+    shown = Leftover(a_job(1, "second", folder), "desk", DriverStatus.OVER)
     assert remove_jobs([shown], strategies={"desk": strategy}) == ()
     assert strategy._gone == []

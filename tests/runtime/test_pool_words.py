@@ -1,11 +1,11 @@
-"""This file tests that every state of a pool is explained, where it is shown and in the docs."""
+"""Test that every state of a pool is explained, where it is shown and in the docs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from cenote.engine.pool_status import PoolState
-from cenote.runtime.pool_words import POOL_WORDS, pool_word
+from cenote.runs.pool_words import POOL_WORDS, pool_word
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plan-and-summary-json.md"
 

@@ -1,4 +1,4 @@
-"""This file tests what a probe says of jobs that are refused, wait for ever, are held, fail, or cannot be asked for."""
+"""Test what a probe says of jobs that are refused, wait for ever, are held, fail, or cannot be asked for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import cenote
 from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding
-from cenote.runtime.probe import Pace, PoolProbe, ProbeResult, probe
+from cenote.probe.run import Pace, PoolProbe, ProbeResult, probe
 from cenote.testing.muons import write_muons
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, ScriptedShell, complains, scripted_shell
 
@@ -91,7 +91,7 @@ def test_the_job_is_asked_for_as_a_worker_would_be(plan: Plan) -> None:
     script = played.inputs[0]
     assert "#SBATCH --time=04:00:00" in script
     assert "--job-name=cenote-probe-" in script
-    assert "-m cenote.worker.probe " in script
+    assert "-m cenote.probe.node " in script
 
 
 def test_a_job_that_waits_too_long_is_cancelled_and_its_reason_told(plan: Plan) -> None:
@@ -166,7 +166,7 @@ class _RunsHere:
         if self._done:
             return
         self._done = True
-        script = next(text for text in self._played.inputs if "cenote.worker.probe" in text)
+        script = next(text for text in self._played.inputs if "cenote.probe.node" in text)
         (line,) = [line for line in script.splitlines() if line.startswith("exec ")]
         done = subprocess.run(shlex.split(line)[1:], cwd=self._folder, capture_output=True, text=True, check=True)
         (logs,) = (self._folder / "out" / "debug").glob("probe-*")

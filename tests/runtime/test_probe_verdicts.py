@@ -1,4 +1,4 @@
-"""This file tests how what a probe found is judged: against the driver, the pool's promise, and what stages need."""
+"""Test how what a probe found is judged: against the driver, the pool's promise, and what stages need."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from cenote.language.workflow import Amounts
 from cenote.plan.probe_result import Finding, worst
-from cenote.runtime.probe_question import imported_packages
-from cenote.runtime.probe_verdicts import Expected, judge
+from cenote.probe.node import versions
+from cenote.probe.question import imported_packages
+from cenote.probe.report import NOT_THERE, FileSeen, FolderSeen, Loaded, NodeReport, PluginAsked, Question
+from cenote.probe.verdicts import Expectation, judge
 from cenote.testing.plans import a_pool
-from cenote.worker.probe import versions
-from cenote.worker.probe_report import NOT_THERE, FileSeen, FolderSeen, Loaded, NodeReport, PluginAsked, Question
 
 QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(PluginAsked("/ops.py"),))
 GOOD = NodeReport(
@@ -25,7 +25,7 @@ GOOD = NodeReport(
     cpus=8,
     memory=64 * 10**9,
     packages=versions(("numpy", "cenote")),
-    modules=(Loaded("cenote.worker.main", 1.2),),
+    modules=(Loaded("cenote.worker.process.main", 1.2),),
     plugins=(Loaded("/ops.py", 0.1),),
     scratch=FolderSeen("/scratch", 10**12),
     folder=FolderSeen("/shared/out", 10**12),
@@ -33,10 +33,10 @@ GOOD = NodeReport(
 )
 
 
-def expected(*, reads_files: bool = True, writes_files: bool = False, **amounts: int) -> Expected:
+def expected(*, reads_files: bool = True, writes_files: bool = False, **amounts: int) -> Expectation:
     granted = Amounts(**amounts)
     pool = replace(a_pool("gpu", workers=1), resources=granted, granted=granted)
-    return Expected(QUESTION, pool, reads_files=reads_files, writes_files=writes_files)
+    return Expectation(QUESTION, pool, reads_files=reads_files, writes_files=writes_files)
 
 
 def said(question: str, findings: tuple[Finding, ...]) -> list[tuple[str, str]]:
@@ -61,7 +61,7 @@ def test_every_problem_and_warning_says_what_to_do() -> None:
         cpus=1,
         memory=10**9,
         packages={"numpy": None, "cenote": "0.0.1"},
-        modules=(Loaded("cenote.worker.main", 0.1, "ModuleNotFoundError: No module named 'msgspec'"),),
+        modules=(Loaded("cenote.worker.process.main", 0.1, "ModuleNotFoundError: No module named 'msgspec'"),),
         plugins=(Loaded("/ops.py", 0.1, "there is no such file"),),
         scratch=FolderSeen("/scratch", 0, "Read-only file system"),
         folder=FolderSeen("/shared/out", 0, "it is not there"),
@@ -146,7 +146,7 @@ def test_data_out_of_reach_matters_only_where_stages_read_files() -> None:
 
 def test_slow_software_and_slow_data_are_warned_of() -> None:
     slow = replace(
-        GOOD, modules=(Loaded("cenote.worker.main", 45.0),), files=(FileSeen("d", "/data/a.root", 50.0, 100),)
+        GOOD, modules=(Loaded("cenote.worker.process.main", 45.0),), files=(FileSeen("d", "/data/a.root", 50.0, 100),)
     )
 
     findings = judge(expected(), slow)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.runtime.run_folder import LOCK, STILL_SECONDS, RunFolder, is_locked
-from cenote.worker.store import Store
-from cenote.worker.written_files import WrittenFiles
+from cenote.runs.folder import LOCK, STILL_SECONDS, RunFolder, is_locked
+from cenote.worker.results.store import Store
+from cenote.worker.results.written_files import WrittenFiles
 
 
 def a_run(path: Path) -> RunFolder:

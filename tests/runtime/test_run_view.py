@@ -1,4 +1,4 @@
-"""This file tests that the fold of a journal says what happened, and no more."""
+"""Test that the fold of a journal says what happened, and no more."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from cenote.engine.messages import (
 )
 from cenote.engine.pool_status import PoolState
 from cenote.plan.as_json import plan_as_json
-from cenote.runtime.run_facts import PoolFacts, ProductFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
-from cenote.runtime.run_view import RunView
+from cenote.runs.facts import PoolFacts, ProductFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
+from cenote.runs.view import RunView
 from cenote.testing.plans import a_plan, a_segment
 
 T0 = 1_700_000_000.0

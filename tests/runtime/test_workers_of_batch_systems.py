@@ -20,15 +20,15 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
-from cenote.runtime.errands import Errands
+from cenote.runtime.background_calls import BackgroundCalls
 from cenote.runtime.worker_jobs import WorkerJobs
-from cenote.strategies.htcondor import HTCondor
+from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import JobId, JobRequest, Strategy
-from cenote.strategies.slurm import Slurm
+from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.plans import a_pool
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
-from cenote.worker.envelope import TaskEnvelope
-from cenote.worker.lifetime import Lifetime
+from cenote.worker.process.lifetime import Lifetime
+from cenote.worker.task_spec import TaskSpec
 
 DOWN = complains("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)")
 NEVER = complains("sbatch: error: Batch job submission failed: Requested node configuration is not available")
@@ -37,7 +37,7 @@ NEVER = complains("sbatch: error: Batch job submission failed: Requested node co
 class Site:
     """A session that hears what the test says, workers from a played batch system, and a clock that the test turns."""
 
-    def __init__(self, folder: Path, strategy: Strategy, errands: Errands | None = None) -> None:
+    def __init__(self, folder: Path, strategy: Strategy, errands: BackgroundCalls | None = None) -> None:
         self.now = 1000.0
         self.heard: list[AnyEvent] = []
         self.dropped: list[str] = []
@@ -50,7 +50,7 @@ class Site:
             run="r1",
             logs=folder,
             clock=lambda: self.now,
-            errands=errands or Errands(AtOnce),
+            errands=errands or BackgroundCalls(AtOnce),
         )
 
     def events(self, *heard: AnyEvent, after: float = 0.0) -> list[AnyEvent]:
@@ -89,7 +89,7 @@ class _Told(JoinedSession):
         heard, self._site.heard = self._site.heard, []
         return heard
 
-    def run(self, envelope: TaskEnvelope, pool: str) -> None:
+    def run(self, envelope: TaskSpec, pool: str) -> None:
         raise NotImplementedError
 
     def cancel(self, task: int) -> None:
@@ -262,7 +262,7 @@ def test_a_batch_system_that_hangs_does_not_stop_the_driver(tmp_path: Path) -> N
             return super().submit(requests)
 
     with scripted_shell(sbatch="7\n", squeue="7|RUNNING|None\n", scancel="") as shell:
-        site = Site(tmp_path, Slow(), errands=Errands())
+        site = Site(tmp_path, Slow(), errands=BackgroundCalls())
         site.jobs.start_workers("gpu", 1)
         assert site.events() == []
         answer.set()

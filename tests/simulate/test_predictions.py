@@ -1,14 +1,14 @@
-"""This file tests that predictions are what the engine would do with such workers and durations."""
+"""Test that predictions are what the engine would do with such workers and durations."""
 
 from __future__ import annotations
 
 import pytest
 
 from cenote.language.workflow import Elastic
-from cenote.simulate.predict import Model, gains, predict
+from cenote.simulate.predict import DurationModel, gains, predict
 from cenote.testing.plans import a_plan, a_pool, a_segment
 
-AT_ONCE = Model({}, unknown=1.0, merge=0.0, startup=0.0)
+AT_ONCE = DurationModel({}, unknown=1.0, merge=0.0, startup=0.0)
 
 
 def test_tasks_share_the_slots_of_their_pool() -> None:
@@ -26,7 +26,7 @@ def test_stages_of_one_partition_overlap_with_those_of_the_next() -> None:
     segments = [a_segment("Index", pools=["cpu"]), a_segment("Infer", needs=["Index"], pools=["gpu"])]
     plan = a_plan(partitions=10, segments=segments, pools=[a_pool("cpu"), a_pool("gpu")])
 
-    predicted = predict(plan, Model({"Index": 1.0, "Infer": 3.0}, startup=0.0))
+    predicted = predict(plan, DurationModel({"Index": 1.0, "Infer": 3.0}, startup=0.0))
 
     assert predicted.seconds == pytest.approx(31.0)
     assert predicted.bottleneck is not None
@@ -37,7 +37,7 @@ def test_stages_of_one_partition_overlap_with_those_of_the_next() -> None:
 def test_one_more_worker_helps_where_the_work_is() -> None:
     segments = [a_segment("Index", pools=["cpu"]), a_segment("Infer", needs=["Index"], pools=["gpu"])]
     plan = a_plan(partitions=10, segments=segments, pools=[a_pool("cpu"), a_pool("gpu")])
-    model = Model({"Index": 1.0, "Infer": 3.0}, startup=0.0)
+    model = DurationModel({"Index": 1.0, "Infer": 3.0}, startup=0.0)
 
     saved = gains(plan, model, predict(plan, model))
 
@@ -48,7 +48,7 @@ def test_one_more_worker_helps_where_the_work_is() -> None:
 def test_workers_take_their_time_to_start_and_cost_what_they_live() -> None:
     plan = a_plan(partitions=4, segments=[a_segment("Skim")], pools=[a_pool("default", workers=2, cost=3600.0)])
 
-    predicted = predict(plan, Model({"Skim": 10.0}, startup=30.0))
+    predicted = predict(plan, DurationModel({"Skim": 10.0}, startup=30.0))
 
     assert predicted.seconds == pytest.approx(50.0)
     assert predicted.cost == pytest.approx(40.0)
@@ -58,7 +58,7 @@ def test_an_elastic_pool_pays_only_for_what_it_uses() -> None:
     fixed = a_pool("default", workers=8, cost=1.0)
     elastic = a_pool("default", elastic=Elastic(max=8, idle_time=5, resize_period=1), cost=1.0)
     segments = [a_segment("Skim"), a_segment("Train", needs=["Skim"], scope="run")]
-    model = Model({"Skim": 1.0, "Train": 100.0}, startup=0.0)
+    model = DurationModel({"Skim": 1.0, "Train": 100.0}, startup=0.0)
 
     dear = predict(a_plan(partitions=16, segments=segments, pools=[fixed]), model)
     cheap = predict(a_plan(partitions=16, segments=segments, pools=[elastic]), model)

@@ -1,4 +1,4 @@
-"""This file checks what is particular to writing ROOT files."""
+"""Check what is particular to writing ROOT files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import uproot
 
 from cenote import errors
-from cenote.operations.events import DatasetInfo, Events
-from cenote.sinks.root_tree import RootTree
+from cenote.operations.support.events import DatasetInfo, Events
+from cenote.sinks.root_tree import RootTreeSink
 
 
 def some_events(**columns: Any) -> Events:
@@ -23,7 +23,7 @@ JAGGED = ak.Array([[1.0], [], [2.0, 3.0]])
 
 
 def test_a_collection_of_a_ttree_has_one_counter_as_in_nanoaod(tmp_path: Path) -> None:
-    RootTree(format="ttree", tree="Events").write(
+    RootTreeSink(format="ttree", tree="Events").write(
         some_events(Muon_pt=JAGGED, Muon_eta=-JAGGED, MET_pt=np.arange(3.0)), tmp_path / "a.root"
     )
     with uproot.open(tmp_path / "a.root") as file:
@@ -31,7 +31,7 @@ def test_a_collection_of_a_ttree_has_one_counter_as_in_nanoaod(tmp_path: Path) -
 
 
 def test_a_counter_that_counts_something_else_stays_as_it_is(tmp_path: Path) -> None:
-    RootTree(format="ttree").write(some_events(nMuon=np.array([7, 8, 9]), Muon_pt=JAGGED), tmp_path / "a.root")
+    RootTreeSink(format="ttree").write(some_events(nMuon=np.array([7, 8, 9]), Muon_pt=JAGGED), tmp_path / "a.root")
     with uproot.open(tmp_path / "a.root") as file:
         assert file["events/nMuon"].array().tolist() == [7, 8, 9]
         assert file["events/Muon_pt"].array().tolist() == JAGGED.tolist()
@@ -45,21 +45,21 @@ def test_what_a_ttree_cannot_hold_is_refused_and_an_rntuple_takes_it(
     tmp_path: Path, column: ak.Array, trouble: str
 ) -> None:
     with pytest.raises(errors.CenoteError, match=f"column 'x' holds {trouble}") as caught:
-        RootTree(format="ttree").write(some_events(x=column), tmp_path / "a.root")
+        RootTreeSink(format="ttree").write(some_events(x=column), tmp_path / "a.root")
     assert "rntuple" in (caught.value.problems[0].hint or "")
-    RootTree().write(some_events(x=column), tmp_path / "b.root")
+    RootTreeSink().write(some_events(x=column), tmp_path / "b.root")
     with uproot.open(tmp_path / "b.root") as file:
         assert file["events"].arrays()["x"].tolist() == column.tolist()
 
 
 @pytest.mark.parametrize("kind", ["ttree", "rntuple"])
 def test_words_are_written(tmp_path: Path, kind: Any) -> None:
-    RootTree(format=kind).write(some_events(word=ak.Array(["a", "", "ccc"])), tmp_path / "a.root")
+    RootTreeSink(format=kind).write(some_events(word=ak.Array(["a", "", "ccc"])), tmp_path / "a.root")
     with uproot.open(tmp_path / "a.root") as file:
         assert file["events"].arrays()["word"].tolist() == ["a", "", "ccc"]
 
 
 def test_an_empty_list_of_unknown_type_becomes_a_list_of_numbers(tmp_path: Path) -> None:
-    RootTree().write(some_events(x=ak.Array([[], []])), tmp_path / "a.root")
+    RootTreeSink().write(some_events(x=ak.Array([[], []])), tmp_path / "a.root")
     with uproot.open(tmp_path / "a.root") as file:
         assert str(file["events"].arrays()["x"].type) == "2 * var * float64"

@@ -1,4 +1,4 @@
-"""This file checks our own decoding of baskets against uproot's."""
+"""Check our own decoding of baskets against uproot's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote.sources.root_tree import RootTree
+from cenote.sources.root_tree.source import RootTreeSource
 
 COMPRESSIONS = {
     "zstd": uproot.ZSTD(1),
@@ -53,14 +53,14 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_any_range_is_what_uproot_reads(path: Path, start: int, stop: int) -> None:
     with uproot.open(path) as file:
         expected = file["Events"].arrays(entry_start=start, entry_stop=stop)
-    found = RootTree().read(str(path), expected.fields, start, stop)
+    found = RootTreeSource().read(str(path), expected.fields, start, stop)
     for name in expected.fields:
         assert ak.array_equal(found[name], expected[name], dtype_exact=True), name
 
 
 @pytest.mark.parametrize("path", ["zstd"], indirect=True)
 def test_branches_of_one_collection_share_their_offsets(path: Path) -> None:
-    found = RootTree().read(str(path), ["Muon_pt", "Muon_eta", "list_f8"], 0, 1000)
+    found = RootTreeSource().read(str(path), ["Muon_pt", "Muon_eta", "list_f8"], 0, 1000)
     assert found["Muon_pt"].layout.offsets.data is found["Muon_eta"].layout.offsets.data
     assert found["list_f8"].layout.offsets.data is not found["Muon_pt"].layout.offsets.data
 
@@ -69,4 +69,4 @@ def test_a_basket_of_several_compressed_blocks_is_read_whole(tmp_path: Path) -> 
     values = np.random.default_rng(1).integers(0, 1000, 3_000_000)
     with uproot.recreate(tmp_path / "a.root", compression=uproot.ZSTD(1)) as file:
         file.mktree("Events", {"x": values.dtype}).extend({"x": values})
-    assert np.array_equal(RootTree().read(str(tmp_path / "a.root"), ["x"], 0, len(values))["x"], values)
+    assert np.array_equal(RootTreeSource().read(str(tmp_path / "a.root"), ["x"], 0, len(values))["x"], values)

@@ -1,4 +1,4 @@
-"""This file checks what is particular to reading Parquet files."""
+"""Check what is particular to reading Parquet files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cenote.sources.parquet import Parquet
+from cenote.sources.parquet import ParquetSource
 
 
 def write(path: Path, columns: dict[str, Any], **options: Any) -> str:
@@ -21,7 +21,7 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> str:
 
 def test_a_column_with_gaps_is_optional_and_others_are_not(tmp_path: Path) -> None:
     url = write(tmp_path / "a", {"gaps": [1, None, 3], "full": [1, 2, 3], "lists": [[1.0], [], [2.0, 3.0]]})
-    found = Parquet().read(url, ["gaps", "full", "lists"], 0, 3)
+    found = ParquetSource().read(url, ["gaps", "full", "lists"], 0, 3)
     assert str(found["gaps"].type) == "3 * ?int64"
     assert isinstance(found["full"], np.ndarray)
     assert str(found["lists"].type) == "3 * var * float64"
@@ -29,42 +29,42 @@ def test_a_column_with_gaps_is_optional_and_others_are_not(tmp_path: Path) -> No
 
 def test_gaps_elsewhere_do_not_make_a_range_optional(tmp_path: Path) -> None:
     url = write(tmp_path / "a", {"gaps": [1, 2, None]})
-    assert Parquet().read(url, ["gaps"], 0, 2)["gaps"].tolist() == [1, 2]
+    assert ParquetSource().read(url, ["gaps"], 0, 2)["gaps"].tolist() == [1, 2]
 
 
 def test_words_and_categories_come_as_strings(tmp_path: Path) -> None:
     words = pa.array(["x", "y", "x"])
     url = write(tmp_path / "a", {"word": words, "category": words.dictionary_encode()})
-    found = Parquet().read(url, ["word", "category"], 0, 3)
+    found = ParquetSource().read(url, ["word", "category"], 0, 3)
     assert found["word"].tolist() == found["category"].tolist() == ["x", "y", "x"]
 
 
 def test_dates_come_as_numpy_dates(tmp_path: Path) -> None:
     url = write(tmp_path / "a", {"when": pa.array(np.array(["2024-01-01", "2024-06-01"], "datetime64[us]"))})
-    assert Parquet().read(url, ["when"], 1, 2)["when"][0] == np.datetime64("2024-06-01")
+    assert ParquetSource().read(url, ["when"], 1, 2)["when"][0] == np.datetime64("2024-06-01")
 
 
 def test_fields_of_records_are_columns_with_flat_names_and_sizes(tmp_path: Path) -> None:
     muons = pa.array([[{"pt": 1.0, "charge": 1}], [], [{"pt": 2.0, "charge": -1}]])
     url = write(tmp_path / "a", {"Muon": muons, "MET": pa.array([{"pt": 1.0}, {"pt": 2.0}, {"pt": 3.0}])})
-    info = Parquet().describe(url)
+    info = ParquetSource().describe(url)
     assert set(info.columns) == {"Muon_pt", "Muon_charge", "MET_pt"}
     assert all(column.bytes > 0 for column in info.columns.values())
-    found = Parquet().read(url, ["Muon.pt", "MET_pt"], 0, 3)
+    found = ParquetSource().read(url, ["Muon.pt", "MET_pt"], 0, 3)
     assert found["Muon.pt"].tolist() == [[1.0], [], [2.0]]
     assert found["MET_pt"].tolist() == [1.0, 2.0, 3.0]
 
 
 def test_lists_of_a_fixed_length_come_as_lists(tmp_path: Path) -> None:
     url = write(tmp_path / "a", {"pair": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float64(), 2))})
-    assert str(Parquet().read(url, ["pair"], 0, 2)["pair"].type) == "2 * var * float64"
+    assert str(ParquetSource().read(url, ["pair"], 0, 2)["pair"].type) == "2 * var * float64"
 
 
 def test_a_file_without_rows_is_described(tmp_path: Path) -> None:
     url = write(tmp_path / "a", {"x": pa.array([], pa.float32())})
-    info = Parquet().describe(url)
+    info = ParquetSource().describe(url)
     assert (info.entries, list(info.boundaries)) == (0, [0])
-    assert Parquet().read(url, ["x"], 0, 0)["x"].dtype == np.float32
+    assert ParquetSource().read(url, ["x"], 0, 0)["x"].dtype == np.float32
 
 
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:

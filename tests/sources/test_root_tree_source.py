@@ -1,4 +1,4 @@
-"""This file checks what is particular to reading ROOT files."""
+"""Check what is particular to reading ROOT files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import uproot
 from uproot.writing import _cascadentuple
 
 from cenote import errors
-from cenote.sources.root_tree import RootTree
+from cenote.sources.root_tree.source import RootTreeSource
 
 
 def write(path: Path, **trees: dict[str, Any]) -> str:
@@ -33,7 +33,7 @@ def _type(values: Any) -> Any:
     return values.type.content if isinstance(values, ak.Array) else np.dtype((values.dtype, values.shape[1:]))
 
 
-def problem_of(source: RootTree, url: str, *columns: str) -> errors.Problem:
+def problem_of(source: RootTreeSource, url: str, *columns: str) -> errors.Problem:
     with pytest.raises(errors.CenoteError) as caught:
         source.read(url, columns, 0, 1) if columns else source.describe(url)
     (problem,) = caught.value.problems
@@ -45,25 +45,25 @@ Y = {"y": np.arange(5)}
 
 
 def test_the_only_tree_needs_no_name(tmp_path: Path) -> None:
-    assert list(RootTree().describe(write(tmp_path / "a.root", whatever=X)).columns) == ["x"]
+    assert list(RootTreeSource().describe(write(tmp_path / "a.root", whatever=X)).columns) == ["x"]
 
 
 @pytest.mark.parametrize("name", ["Events", "events"])
 def test_of_several_trees_the_events_are_read(tmp_path: Path, name: str) -> None:
     url = write(tmp_path / "a.root", Runs=Y, **{name: X})
-    assert list(RootTree().describe(url).columns) == ["x"]
+    assert list(RootTreeSource().describe(url).columns) == ["x"]
 
 
 def test_several_other_trees_are_listed_and_one_is_to_be_named(tmp_path: Path) -> None:
     url = write(tmp_path / "a.root", signal=X, background=Y)
-    problem = problem_of(RootTree(), url)
+    problem = problem_of(RootTreeSource(), url)
     assert problem.details == ("trees there: background, signal",)
     assert "tree: background" in (problem.hint or "")
-    assert RootTree(tree="background").describe(url).entries == 5
+    assert RootTreeSource(tree="background").describe(url).entries == 5
 
 
 def test_a_missing_tree_is_named_with_those_there_and_the_nearest(tmp_path: Path) -> None:
-    problem = problem_of(RootTree(tree="Event"), write(tmp_path / "a.root", Events=X, Runs=Y))
+    problem = problem_of(RootTreeSource(tree="Event"), write(tmp_path / "a.root", Events=X, Runs=Y))
     assert problem.kind is errors.BAD_INPUT
     assert "holds no tree 'Event'" in problem.message
     assert problem.hint == "did you mean 'Events'?"
@@ -72,20 +72,20 @@ def test_a_missing_tree_is_named_with_those_there_and_the_nearest(tmp_path: Path
 def test_a_file_without_trees_says_so(tmp_path: Path) -> None:
     with uproot.recreate(tmp_path / "a.root") as file:
         file["h"] = np.histogram([1.0, 2.0])
-    assert "holds no tree" in problem_of(RootTree(), str(tmp_path / "a.root")).message
+    assert "holds no tree" in problem_of(RootTreeSource(), str(tmp_path / "a.root")).message
 
 
 def test_a_tree_in_a_folder_is_found(tmp_path: Path) -> None:
     with uproot.recreate(tmp_path / "a.root") as file:
         file.mktree("ntuples/muons", {"x": np.float64}).extend(X)
     url = str(tmp_path / "a.root")
-    assert RootTree().describe(url).entries == 3
-    assert RootTree(tree="ntuples/muons").read(url, ["x"], 1, 3)["x"].tolist() == [1.0, 2.0]
+    assert RootTreeSource().describe(url).entries == 3
+    assert RootTreeSource(tree="ntuples/muons").read(url, ["x"], 1, 3)["x"].tolist() == [1.0, 2.0]
 
 
 def test_lists_of_a_fixed_length_come_as_lists(tmp_path: Path) -> None:
     url = write(tmp_path / "a.root", Events={"pair": np.arange(6.0).reshape(3, 2)})
-    found = RootTree().read(url, ["pair"], 0, 3)["pair"]
+    found = RootTreeSource().read(url, ["pair"], 0, 3)["pair"]
     assert str(found.type) == "3 * var * float64"
     assert found.tolist() == [[0, 1], [2, 3], [4, 5]]
 
@@ -95,8 +95,8 @@ def test_records_of_an_rntuple_are_columns_with_flat_names(tmp_path: Path) -> No
     with uproot.recreate(tmp_path / "a.root") as file:
         file.mkrntuple("Events", {"Muon": muons, "MET": ak.Array([{"pt": 5.0}] * 3), "name": ak.Array(["a", "b", "c"])})
     url = str(tmp_path / "a.root")
-    assert set(RootTree().describe(url).columns) == {"Muon_pt", "Muon_charge", "MET_pt", "name"}
-    found = RootTree().read(url, ["Muon.pt", "Muon_charge", "MET/pt", "name"], 0, 3)
+    assert set(RootTreeSource().describe(url).columns) == {"Muon_pt", "Muon_charge", "MET_pt", "name"}
+    found = RootTreeSource().read(url, ["Muon.pt", "Muon_charge", "MET/pt", "name"], 0, 3)
     assert found["Muon.pt"].tolist() == [[1.0], [], [2.0, 3.0]]
     assert found["Muon_charge"].tolist() == [[1], [], [-1, 1]]
     assert isinstance(found["MET/pt"], np.ndarray)
@@ -113,7 +113,7 @@ def test_fractions_of_an_rntuple_have_the_type_of_their_field(
     lists = ak.unflatten(single, [2, 0, 1])
     with uproot.recreate(tmp_path / "a.root") as file:
         file.mkrntuple("Events", {"x": single, "Muon": ak.zip({"pt": lists}), "l": lists, "y": np.arange(3)})
-    found = RootTree().read(str(tmp_path / "a.root"), ["x", "Muon_pt", "l", "y"], 0, entries)
+    found = RootTreeSource().read(str(tmp_path / "a.root"), ["x", "Muon_pt", "l", "y"], 0, entries)
     assert found["x"].dtype == np.float64
     assert found["x"].tolist() == single[:entries].tolist()
     assert str(found["Muon_pt"].type) == str(found["l"].type) == f"{entries} * var * float64"
@@ -130,11 +130,11 @@ def test_a_file_is_opened_once_for_all_its_chunks(tmp_path: Path, monkeypatch: p
         return original(*arguments, **options)
 
     monkeypatch.setattr(uproot, "open", counting)
-    source = RootTree()
+    source = RootTreeSource()
     source.describe(url)
     for start in range(3):
         source.read(url, ["x"], start, start + 1)
-        RootTree().read(url, ["x"], start, start + 1)
+        RootTreeSource().read(url, ["x"], start, start + 1)
     assert len(opened) == 1
 
 
@@ -147,8 +147,8 @@ def test_damage_inside_a_file_names_the_branch(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[start + 90 : start + 400] = b"\x00" * 310
     path.write_bytes(content)
-    assert RootTree().read(str(path), ["good"], 0, 5)["good"].tolist() == [0, 1, 2, 3, 4]
-    problem = problem_of(RootTree(), str(path), "good", "bad")
+    assert RootTreeSource().read(str(path), ["good"], 0, 5)["good"].tolist() == [0, 1, 2, 3, 4]
+    problem = problem_of(RootTreeSource(), str(path), "good", "bad")
     assert problem.kind is errors.UNREADABLE_INPUT
     assert "'bad'" in problem.message
     assert str(path) in problem.message
@@ -191,17 +191,17 @@ def web(tmp_path: Path) -> Iterator[str]:
 def test_files_are_read_over_the_web(tmp_path: Path, web: str) -> None:
     jets = ak.Array([[1.0, 2.0], [], [3.0]])
     write(tmp_path / "a.root", Events={"x": np.arange(3.0), "Jet_pt": jets})
-    info = RootTree().describe(f"{web}/a.root")
+    info = RootTreeSource().describe(f"{web}/a.root")
     assert info.entries == 3
     assert info.stamp
-    found = RootTree().read(f"{web}/a.root", ["Jet_pt", "x"], 0, 3)
+    found = RootTreeSource().read(f"{web}/a.root", ["Jet_pt", "x"], 0, 3)
     assert list(found) == ["Jet_pt", "x"]
     assert found["Jet_pt"].tolist() == jets.tolist()
     assert isinstance(found["x"], np.ndarray)
 
 
 def test_a_file_missing_on_the_web_is_named(web: str) -> None:
-    problem = problem_of(RootTree(), f"{web}/nothing.root")
+    problem = problem_of(RootTreeSource(), f"{web}/nothing.root")
     assert problem.kind is errors.BAD_INPUT
     assert f"{web}/nothing.root" in problem.message
 
@@ -209,6 +209,6 @@ def test_a_file_missing_on_the_web_is_named(web: str) -> None:
 def test_without_the_xrootd_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     original = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "XRootD" else original(name))
-    problem = problem_of(RootTree(), "root://host.invalid//store/a.root")
+    problem = problem_of(RootTreeSource(), "root://host.invalid//store/a.root")
     assert problem.kind is errors.ENVIRONMENT
     assert "cenote[xrootd]" in (problem.hint or "")

@@ -1,4 +1,4 @@
-"""This file checks that every branch that uproot reads is read, with equal values, however the entries are cut."""
+"""Check that every branch that uproot reads is read, with equal values, however the entries are cut."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 import uproot
 
 from cenote import errors
-from cenote.sources import _ttree
-from cenote.sources.root_tree import RootTree
+from cenote.sources.root_tree import ttree as _ttree
+from cenote.sources.root_tree.source import RootTreeSource
 from cenote.testing.root_files import (
     VECTORS,
     Branch,
     Layout,
-    Leaf,
+    LeafOfBytes,
     Member,
     as_table,
     flat,
@@ -56,20 +56,22 @@ def some_branches() -> list[Branch]:
         lists("double32_lists", "d32", "count", *cut(LISTS)),
         Branch(
             "leaf_list",
-            (Leaf("a", "f4"), Leaf("b", "i4"), Leaf("c", "f8"), Leaf("d", "i2", length=2)),
+            (LeafOfBytes("a", "f4"), LeafOfBytes("b", "i4"), LeafOfBytes("c", "f8"), LeafOfBytes("d", "i2", length=2)),
             (as_table(rows[:4], packed), as_table(rows[4:], packed)),
             (4, 3),
         ),
-        Branch("triple", (Leaf("triple", "f8", length=3),), (as_table(np.arange(21.0), ">f8"),), (7,)),
+        Branch("triple", (LeafOfBytes("triple", "f8", length=3),), (as_table(np.arange(21.0), ">f8"),), (7,)),
         objects("p4", "TLorentzVector", *cut(p4s)),
         objects("vertex", "TVector3", *cut([vector3(n, n / 3, -n) for n in range(ENTRIES)])),
         objects("time", "TTimeStamp", *cut([time_stamp(1_700_000_000 + n, n) for n in range(ENTRIES)])),
         objects("hit", "Hit", *cut(hits)),
         Branch("ss.", branches=(flat("ss.n", "i4", *cut(NUMBERS)), flat("ss.x", "f8", *cut(NUMBERS)))),
         Branch("group", branches=(flat("x", "f4", *cut(NUMBERS)),)),
-        Branch("never", (Leaf("never", "f4"),)),
+        Branch("never", (LeafOfBytes("never", "f4"),)),
         objects("odd", "Mystery", *cut([b"odd!"] * ENTRIES)),
-        Branch("table", (Leaf("table", "f4", 2), Leaf("y", "f4", 2)), (as_table(np.arange(28), ">f4"),), (7,)),
+        Branch(
+            "table", (LeafOfBytes("table", "f4", 2), LeafOfBytes("y", "f4", 2)), (as_table(np.arange(28), ">f4"),), (7,)
+        ),
     ]
 
 
@@ -99,7 +101,7 @@ WITHOUT_VALUES = {
 @pytest.mark.parametrize("cuts", CUTS, ids=str)
 def test_every_branch_has_the_values_that_uproot_reads(path: Path, cuts: tuple[int, ...]) -> None:
     expected = uproot_reads(path)
-    pieces = [RootTree().read(str(path), list(expected), *piece) for piece in pairwise(cuts)]
+    pieces = [RootTreeSource().read(str(path), list(expected), *piece) for piece in pairwise(cuts)]
     for name, values in expected.items():
         found = ak.concatenate([piece[name] for piece in pieces])
         assert ak.array_equal(found, values, dtype_exact=True, check_regular=False), name
@@ -127,13 +129,13 @@ def uproot_reads(path: Path) -> dict[str, Any]:
 def test_a_branch_that_ends_early_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     write_root_file(tmp_path / "a.root", {"Events": (5, [flat("x", "f4", [1, 2, 3]), flat("y", "f4", range(5))])})
     url = str(tmp_path / "a.root")
-    assert RootTree().read(url, ["x"], 1, 3)["x"].tolist() == [2, 3]
+    assert RootTreeSource().read(url, ["x"], 1, 3)["x"].tolist() == [2, 3]
     with pytest.raises(errors.CenoteError, match=r"'x' of .*a\.root was filled for some entries only"):
-        RootTree().read(url, ["y", "x"], 2, 5)
+        RootTreeSource().read(url, ["y", "x"], 2, 5)
 
 
 def test_objects_have_a_column_for_each_number(path: Path) -> None:
-    columns = RootTree().describe(str(path)).columns
+    columns = RootTreeSource().describe(str(path)).columns
     for name, parts in COLUMNS.items():
         flat_names = [f"{name}_{part}".replace(".", "_") for part in parts]
         assert [column for column in columns if column.startswith(f"{name}_")] == flat_names
@@ -141,24 +143,24 @@ def test_objects_have_a_column_for_each_number(path: Path) -> None:
 
 
 def test_a_branch_that_cannot_be_a_column_says_why_and_the_others_are_read(path: Path) -> None:
-    columns = RootTree().describe(str(path)).columns
+    columns = RootTreeSource().describe(str(path)).columns
     unreadable = {name: column.unreadable for name, column in columns.items() if column.unreadable}
     assert unreadable.keys() == WITHOUT_VALUES.keys()
     for name, reason in WITHOUT_VALUES.items():
         assert reason in unreadable[name]
         with pytest.raises(errors.CenoteError, match=reason):
-            RootTree().read(str(path), ["count", name], 0, ENTRIES)
+            RootTreeSource().read(str(path), ["count", name], 0, ENTRIES)
 
 
 @pytest.mark.parametrize("entries", [(0, 0), (0, 7), (0, 4), (3, 5)])
 def test_a_double32_is_double_precision_however_it_is_stored_and_cut(path: Path, entries: tuple[int, int]) -> None:
-    found = RootTree().read(str(path), ["double32", "double32_lists"], *entries)
+    found = RootTreeSource().read(str(path), ["double32", "double32_lists"], *entries)
     assert found["double32"].dtype == np.float64
     assert str(found["double32_lists"].type).endswith("var * float64")
 
 
 def test_a_branch_is_found_by_its_path(path: Path) -> None:
-    found = RootTree().read(str(path), ["ss./ss.n", "ss.n", "ss_n", "group/x"], 0, ENTRIES)
+    found = RootTreeSource().read(str(path), ["ss./ss.n", "ss.n", "ss_n", "group/x"], 0, ENTRIES)
     assert found["ss./ss.n"].tolist() == found["ss.n"].tolist() == found["ss_n"].tolist() == NUMBERS
     assert found["group/x"].tolist() == NUMBERS
 
@@ -166,20 +168,20 @@ def test_a_branch_is_found_by_its_path(path: Path) -> None:
 def test_a_branch_below_another_is_not_taken_for_a_column_of_its_name(tmp_path: Path) -> None:
     nested = [Branch("other", branches=(flat("a_b", "i4", [1, 2]),)), Branch("a", branches=(flat("b", "i4", [3, 4]),))]
     write_root_file(tmp_path / "a.root", {"Events": (2, nested)})
-    assert RootTree().read(str(tmp_path / "a.root"), ["a_b"], 0, 2)["a_b"].tolist() == [3, 4]
+    assert RootTreeSource().read(str(tmp_path / "a.root"), ["a_b"], 0, 2)["a_b"].tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("begin", [64, 100, 256])
 def test_files_whose_first_record_is_elsewhere_are_root_files(tmp_path: Path, begin: int) -> None:
     write_root_file(tmp_path / "a.root", {"Events": (3, [flat("x", "f8", [1, 2, 3])])}, begin=begin)
-    assert RootTree().describe(str(tmp_path / "a.root")).entries == 3
-    assert RootTree().read(str(tmp_path / "a.root"), ["x"], 1, 3)["x"].tolist() == [2, 3]
+    assert RootTreeSource().describe(str(tmp_path / "a.root")).entries == 3
+    assert RootTreeSource().read(str(tmp_path / "a.root"), ["x"], 1, 3)["x"].tolist() == [2, 3]
 
 
 @pytest.mark.parametrize("entries", [0, 5])
 def test_a_tree_without_baskets_is_described(tmp_path: Path, entries: int) -> None:
-    write_root_file(tmp_path / "a.root", {"Events": (entries, [Branch("x", (Leaf("x", "f4"),))])})
-    info = RootTree().describe(str(tmp_path / "a.root"))
+    write_root_file(tmp_path / "a.root", {"Events": (entries, [Branch("x", (LeafOfBytes("x", "f4"),))])})
+    info = RootTreeSource().describe(str(tmp_path / "a.root"))
     assert (info.entries, list(info.columns), info.boundaries[-1]) == (entries, ["x"], entries)
     assert bool(info.columns["x"].unreadable) == (entries > 0)
 
@@ -188,8 +190,8 @@ def test_branches_whose_names_differ_in_dots_keep_their_own_names(tmp_path: Path
     clashing = [flat("a.b", "i4", [1, 2]), flat("a_b", "i4", [3, 4]), flat("c.d", "i4", [5, 6])]
     write_root_file(tmp_path / "a.root", {"Events": (2, clashing)})
     url = str(tmp_path / "a.root")
-    assert set(RootTree().describe(url).columns) == {"a.b", "a_b", "c_d"}
-    found = RootTree().read(url, ["a_b", "a.b"], 0, 2)
+    assert set(RootTreeSource().describe(url).columns) == {"a.b", "a_b", "c_d"}
+    found = RootTreeSource().read(url, ["a_b", "a.b"], 0, 2)
     assert {name: column.tolist() for name, column in found.items()} == {"a_b": [3, 4], "a.b": [1, 2]}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cenote.language.workflow import Amounts
 from cenote.strategies.interface import JobRequest
-from cenote.strategies.local import Local, gpus_for
+from cenote.strategies.local.strategy import LocalStrategy, gpus_for
 
 HERE = ("0", "1", "2", "3")
 
@@ -39,7 +39,7 @@ SHOW_AND_STAY = "import os, time; print(os.environ.get('CUDA_VISIBLE_DEVICES'), 
 
 def seen_by_workers(folder: Path, *gpus: int) -> list[str]:
     """What workers with so many GPUs, all there at once, find in their environment."""
-    strategy = Local()
+    strategy = LocalStrategy()
     requests = [
         JobRequest(
             run="r",
@@ -72,5 +72,5 @@ def test_workers_with_gpus_see_their_own_and_workers_without_see_none(
 
 def test_where_there_are_no_gpus_nothing_is_said_about_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("cenote.strategies.local.visible_gpus", tuple)
+    monkeypatch.setattr("cenote.strategies.local.strategy.visible_gpus", tuple)
     assert seen_by_workers(tmp_path, 1, 0) == ["None", "None"]

@@ -10,8 +10,8 @@ import pytest
 
 from cenote.errors import CenoteError
 from cenote.language.workflow import Amounts
-from cenote.strategies.htcondor import HTCondor
-from cenote.strategies.interface import EndCause, Home, JobId, JobRequest, JobState, JobStatus, TracedJob
+from cenote.strategies.htcondor.strategy import HTCondor
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation, TracedJob
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
 JOB = JobId("7.0")
@@ -285,7 +285,7 @@ def test_jobs_found_again_are_held_or_over_too() -> None:
     with scripted_shell(condor_q=ads(JobStatus=5, **marks)) as shell:
         (found,) = made.trace("r1")
         assert made.trace("r2") == []
-    assert found == TracedJob(JOB, "r1", "gpu", "gpu-3", "HELD", 17, Home("login", Path("/out")))
+    assert found == TracedJob(JOB, "r1", "gpu", "gpu-3", "HELD", 17, RunLocation("login", Path("/out")))
     assert "CenoteRun =!= undefined" in shell.typed[0]
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from cenote.language.workflow import Amounts
-from cenote.strategies.htcondor import HTCondor
+from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import JobRequest
 
 REQUEST = JobRequest(

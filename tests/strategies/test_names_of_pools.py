@@ -10,10 +10,10 @@ import pytest
 from cenote.errors import CenoteError
 from cenote.language.workflow import Amounts
 from cenote.names import plain_name, worker_name
-from cenote.strategies._slurm_queue import own_jobs
-from cenote.strategies.htcondor import HTCondor
-from cenote.strategies.interface import Home, JobRequest
-from cenote.strategies.slurm import Slurm
+from cenote.strategies.htcondor.strategy import HTCondor
+from cenote.strategies.interface import JobRequest, RunLocation
+from cenote.strategies.slurm.queue import own_jobs
+from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.scripted_shell import scripted_shell
 
 ODD = [
@@ -45,7 +45,7 @@ def a_request(pool: str, number: int, folder: Path) -> JobRequest:
         out=folder / "out" / worker,
         err=folder / "err" / worker,
         log=folder / "logs" / worker,
-        home=Home("here", folder, "1"),
+        home=RunLocation("here", folder, "1"),
     )
 
 

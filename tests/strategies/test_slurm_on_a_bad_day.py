@@ -8,9 +8,9 @@ import pytest
 
 from cenote.errors import CenoteError
 from cenote.language.workflow import Amounts
-from cenote.strategies._slurm_queue import STATES
-from cenote.strategies.interface import EndCause, Home, JobId, JobRequest, JobState, JobStatus
-from cenote.strategies.slurm import Slurm
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation
+from cenote.strategies.slurm.queue import STATES
+from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
 FORGOTTEN = complains("slurm_load_jobs error: Invalid job id specified")
@@ -94,7 +94,7 @@ def test_the_disk_is_asked_for_only_where_the_site_counts_it() -> None:
 
 
 def test_a_job_says_where_its_run_lives_and_is_found_again_though_the_site_writes_its_own_comments() -> None:
-    home = Home("login", Path("/a b/out"))
+    home = RunLocation("login", Path("/a b/out"))
     assert '--comment="cenote run=r1 pool=cpu home=login:/a%20b/out"' in directives(
         slurm()[0].render(request(home=home))
     )

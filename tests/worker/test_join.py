@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.operations.events import DatasetInfo, Events
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.worker.join import one_after_the_other, side_by_side
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import cenote
 from cenote import shell
-from cenote.runtime.envelopes import make_program
+from cenote.runtime.task_specs import make_run_spec
 from cenote.testing.muons import write_muons
 
 FLOW = """
@@ -24,12 +24,12 @@ analysis:
       write: {kind: parquet, path: skim, keep: [MET_pt]}
 """
 NEEDED = [
-    "cenote.operations.hep.hist",
+    "cenote.operations.hep.hist.operation",
     "cenote.operations.hep.selection.cutflow",
     "cenote.products.cutflow",
     "cenote.products.histogram",
     "cenote.sinks.parquet",
-    "cenote.sources.root_tree",
+    "cenote.sources.root_tree.source",
 ]
 BEGIN = """
 import ast, pickle, sys
@@ -51,7 +51,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "flow.yaml").write_text(FLOW)
     plan = cenote.load(tmp_path / "flow.yaml").plan()
     file = tmp_path / "program"
-    file.write_bytes(pickle.dumps(make_program(plan, store=tmp_path, files=tmp_path, debug=tmp_path)))
+    file.write_bytes(pickle.dumps(make_run_spec(plan, store=tmp_path, files=tmp_path, debug=tmp_path)))
     return file
 
 
@@ -65,4 +65,4 @@ def test_a_plugin_that_only_other_pools_have_does_not_keep_a_worker_from_its_own
     elsewhere = f"import sys\nsys.modules['cenote.sinks.parquet'] = None\n{BEGIN}"
     begun = shell.run_command([sys.executable, "-c", elsewhere, str(program)], seconds=120)
     assert begun.returncode == 0, begun.stderr
-    assert "cenote.operations.hep.hist" in begun.stdout.split()
+    assert "cenote.operations.hep.hist.operation" in begun.stdout.split()

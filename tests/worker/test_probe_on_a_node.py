@@ -1,4 +1,4 @@
-"""This file tests what a probe finds on its node, with folders, files and plugins as bad as they come."""
+"""Test what a probe finds on its node, with folders, files and plugins as bad as they come."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cenote.backends.interface import MeetingPoint
-from cenote.runtime.probe_desk import Desk
+from cenote.probe.listener import ReportListener
+from cenote.probe.node import gpu_models, hand_over, look_around
+from cenote.probe.report import FileAsked, PluginAsked, Question, SourceSent, as_word, from_word
 from cenote.testing.muons import write_muons
-from cenote.worker.probe import gpu_models, hand_over, look_around
-from cenote.worker.probe_report import FileAsked, PluginAsked, Question, SourceSent, as_word, from_word
 
 
 def question(tmp_path: Path, **asked: object) -> Question:
@@ -101,14 +101,14 @@ def test_gpus_are_named_as_the_driver_of_the_node_names_them(tmp_path: Path) -> 
 
 def test_a_report_arrives_at_the_desk_and_that_of_a_stranger_does_not(tmp_path: Path) -> None:
     report = look_around(question(tmp_path))
-    with Desk(MeetingPoint("127.0.0.1", range(1)), "t") as desk:
+    with ReportListener(MeetingPoint("127.0.0.1", range(1)), "t") as desk:
         assert hand_over(report, desk.host, desk.port) == report
         assert desk.reports() == [report]
         with socket.create_connection((desk.host, desk.port)) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert stranger.recv(1) == b""
         assert desk.reports() == []
-    with Desk(MeetingPoint("127.0.0.1", range(1)), "another token") as other:
+    with ReportListener(MeetingPoint("127.0.0.1", range(1)), "another token") as other:
         assert hand_over(report, other.host, other.port).no_connection == "something else answers there"
 
 
@@ -122,7 +122,7 @@ def test_a_driver_that_does_not_listen_is_out_of_reach(tmp_path: Path) -> None:
 
 def test_workers_are_told_of_the_contact_where_there_is_one() -> None:
     def told(contact: str) -> tuple[str, bool]:
-        with Desk(MeetingPoint("127.0.0.1", range(1), contact), "t") as desk:
+        with ReportListener(MeetingPoint("127.0.0.1", range(1), contact), "t") as desk:
             return desk.host, desk.port == 8786
 
     assert told("driver.example:8786") == ("driver.example", True)
@@ -130,8 +130,8 @@ def test_workers_are_told_of_the_contact_where_there_is_one() -> None:
 
 
 def test_the_first_free_port_is_taken() -> None:
-    with Desk(MeetingPoint("127.0.0.1", range(1)), "t") as first:
+    with ReportListener(MeetingPoint("127.0.0.1", range(1)), "t") as first:
         with pytest.raises(OSError, match="in use"):
-            Desk(MeetingPoint("127.0.0.1", range(first.port, first.port + 1)), "t")
-        with Desk(MeetingPoint("127.0.0.1", range(first.port, first.port + 50)), "t") as second:
+            ReportListener(MeetingPoint("127.0.0.1", range(first.port, first.port + 1)), "t")
+        with ReportListener(MeetingPoint("127.0.0.1", range(first.port, first.port + 50)), "t") as second:
             assert second.port > first.port

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from cenote import shell
-from cenote.worker.scratch import filled_in, keep_temporary_files, leave_scratch, take_scratch
+from cenote.worker.process.scratch import filled_in, keep_temporary_files, leave_scratch, take_scratch
 
 A_MINUTE_AGO = 100
 TAKEN_ELSEWHERE = """
 import sys
-from cenote.worker.scratch import take_scratch
+from cenote.worker.process.scratch import take_scratch
 print(take_scratch(sys.argv[1], "gpu-1"), flush=True)
 sys.stdin.read()
 """
@@ -96,8 +96,8 @@ def test_the_next_worker_takes_away_what_a_killed_one_left_and_nothing_else(tmp_
 
 INTERRUPTED = """
 import os, signal, sys, threading
-from cenote.backends._dask_worker import _end_for_signal
-from cenote.worker import scratch
+from cenote.backends.dask.worker import _end_for_signal
+from cenote.worker.process import scratch
 
 signal.signal(signal.SIGTERM, _end_for_signal)
 folder = scratch.take_scratch(sys.argv[1], "w")

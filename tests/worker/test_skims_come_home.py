@@ -7,12 +7,12 @@ from pathlib import Path
 import awkward as ak
 import numpy as np
 
-from cenote.operations.events import DatasetInfo, Events
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plan.plan import Partition, WriteStep
-from cenote.worker.envelope import Piece
-from cenote.worker.skim import bring_home, write_skim
-from cenote.worker.store import pack, unpack
-from cenote.worker.written_files import WrittenFiles
+from cenote.worker.results.skim import bring_home, write_skim
+from cenote.worker.results.store import pack, unpack
+from cenote.worker.results.written_files import WrittenFiles
+from cenote.worker.task_spec import Piece
 
 WRITE = WriteStep("parquet", {}, "skim.parquet", ("x",))
 PIECE = Piece(Partition("data", "events", "a.root", 0, 3), part=0)

@@ -8,10 +8,10 @@ import pytest
 
 import cenote
 from cenote.plan.plan import Plan
-from cenote.runtime.envelopes import Envelopes, make_program
+from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.testing.muons import write_muons
+from cenote.worker.results.store import Store
 from cenote.worker.run_task import TaskRunner
-from cenote.worker.store import Store
 
 FLOW = """
 data: {datasets: [{name: d, files: [a.root]}]}
@@ -40,8 +40,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def products(plan: Plan, folder: Path, split: int) -> dict[str, object]:
     """Run all tasks of the plan, each partition in so many pieces."""
     store = Store(folder / "work")
-    runner = TaskRunner(make_program(plan, store=store.folder, files=folder / "files", debug=folder))
-    envelopes = Envelopes(plan)
+    runner = TaskRunner(make_run_spec(plan, store=store.folder, files=folder / "files", debug=folder))
+    envelopes = TaskSpecs(plan)
     for task in range(len(plan.tasks)):
         outcome = runner.run(envelopes.write(task, attempt=1, usable=plan.tasks.needs_of(task), split=split))
         assert outcome.failure is None, outcome.failure

@@ -9,8 +9,8 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from cenote.worker import run_key
-from cenote.worker.store import DamagedResultError, Store
+from cenote.worker.results import run_key
+from cenote.worker.results.store import DamagedResultError, Store
 
 
 @pytest.fixture

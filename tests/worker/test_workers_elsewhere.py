@@ -1,4 +1,4 @@
-"""This file tests that tasks find their files though their worker was not started where the driver was."""
+"""Test that tasks find their files though their worker was not started where the driver was."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.runtime.envelopes import Envelopes, make_program
+from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.testing.muons import write_muons
 from cenote.worker.run_task import TaskRunner
 
@@ -23,11 +23,11 @@ def test_names_of_files_are_relative_to_where_the_driver_was_started(
     flow = {"data": {"datasets": [{"name": "d", "files": "a.root"}]}, "analysis": {"stages": stages}}
     Path("flow.yaml").write_text(json.dumps(flow))
     plan = cenote.load("flow.yaml").plan()
-    program = make_program(plan, store=Path("work"), files=Path("products"), debug=Path("debug"))
+    program = make_run_spec(plan, store=Path("work"), files=Path("products"), debug=Path("debug"))
     (tmp_path / "node").mkdir()
     monkeypatch.chdir(tmp_path / "node")
 
-    outcome = TaskRunner(program).run(Envelopes(plan).write(0, attempt=1, usable=()))
+    outcome = TaskRunner(program).run(TaskSpecs(plan).write(0, attempt=1, usable=()))
 
     assert outcome.failure is None
     assert outcome.events == 10

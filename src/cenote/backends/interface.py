@@ -1,18 +1,19 @@
-"""This file says what a backend is: it opens a session, which runs tasks and tells what happens."""
+"""Backends open a session, which runs tasks and reports what happens."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
 from cenote.engine.messages import AnyEvent
 from cenote.placement.pools import PlacedPool
 from cenote.plugins.settings import Settings
-from cenote.worker.envelope import Program, TaskEnvelope
-from cenote.worker.lifetime import Lifetime
+from cenote.worker.process.lifetime import Lifetime
+from cenote.worker.task_spec import RunSpec, TaskSpec
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class SessionRequest:
 
     run: str
     """The id of the run."""
-    program: Program
+    program: RunSpec
     pools: tuple[PlacedPool, ...]
     store: Path
     """Where products are kept under their content hash."""
@@ -53,7 +54,7 @@ class Session(ABC):
     """Whether workers come only when asked for; if not, they join by themselves and nobody asks."""
 
     @abstractmethod
-    def run(self, envelope: TaskEnvelope, pool: str) -> None:
+    def run(self, envelope: TaskSpec, pool: str) -> None:
         """Take a task for a pool; it waits here until a worker of that pool is free."""
 
     @abstractmethod
@@ -110,6 +111,11 @@ class Backend(Settings):
 
     packages: ClassVar[tuple[str, ...]] = ()
     """What its workers need besides what everything needs."""
+
+    @classmethod
+    def missing_package(cls) -> str | None:
+        """The first of `packages` that is not installed here; nothing is imported."""
+        return next((name for name in cls.packages if find_spec(name) is None), None)
 
     def open(self, request: SessionRequest) -> Session:
         """Start what is needed to run tasks."""

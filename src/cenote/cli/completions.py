@@ -1,4 +1,4 @@
-"""This file completes names on the command line: stages, plugins, profiles, runs, keys for `--set`.
+"""Complete names on the command line: stages, plugins, profiles, runs, keys for `--set`.
 
 A shell waits for the answer: files are read without being checked, and what is heavy is imported where it is needed.
 """
@@ -50,7 +50,7 @@ def complete_plugin_of_any_kind(ctx: click.Context, _param: click.Parameter, inc
 
 def complete_profile(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of profiles; files where a path is being typed."""
-    from cenote.language.profiles import is_file_name, profile_names
+    from cenote.language.layers.profiles import is_file_name, profile_names
 
     if is_file_name(incomplete) or incomplete.startswith("."):
         return [CompletionItem(incomplete, type="file")]
@@ -77,7 +77,7 @@ def complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: st
 
 def settings_from(typed: str, document: Mapping[str, Any]) -> list[str]:
     """`execution.po` → `execution.pools.gpu.`, …: an end with `=` takes a value, one with a dot has more below."""
-    from cenote.language.schema import WorkflowModel
+    from cenote.language.schema.document import WorkflowModel
 
     *steps, partial = typed.split(".")
     below = dict(_below(WorkflowModel, document))

@@ -1,4 +1,4 @@
-"""This file makes the consoles: colours on terminals only, and never without NO_COLOR's leave."""
+"""Make the consoles: colours on terminals only, and never without NO_COLOR's leave."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def messages() -> Console:
 @contextmanager
 def user_code_aside() -> Iterator[None]:
     """While it lasts, what the user's code prints in this process goes to stderr: stdout is for our answers."""
-    from cenote.worker.said import diverted
+    from cenote.worker.process.user_output import diverted
 
     with diverted(sys.stderr):
         yield

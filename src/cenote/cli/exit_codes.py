@@ -1,4 +1,4 @@
-"""This file says what the exit codes mean; errors.py gives each kind of error its own."""
+"""State what the exit codes mean; errors.py gives each kind of error its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file reports a fault of our own: shortly, with the full story in a file."""
+"""Report a fault of our own: shortly, with the full story in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file is the command `cenote`: it finds the command asked for, runs it, and turns errors into exit codes."""
+"""The command `cenote`: it finds the command asked for, runs it, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from cenote import __version__, signals
 from cenote.cli import streams
-from cenote.cli.commands import COMMANDS
+from cenote.cli.command_list import COMMANDS
 from cenote.cli.exit_codes import EXIT_CODES, FAULT, INTERRUPTED, PIPE_CLOSED
 from cenote.cli.options import WANTS_JSON
 from cenote.errors import CenoteError, Problem
@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except CenoteError as error:
             if ctx.meta.get(WANTS_JSON):
-                from cenote.cli.problems import problems_as_json
+                from cenote.cli.views.problems import problems_as_json
 
                 click.echo(problems_as_json(error.problems))
             raise
@@ -121,7 +121,7 @@ def _exit_code_of_flushing() -> int:
 
 
 def _exit_code_of_problems(problems: Sequence[Problem]) -> int:
-    from cenote.cli.problems import show_problems
+    from cenote.cli.views.problems import show_problems
 
     show_problems(problems)
     return CenoteError(problems).exit_code

@@ -1,4 +1,4 @@
-"""This file declares what `check`, `plan` and `run` share: the workflow file and how to change it from outside."""
+"""Declare what `check`, `plan` and `run` share: the workflow file and how to change it from outside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # importing the API costs what `cenote run --help` must not p
 STDIN = Path("-")
 """The FILE that stands for standard input."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+ClickCommand = TypeVar("ClickCommand", bound=Callable[..., Any])
 
 WANTS_JSON = "cenote.wants_json"
 """Where click keeps, for all that follows, that the answer must be JSON."""
@@ -37,12 +37,12 @@ JSON_OPTION = click.option(
 )
 
 
-def stages_option(name: str, meaning: str) -> Callable[[Command], Command]:
+def stages_option(name: str, meaning: str) -> Callable[[ClickCommand], ClickCommand]:
     """An option that names a stage, and may be given several times."""
     return click.option(name, multiple=True, metavar="STAGE", help=meaning, shell_complete=complete_stage)
 
 
-def part_options(command: Command) -> Command:
+def part_options(command: ClickCommand) -> ClickCommand:
     """The options that choose a part of the workflow."""
     until = stages_option("--until", "End with this stage: only what it needs and itself.")
     only = stages_option("--only", "Only the results of this stage: what it needs is not kept.")
@@ -80,7 +80,7 @@ class Choices:
             strategy=self.strategy,
         )
         if self.verbose:
-            from cenote.cli.verbose import layer_lines
+            from cenote.cli.views.verbose import layer_lines
 
             self.tell(layer_lines(analysis))
         return analysis
@@ -117,7 +117,7 @@ def _standard_input() -> str:
         raise error(BAD_YAML, "standard input is not UTF-8 text", hint="send it as UTF-8") from None
 
 
-def workflow_choices(command: Command) -> Callable[..., Any]:
+def workflow_choices(command: ClickCommand) -> Callable[..., Any]:
     """Give a command the FILE argument (`-`: standard input) and these options; it receives them as one `Choices`."""
 
     @click.argument("file", type=click.Path(path_type=Path))

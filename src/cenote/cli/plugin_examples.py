@@ -1,4 +1,4 @@
-"""This file shows every built-in plugin in use, as one would write it in a workflow."""
+"""Show every built-in plugin in use, as one would write it in a workflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file writes a new analysis from a template: workflow, operations, data, README."""
+"""Write a new analysis from a template: workflow, operations, data, README."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file makes the three standard streams usable, whatever the command was started with.
+"""Make the three standard streams usable, whatever the command was started with.
 
 Answers that nothing can take end a command. Messages that nothing can take are lost, and the command goes on: a run
 does not depend on who watches it.

@@ -1,11 +1,11 @@
-"""This file keeps which attempts at tasks are out, where they are, and what each task went through."""
+"""Keep which attempts at tasks are out, where they are, and what each task went through."""
 
 from __future__ import annotations
 
 from array import array
 
+from cenote.engine.capacity import PoolCapacity
 from cenote.engine.retries import History
-from cenote.engine.workers import PoolRoom
 
 
 class Attempts:
@@ -13,7 +13,7 @@ class Attempts:
 
     def __init__(self, tasks: int) -> None:
         self._number = array("I", bytes(4 * tasks))
-        self.out: dict[int, PoolRoom] = {}
+        self.out: dict[int, PoolCapacity] = {}
         """Tasks that were sent and have not come back → their pool."""
         self.taken: dict[int, str] = {}
         """Of those, the ones that a worker said it has → the worker."""
@@ -30,7 +30,7 @@ class Attempts:
         """Whether this attempt is out; 0 is taken for the latest."""
         return task in self.out and attempt in (0, self._number[task])
 
-    def send(self, task: int, pool: PoolRoom) -> int:
+    def send(self, task: int, pool: PoolCapacity) -> int:
         """A task goes to a pool: the number of the attempt."""
         self._number[task] += 1
         self.out[task] = pool

@@ -1,4 +1,4 @@
-"""This file holds the rules by which tasks leave a pool that has no worker for them."""
+"""Hold the rules by which tasks leave a pool that has no worker for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cenote.engine.rows import Choice
+from cenote.engine.task_classes import CandidatePools
 from cenote.language.workflow import FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
@@ -49,7 +49,7 @@ class Leave:
 
 
 def reason_to_leave(
-    pools: Sequence[PoolOutlook], following: Sequence[Choice], *, now: float, patience: int
+    pools: Sequence[PoolOutlook], following: Sequence[CandidatePools], *, now: float, patience: int
 ) -> Leave | None:
     """Whether tasks that wait for these pools leave now: for the choices that follow, or, without any, for good.
 
@@ -67,7 +67,7 @@ def reason_to_leave(
     )
 
 
-def time_to_leave(pool: PlacedPool, following: Sequence[Choice], patience: int) -> tuple[float, str]:
+def time_to_leave(pool: PlacedPool, following: Sequence[CandidatePools], patience: int) -> tuple[float, str]:
     """Seconds without a worker after which tasks leave, and the rule that says so; infinite without one."""
     limits = [(math.inf, "")]
     if pool.queue_timeout is not None:
@@ -80,7 +80,7 @@ def time_to_leave(pool: PlacedPool, following: Sequence[Choice], patience: int) 
     return min(limits)
 
 
-def _leave_one(pool: PoolOutlook, following: Sequence[Choice], *, now: float, patience: int) -> Leave | None:
+def _leave_one(pool: PoolOutlook, following: Sequence[CandidatePools], *, now: float, patience: int) -> Leave | None:
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:

@@ -1,4 +1,4 @@
-"""This file puts what a worker wrote last under the words about it."""
+"""Put what a worker wrote last under the words about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file is the engine's one door: an event comes in, the commands that follow from it go out."""
+"""The engine's one door: an event comes in, the commands that follow from it go out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from enum import Enum
 from typing import Literal, assert_never
 
 from cenote.engine.attempts import Attempts
+from cenote.engine.autoscaler import Autoscaler
+from cenote.engine.capacity import Pools
 from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
@@ -44,20 +46,18 @@ from cenote.engine.messages import (
 )
 from cenote.engine.moving import Moving
 from cenote.engine.options import EngineOptions
-from cenote.engine.progress import Counts, Situation, count_tasks, reason_of_stage, reason_of_task
+from cenote.engine.progress import Situation, TaskCounts, count_tasks, reason_of_stage, reason_of_task
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.retries import Decision, History, decide
-from cenote.engine.rows import Rows
 from cenote.engine.scaling import Load
-from cenote.engine.staffing import Staffing
+from cenote.engine.task_classes import TaskClasses
 from cenote.engine.tasks import DONE, PARTIAL, READY, SENT, TaskStates
-from cenote.engine.workers import Pools
 from cenote.plan.plan import Plan
 
-Status = Literal["succeeded", "partial", "failed", "cancelled"]
+FinalStatus = Literal["succeeded", "partial", "failed", "cancelled"]
 
 
-class Phase(Enum):
+class RunPhase(Enum):
     """How far the run is."""
 
     NEW = "not started"
@@ -76,22 +76,22 @@ class Engine:
     def __init__(self, plan: Plan, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008 (frozen)
         self._plan = plan
         self._options = options
-        self._rows = Rows(plan)
+        self._rows = TaskClasses(plan)
         self._states = TaskStates(plan, self._rows)
         names = [pool.name for pool in plan.placement.pools]
         self._pools = Pools(names, options.window_per_slot, options.ahead_seconds)
         self._ready = ReadyTasks(plan, self._rows, self._states, self._pools)
         self._attempts = Attempts(len(plan.tasks))
-        self._staffing = Staffing(plan.placement.pools)
+        self._staffing = Autoscaler(plan.placement.pools)
         self._moving = Moving(plan, self._rows, self._states, self._ready, self._attempts, self._staffing, options)
         self._now = 0.0
         self._failures: dict[int, FailureInfo] = {}
-        self._phase = Phase.NEW
-        self._ending: Status = "succeeded"
+        self._phase = RunPhase.NEW
+        self._ending: FinalStatus = "succeeded"
 
     def handle(self, event: AnyEvent) -> list[AnyCommand]:
         """What to do now that this has happened. Nothing comes out after FinishRun."""
-        if self._phase is Phase.OVER:
+        if self._phase is RunPhase.OVER:
             return []
         self._now = max(self._now, event.at)
         commands: list[AnyCommand] = []
@@ -140,7 +140,7 @@ class Engine:
         return commands
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> RunPhase:
         """How far the run is."""
         return self._phase
 
@@ -161,7 +161,7 @@ class Engine:
         """Whether it is a merge that was done without some of its parts: not to be reused by a later run."""
         return self._states.codes[task] == PARTIAL
 
-    def counts(self, segment: int, *, merges: bool = False) -> Counts:
+    def counts(self, segment: int, *, merges: bool = False) -> TaskCounts:
         """How far the tasks of a segment are, or its merges."""
         return count_tasks(self._states, segment, merges=merges)
 
@@ -198,14 +198,14 @@ class Engine:
 
     def _cancel_asked(self, commands: list[AnyCommand]) -> None:
         """The first time: stop, and wait for what workers have. Asked again, or while stopping anyway: end at once."""
-        if self._phase is Phase.STOPPING:
+        if self._phase is RunPhase.STOPPING:
             self._finish(self._ending, commands)
         else:
             self._stop("cancelled", commands)
 
     def _run_started(self, commands: list[AnyCommand]) -> None:
-        if self._phase is Phase.NEW:
-            self._phase = Phase.GOING
+        if self._phase is RunPhase.NEW:
+            self._phase = RunPhase.GOING
             if self._options.manages_workers:
                 commands += self._moving.passed_over()
 
@@ -221,7 +221,7 @@ class Engine:
         """A task came back without success: once more, or failed."""
         task = event.task
         self._attempts.come_back(task)
-        if self._phase is Phase.STOPPING:
+        if self._phase is RunPhase.STOPPING:
             self._states.take_back(task)
         elif not self._states.is_wanted(task):
             self._states.drop(task)
@@ -270,13 +270,13 @@ class Engine:
         if self._states.unread:
             commands += [ForgetTask(task) for task in self._states.unread]
             self._states.unread.clear()
-        if self._options.manages_workers and self._phase is Phase.GOING and self._staffing.is_due(self._now):
+        if self._options.manages_workers and self._phase is RunPhase.GOING and self._staffing.is_due(self._now):
             self._look_after_pools(commands)
-        if self._phase is Phase.GOING:
+        if self._phase is RunPhase.GOING:
             self._send(commands)
             if not self._attempts.out and self._states.open_results == 0:
                 self._finish(self._outcome(), commands)
-        elif self._phase is Phase.STOPPING and not self._attempts.taken:
+        elif self._phase is RunPhase.STOPPING and not self._attempts.taken:
             self._finish(self._ending, commands)
 
     def _send(self, commands: list[AnyCommand]) -> None:
@@ -293,7 +293,7 @@ class Engine:
         """Move what has waited in vain, then start and stop workers for the work that each pool has now."""
         for stranded in self._moving.leave_in_vain(self._now, commands):
             self._give_up(stranded.task, stranded.pool, "", stranded.failure, commands)
-            if self._phase is not Phase.GOING:
+            if self._phase is not RunPhase.GOING:
                 return
         loads = {name: self._load(name) for name in self._staffing.pools}
         for command in self._staffing.look(loads, self._attempts.busy_workers, self._now):
@@ -309,19 +309,19 @@ class Engine:
             to_come=sum(states.count_open(row) for row in self._rows.reaching(pool)) + again,
         )
 
-    def _stop(self, status: Status, commands: list[AnyCommand]) -> None:
+    def _stop(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
         """Send no more work, and call back what is out."""
-        self._phase = Phase.STOPPING
+        self._phase = RunPhase.STOPPING
         self._ending = status
         commands += [CancelTask(task) for task in self._attempts.out]
 
-    def _outcome(self) -> Status:
+    def _outcome(self) -> FinalStatus:
         if not self._failures:
             return "succeeded"
         return "partial" if self._states.results_there else "failed"
 
-    def _finish(self, status: Status, commands: list[AnyCommand]) -> None:
-        self._phase = Phase.OVER
+    def _finish(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
+        self._phase = RunPhase.OVER
         if self._options.manages_workers:
             commands += self._staffing.close("the run was cancelled" if status == "cancelled" else "the run is over")
         commands.append(FinishRun(status))

@@ -1,4 +1,4 @@
-"""This file defines what passes through the engine's one door: events come in, commands go out.
+"""Define what passes through the engine's one door: events come in, commands go out.
 
 Events are one JSON line each in the journal. Tasks are named by their number in the plan.
 """

@@ -1,4 +1,4 @@
-"""This file moves tasks to other pools where the rules say so, and finds those for which there is no pool left."""
+"""Move tasks to other pools where the rules say so, and find those for which there is no pool left."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from cenote.engine.attempts import Attempts
+from cenote.engine.autoscaler import Autoscaler
 from cenote.engine.fallback import Leave, leaves_after_preemptions, reason_to_leave
 from cenote.engine.last_lines import with_last_lines
-from cenote.engine.memory import Larger, OutOfMemory, Smaller, TooLarge, after_out_of_memory
 from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, MoveTasks, SplitTask, TaskFailed
 from cenote.engine.options import EngineOptions
+from cenote.engine.out_of_memory import Larger, OutOfMemory, Smaller, TooLarge, after_out_of_memory
 from cenote.engine.ready import ReadyTasks
-from cenote.engine.rows import Row, Rows
-from cenote.engine.staffing import Staffing
+from cenote.engine.task_classes import TaskClass, TaskClasses
 from cenote.engine.tasks import READY, SENT, TaskStates
 from cenote.errors import JOB_REFUSED, NO_WORKER, OUT_OF_MEMORY
 from cenote.plan.plan import Plan
@@ -35,11 +35,11 @@ class Moving:
     """Carries out the rules of fallback on the tasks of a run."""
 
     plan: Plan
-    rows: Rows
+    rows: TaskClasses
     states: TaskStates
     ready: ReadyTasks
     attempts: Attempts
-    staffing: Staffing
+    staffing: Autoscaler
     options: EngineOptions
 
     def leave_in_vain(self, now: float, commands: list[AnyCommand]) -> Iterator[Stranded]:
@@ -101,20 +101,20 @@ class Moving:
                     to_pool, others = placed.pools[0], placed.pools[1:]
                     yield MoveTasks(stage.id, None, tasks.get(stage.id, 0), first, to_pool, reason, 0.0, others)
 
-    def stage_of(self, row: Row) -> str:
+    def stage_of(self, row: TaskClass) -> str:
         """The stage that speaks for a row: the first one; of merges, the first with something to merge."""
         segment = self.plan.segments[row.segment]
         merged = [step.stage for step in segment.steps if step.product is not None or step.writes]
         return merged[0] if row.merges and merged else segment.stages[0]
 
-    def _following(self, row: Row) -> list[Row]:
+    def _following(self, row: TaskClass) -> list[TaskClass]:
         """The later rows whose pools have a worker or may still get one."""
         return [self.rows[number] for number in row.later if self._hopeful(self.rows[number])]
 
-    def _hopeful(self, row: Row) -> Sequence[str]:
+    def _hopeful(self, row: TaskClass) -> Sequence[str]:
         return [name for name in row.choice.pools if self.staffing.outlook(name).hopeful]
 
-    def _case(self, event: TaskFailed, row: Row, following: Sequence[Row]) -> OutOfMemory:
+    def _case(self, event: TaskFailed, row: TaskClass, following: Sequence[TaskClass]) -> OutOfMemory:
         pool_of = self.plan.placement.pool
         return OutOfMemory(
             pool=pool_of(event.pool),
@@ -124,14 +124,14 @@ class Moving:
             message=event.failure.message,
         )
 
-    def _most_pieces(self, task: int, row: Row) -> int:
+    def _most_pieces(self, task: int, row: TaskClass) -> int:
         """A partition can be taken in pieces; a merge, or a stage that needs all data at once, cannot."""
         if row.merges or self.plan.segments[row.segment].scope != "partition":
             return 1
         events = self.plan.partitions[int(self.plan.tasks.partition[task])].events
         return max(1, min(self.options.most_splits, events))
 
-    def _call_back(self, row: Row, commands: list[AnyCommand]) -> None:
+    def _call_back(self, row: TaskClass, commands: list[AnyCommand]) -> None:
         """What the pools of a row have been sent and no worker has taken is ready again."""
         out, taken = self.attempts.out, self.attempts.taken
         for task in [task for task in out if task not in taken and self.states.row(task) == row.number]:
@@ -139,14 +139,14 @@ class Moving:
             self.attempts.come_back(task)
             self.states.take_back(task)
 
-    def _move(self, tasks: Sequence[int], target: Row) -> None:
+    def _move(self, tasks: Sequence[int], target: TaskClass) -> None:
         history = self.attempts.history
         for task in tasks:
             self.states.change_row(task, target.number)
             if task in history:
                 history[task] = replace(history[task], preemptions=0)
 
-    def _stranded(self, row: Row, tasks: Sequence[int], leave: Leave) -> Iterator[Stranded]:
+    def _stranded(self, row: TaskClass, tasks: Sequence[int], leave: Leave) -> Iterator[Stranded]:
         words = with_last_lines(leave.reason, leave.last_lines)
         kind = JOB_REFUSED if leave.refused else NO_WORKER
         failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(row), error_kind=kind.name)
@@ -155,7 +155,7 @@ class Moving:
                 yield Stranded(task, row.choice.pools[0], failure)
 
     def _in_words(
-        self, row: Row, target: Row, leave: Leave, *, tasks: int = 1, event: TaskFailed | None = None
+        self, row: TaskClass, target: TaskClass, leave: Leave, *, tasks: int = 1, event: TaskFailed | None = None
     ) -> MoveTasks:
         """What is written down of a move: of one task after its failure, or of all that waited."""
         others = [name for later in self._following(row) for name in later.choice.pools]

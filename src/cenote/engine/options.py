@@ -1,4 +1,4 @@
-"""This file holds the choices that steer the engine: what to do about failures, how far ahead to send work."""
+"""Hold the choices that steer the engine: what to do about failures, how far ahead to send work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file says in one word how a pool is, from the counts of its workers."""
+"""State in one word how a pool is, from the counts of its workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class PoolState(Enum):
-    """How a pool is; `runtime/pool_words.py` says what each word means."""
+    """How a pool is; `runs/pool_words.py` says what each word means."""
 
     SUBMITTED = "Submitted"
     PARTIALLY_DISPATCHED = "PartiallyDispatched"

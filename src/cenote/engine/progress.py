@@ -1,4 +1,4 @@
-"""This file says how far a run is, and why something has not happened yet, in words."""
+"""State how far a run is, and why something has not happened yet, in words."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cenote.engine.capacity import PoolCapacity
 from cenote.engine.messages import FailureInfo
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.tasks import ABANDONED, DONE, FAILED, NEEDLESS, PARTIAL, READY, SENT, STATES, WAITING, TaskStates
-from cenote.engine.workers import PoolRoom
 from cenote.names import listed
 from cenote.plan.plan import RUN, Plan
 
 
 @dataclass(frozen=True)
-class Counts:
+class TaskCounts:
     """How many tasks are in which state."""
 
     waiting: int
@@ -38,10 +38,10 @@ class Counts:
         return self.waiting + self.ready + self.sent + self.done + self.failed + self.abandoned + self.needless
 
 
-def count_tasks(states: TaskStates, segment: int, *, merges: bool) -> Counts:
+def count_tasks(states: TaskStates, segment: int, *, merges: bool) -> TaskCounts:
     """The tasks of a segment, or its merges."""
     number = [states.count_all(segment, state, merges=merges) for state in range(STATES)]
-    return Counts(
+    return TaskCounts(
         waiting=number[WAITING],
         ready=number[READY],
         sent=number[SENT],
@@ -113,7 +113,7 @@ def _what_is_missing(task: int, now: Situation) -> str:
     return f"waits for {len(unmet)} of {len(now.plan.tasks.needs_of(task))} tasks that it needs: {listed(names)}"
 
 
-def _why_not_sent(pool: PoolRoom, awaited: str) -> str:
+def _why_not_sent(pool: PoolCapacity, awaited: str) -> str:
     if pool.workers == 0:
         return f"pool '{pool.name}' has no worker yet{awaited}"
     return f"pool '{pool.name}' is full: {pool.sent} tasks sent to {pool.slots} slots"

@@ -1,4 +1,4 @@
-"""This file decides which ready task goes next, and to which pool.
+"""Decide which ready task goes next, and to which pool.
 
 Merges go first, then later segments before earlier ones (that finishes partitions and bounds what lies in memory),
 then tasks in the order of the plan, which is the order of partitions.
@@ -12,19 +12,19 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.engine.rows import Rows
+from cenote.engine.capacity import PoolCapacity, Pools
+from cenote.engine.task_classes import TaskClasses
 from cenote.engine.tasks import READY, TaskStates
-from cenote.engine.workers import PoolRoom, Pools
 from cenote.plan.plan import Plan
 
 _NUMBER_BITS = 40
 _NUMBER = (1 << _NUMBER_BITS) - 1
 
 
-class Route:
+class ReadyQueue:
     """The ready tasks that may go to the same pools, best first."""
 
-    def __init__(self, pools: tuple[PoolRoom, ...]) -> None:
+    def __init__(self, pools: tuple[PoolCapacity, ...]) -> None:
         self.pools = pools
         self.rows: set[int] = set()
         """Whose tasks are here."""
@@ -62,14 +62,14 @@ class Route:
 class ReadyTasks:
     """All ready tasks of the run."""
 
-    def __init__(self, plan: Plan, rows: Rows, states: TaskStates, pools: Pools) -> None:
+    def __init__(self, plan: Plan, rows: TaskClasses, states: TaskStates, pools: Pools) -> None:
         self._states = states
-        self._routes: dict[tuple[str, ...], Route] = {}
-        self._route_of_row: list[Route] = []
+        self._routes: dict[tuple[str, ...], ReadyQueue] = {}
+        self._route_of_row: list[ReadyQueue] = []
         self._rank_of_row: list[int] = []
         for row in rows:
             rooms = tuple(pools.room(name) for name in row.choice.pools)
-            route = self._routes.setdefault(row.choice.pools, Route(rooms))
+            route = self._routes.setdefault(row.choice.pools, ReadyQueue(rooms))
             route.rows.add(row.number)
             self._route_of_row.append(route)
             self._rank_of_row.append(0 if row.merges else (len(plan.segments) - row.segment) << _NUMBER_BITS)
@@ -88,7 +88,7 @@ class ReadyTasks:
             row = self._states.row(task)
             self._route_of_row[row].push(self._rank_of_row[row] | task)
 
-    def next(self) -> tuple[int, PoolRoom] | None:
+    def next(self) -> tuple[int, PoolCapacity] | None:
         """The best task that a pool has room for, and the pool; the caller sends it."""
         best, target = None, None
         for route in self._routes.values():
@@ -100,12 +100,12 @@ class ReadyTasks:
                 best, target = rank, pool
         return None if best is None or target is None else (best & _NUMBER, target)
 
-    def pools_of(self, task: int) -> tuple[PoolRoom, ...]:
+    def pools_of(self, task: int) -> tuple[PoolCapacity, ...]:
         """Where it may run, in order."""
         return self._route_of_row[self._states.row(task)].pools
 
 
-def choose_pool(route: Route) -> PoolRoom | None:
+def choose_pool(route: ReadyQueue) -> PoolCapacity | None:
     """Where the next task of a route goes now; None while it has to wait.
 
     Pools that share work take it in the order written: whichever has an idle slot, then whichever has room.

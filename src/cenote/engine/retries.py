@@ -1,4 +1,4 @@
-"""This file decides what becomes of a task that did not succeed: once more, or failed."""
+"""Decide what becomes of a task that did not succeed: once more, or failed."""
 
 from __future__ import annotations
 

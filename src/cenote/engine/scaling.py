@@ -1,4 +1,4 @@
-"""This file decides how many workers a pool should have now, from its work, its limits and its recent past."""
+"""Decide how many workers a pool should have now, from its work, its limits and its recent past."""
 
 from __future__ import annotations
 

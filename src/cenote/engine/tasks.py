@@ -1,4 +1,4 @@
-"""This file keeps how far every task is, and finds what each change makes ready, needless or unreadable.
+"""Keep how far every task is, and find what each change makes ready, needless or unreadable.
 
 Everything is one byte or a few per task, so that a million tasks fit and each change costs a microsecond.
 """
@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.engine.rows import Rows
+from cenote.engine.task_classes import TaskClasses
 from cenote.plan.plan import MERGE, RUN, Plan
 
 WAITING: Final = 0  # for tasks that it needs
@@ -35,7 +35,7 @@ class TaskStates:
     What follows from a change is left in two lists, for the caller to take: `ready` and `unread`.
     """
 
-    def __init__(self, plan: Plan, rows: Rows) -> None:
+    def __init__(self, plan: Plan, rows: TaskClasses) -> None:
         table = plan.tasks
         self._rows = rows
         self._kind = np.ascontiguousarray(table.kind, dtype=np.uint8).data

@@ -1,90 +1,190 @@
-"""This file keeps which workers have joined which pool, and how much more work each pool may be sent."""
+"""Keep the workers of one pool: planned, requested, observed, leaving; and what befell them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
-_MOST_AHEAD = 100
-"""Tasks per slot at the most, however short they are."""
-_FORGETS = 0.1
-"""Weight of the latest task in what counts as typical."""
+from cenote.engine.messages import JobChanged, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
+from cenote.engine.pool_status import PoolState, WorkerCounts
+from cenote.engine.scaling import Limits, Past
+from cenote.placement.pools import PlacedPool
+
+_LONGEST_PAUSE = 30.0
+"""Seconds between two attempts to replace workers that keep going."""
+_AHEAD = 1.5
+"""A worker that will leave is replaced ahead of time: so many times what the slowest one took to come lately."""
+_FORGETS = 0.2
+"""How fast a slow arrival is forgotten, once workers come faster."""
 
 
-class PoolRoom:
-    """One pool: the slots of its workers, and the tasks sent to it that have not come back."""
+@dataclass
+class PoolWorkers:
+    """One pool's workers. Each is counted once: planned, then requested, then observed, perhaps leaving."""
 
-    def __init__(self, name: str, window_per_slot: float, ahead_seconds: float = 0.0) -> None:
-        self.name = name
-        self.slots = 0
-        self.window = 0
-        """The most tasks to have out at once."""
-        self.sent = 0
-        self._held: dict[str, int] = {}
-        """Workers that do not answer → the tasks that they have: those keep nobody else from getting one."""
-        self._window_per_slot = window_per_slot
-        self._ahead_seconds = ahead_seconds
-        self._typical = math.inf
-        self._workers: dict[str, int] = {}
+    pool: PlacedPool
+    planned: int = 0
+    """Asked for by StartWorkers, and not heard of yet."""
+    requested: dict[str, float] = field(default_factory=dict)
+    """Workers that have a name and have not joined, in order → when they were asked for."""
+    dispatched: set[str] = field(default_factory=set)
+    """Of those, the ones that have a machine."""
+    observed: set[str] = field(default_factory=set)
+    """Workers that have joined."""
+    stays: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of those, the ones whose time is limited → when they came, and when they will leave."""
+    slow_arrival: float = 0.0
+    """Seconds from asking for a worker until it came, of the slower ones lately."""
+    leaving: set[str] = field(default_factory=set)
+    """Workers that were told to stop, or said that they will, and are not gone."""
+    silent: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Workers that do not answer → since when, and the seconds after which they are ended."""
+    ever_joined: bool = False
+    """Whether any worker ever came."""
+    losses: int = 0
+    """Workers lost since a task was last done here."""
+    last_loss: str = ""
+    last_lines: str = ""
+    """What the worker that was lost last wrote."""
+    refused: str | None = None
+    """Why the batch system took none of its workers, when it said so at once."""
+    last_word: str = ""
+    """The latest reason that was given for a worker that has not come."""
+    pause_until: float = 0.0
+    """No worker is asked for before this time."""
+    wanting_since: float | None = None
+    """Since when work has waited for a first worker."""
+    past: Past = field(default_factory=Past)
+    closed: bool = False
+    failed: str | None = None
+    noted: PoolState | None = None
+    """The state that was last written down."""
 
     @property
-    def workers(self) -> int:
-        """How many workers are there now."""
-        return len(self._workers)
+    def size(self) -> int:
+        """Workers that there are or will be."""
+        return self.planned + len(self.requested) + len(self.observed)
 
     @property
-    def has_idle_slot(self) -> bool:
-        """Whether a task sent now would start at once."""
-        return self._active < min(self.slots, self.window)
+    def limits(self) -> Limits:
+        """What the author allows."""
+        return Limits(self.pool.slots, self.pool.workers or 0, self.pool.elastic)
 
     @property
-    def has_room(self) -> bool:
-        """Whether a task may be sent now."""
-        return self._active < self.window
+    def counts(self) -> WorkerCounts:
+        """Each worker once, by how far it is."""
+        return WorkerCounts(
+            queued=self.planned + len(self.requested) - len(self.dispatched),
+            dispatched=len(self.dispatched),
+            joined=len(self.observed),
+            leaving=len(self.leaving),
+        )
 
     @property
-    def _active(self) -> int:
-        return self.sent - sum(self._held.values()) if self._held else self.sent
+    def loss_limit(self) -> int:
+        """How many workers may be lost in a row, without a task done, before the pool is given up."""
+        return 3 * self.pool.most_workers + 3
 
-    def join(self, worker: str, slots: int) -> None:
-        """A worker is there; told twice, it still counts once."""
-        self._held.pop(worker, None)
-        self._measure(slots - self._workers.get(worker, 0))
-        self._workers[worker] = slots
+    def expiring(self, now: float) -> int:
+        """Workers that will have left before one that is asked for now could come: they have to be replaced."""
+        ahead = _AHEAD * self.slow_arrival
+        return sum(now >= leaves - min(ahead, (leaves - came) / 2) for came, leaves in self.stays.values())
 
-    def leave(self, *workers: str) -> None:
-        """Workers are gone, or to be sent nothing more; one that was never there is not an error."""
+    def request(self, event: WorkerRequested | WorkerJoined) -> None:
+        """A planned worker got a name."""
+        if not self._knows(event.worker):
+            self.planned = max(0, self.planned - 1)
+            self.requested[event.worker] = event.at
+
+    def change_job(self, event: JobChanged) -> None:
+        """The batch system has news of a worker that has not joined."""
+        if event.worker in self.requested and event.state == "running":
+            self.dispatched.add(event.worker)
+        elif event.worker in self.requested:
+            self.dispatched.discard(event.worker)
+        if event.state in ("pending", "failed", "unknown"):
+            self.last_word = event.reason or event.native or self.last_word
+
+    def join(self, event: WorkerJoined) -> bool:
+        """A worker came; False when it was told to leave meanwhile, and so does not count."""
+        worker = event.worker
+        if worker in self.leaving:
+            return False
+        self.request(event)
+        if worker in self.requested:
+            took = event.at - self.requested[worker]
+            self.slow_arrival = max(took, self.slow_arrival + _FORGETS * (took - self.slow_arrival))
+        self._forget_request(worker)
+        self.observed.add(worker)
+        if event.leaves is not None:
+            self.stays[worker] = (event.at, event.leaves)
+        self.wanting_since = None
+        self.ever_joined = True
+        return True
+
+    def lose(self, event: WorkerLost, *, blameless: bool = False) -> None:
+        """A worker is gone; one that was told to leave is no loss. The pool is `blameless` when the only task that the
+        worker had is the reason: that task is counted, and the next worker is welcome at once."""
+        self.silent.pop(event.worker, None)
+        if event.worker in self.leaving:
+            self.leaving.discard(event.worker)
+            return
+        if event.worker not in self.observed and event.worker not in self.requested:
+            if event.cause != "refused" or not self.planned:
+                return
+            self.planned -= 1
+            if not self.observed and not self.requested:
+                self.refused = event.reason
+        self._take_off(event.worker)
+        if event.cause == "walltime":
+            return  # its time was over, and that was known from the start
+        self.last_loss = self.last_word = event.reason
+        self.last_lines = event.log
+        if blameless:
+            return
+        self.losses += 1
+        beyond = self.losses - self.pool.most_workers
+        if beyond > 0:
+            self.pause_until = event.at + min(0.5 * 2.0**beyond, _LONGEST_PAUSE)
+
+    def fall_silent(self, event: WorkerSilent) -> bool:
+        """A worker does not answer: whether it is one of ours."""
+        if event.worker not in self.observed and event.worker not in self.leaving:
+            return False
+        self.silent[event.worker] = (event.at - event.seconds, event.patience)
+        return True
+
+    def answer(self, worker: str) -> bool:
+        """A worker answers: whether it was silent, and may work again."""
+        return self.silent.pop(worker, None) is not None and worker in self.observed
+
+    def end_silent(self, now: float) -> list[tuple[str, float]]:
+        """Workers that have been silent for too long, and for how long; each is told once."""
+        silences = [(worker, now - since, patience) for worker, (since, patience) in self.silent.items()]
+        overdue = [(worker, seconds) for worker, seconds, patience in silences if seconds >= patience]
+        for worker, _ in overdue:
+            del self.silent[worker]
+        return overdue
+
+    def leave(self, worker: str) -> None:
+        """A worker says that it will go; one that is gone already is not an error."""
+        if worker in self.observed or worker in self.requested:
+            self.send_away([worker])
+
+    def send_away(self, workers: Iterable[str]) -> None:
+        """These will go: from now on they count as leaving."""
         for worker in workers:
-            self._held.pop(worker, None)
-            self._measure(-self._workers.pop(worker, 0))
+            self._take_off(worker)
+            self.leaving.add(worker)
 
-    def hold(self, worker: str, tasks: int) -> None:
-        """A worker does not answer, and has so many tasks: it is sent nothing more until it joins again."""
-        self.leave(worker)
-        self._held[worker] = tasks
+    def _take_off(self, worker: str) -> None:
+        self._forget_request(worker)
+        self.observed.discard(worker)
+        self.stays.pop(worker, None)
 
-    def _measure(self, more: int) -> None:
-        self.slots += more
-        enough = self._ahead_seconds / max(self._typical, self._ahead_seconds / _MOST_AHEAD, 1e-9)
-        self.window = math.ceil(self.slots * max(self._window_per_slot, enough))
+    def _forget_request(self, worker: str) -> None:
+        self.requested.pop(worker, None)
+        self.dispatched.discard(worker)
 
-    def finish(self, seconds: float) -> None:
-        """A task took so long: the shorter they are, the more are sent ahead."""
-        if self._ahead_seconds:
-            known = self._typical if math.isfinite(self._typical) else seconds
-            self._typical = known + _FORGETS * (seconds - known)
-            self._measure(0)
-
-
-class Pools:
-    """Every pool of the run."""
-
-    def __init__(self, names: Iterable[str], window_per_slot: float, ahead_seconds: float = 0.0) -> None:
-        self._window = (window_per_slot, ahead_seconds)
-        self._rooms = {name: PoolRoom(name, *self._window) for name in names}
-
-    def room(self, name: str) -> PoolRoom:
-        """The pool of this name; one that nobody has mentioned yet has no workers."""
-        if name not in self._rooms:
-            self._rooms[name] = PoolRoom(name, *self._window)
-        return self._rooms[name]
+    def _knows(self, worker: str) -> bool:
+        return worker in self.requested or worker in self.observed or worker in self.leaving

@@ -1,4 +1,4 @@
-"""This file tells kinds of columns apart, so that flat ones stay plain numpy and only jagged ones meet awkward."""
+"""Tell kinds of columns apart, so that flat ones stay plain numpy and only jagged ones meet awkward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file computes an expression's tree on columns: numpy for flat columns, awkward where there are lists."""
+"""Compute an expression's tree on columns: numpy for flat columns, awkward where there are lists."""
 
 from __future__ import annotations
 

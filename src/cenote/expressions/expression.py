@@ -1,4 +1,4 @@
-"""This file defines Expression: a text that was parsed, knows its names and can be evaluated; and its settings type."""
+"""Define Expression: a text that was parsed, knows its names and can be evaluated; and its settings type."""
 
 from __future__ import annotations
 

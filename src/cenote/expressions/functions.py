@@ -1,4 +1,4 @@
-"""This file lists every function and constant that expressions may use: what it takes, what it does, in a table.
+"""List every function and constant that expressions may use: what it takes, what it does, in a table.
 
 Reductions go over the elements of each event, never over events: results may not depend on how data were cut.
 """

@@ -1,4 +1,4 @@
-"""This file holds the formulas of relativistic kinematics that expressions may use; angles in radians.
+"""Hold the formulas of relativistic kinematics that expressions may use; angles in radians.
 
 All of them compute in double precision, whatever the columns are stored as, and subtract no two numbers that are nearly
 equal: two close objects of high momentum have a mass that single precision, or `E² - p²`, would lose.

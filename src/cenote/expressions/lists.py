@@ -1,4 +1,4 @@
-"""This file takes jagged columns apart into one long array and a length per event, and puts them together again.
+"""Take jagged columns apart into one long array and a length per event, and put them together again.
 
 Work on the long array is several times faster than through awkward, which walks and allocates at every step.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cenote.expressions.arrays import Column
 from cenote.expressions.problems import EvaluationError
 
-Counts = NDArray[np.int64]
+ListLengths = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Lists:
 
     content: Column
     """One entry per element: numpy where it is plain numbers, awkward otherwise."""
-    counts: Counts
+    counts: ListLengths
 
     def column(self) -> Column:
         """As a column again."""
@@ -56,7 +56,7 @@ def lists_of(column: Column) -> Lists:
     return Lists(ak.flatten(column, axis=1), counts)
 
 
-def common_counts(lists: Sequence[tuple[str, Lists]]) -> Counts | None:
+def common_counts(lists: Sequence[tuple[str, Lists]]) -> ListLengths | None:
     """The lengths that all these columns share; None without any. Names are for the error when they differ."""
     if not lists:
         return None

@@ -1,4 +1,4 @@
-"""This file parses an expression: a small operator-precedence parser that knows the column of every mistake.
+"""Parse an expression: a small operator-precedence parser that knows the column of every mistake.
 
 Precedence follows what physicists mean, not Python: `&` and `|` bind looser than comparisons, like `and` and `or`.
 """

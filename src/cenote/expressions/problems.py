@@ -1,4 +1,4 @@
-"""This file defines the two ways an expression fails: it cannot be read, or it cannot be computed."""
+"""Define the two ways an expression fails: it cannot be read, or it cannot be computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file cuts an expression's text into tokens that know their column."""
+"""Cut an expression's text into tokens that know their column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file defines the syntax tree of an expression: a few frozen kinds of nodes, and nothing else."""
+"""Define the syntax tree of an expression: a few frozen kinds of nodes, and nothing else."""
 
 from __future__ import annotations
 

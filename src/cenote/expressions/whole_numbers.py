@@ -1,4 +1,4 @@
-"""This file keeps whole numbers from wrapping: what it gives computes with 64 bits, and signed where that matters.
+"""Keep whole numbers from wrapping: what it gives computes with 64 bits, and signed where that matters.
 
 Fractions need no care, and beside a fraction whole numbers become fractions: all of them pass through unchanged.
 """

@@ -1,4 +1,4 @@
-"""This file says which parts of a correct workflow this version does not execute yet."""
+"""State which parts of a correct workflow this version does not execute yet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cenote import errors
 from cenote.errors import Problem
-from cenote.language.workflow import Path_, PluginUse, Workflow
+from cenote.language.workflow import KeyPath, PluginUse, Workflow
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -18,14 +18,14 @@ def unavailable(workflow: Workflow) -> tuple[list[Problem], list[str]]:
     return list(errors.unique(problems)), list(dict.fromkeys(_left_out(workflow)))
 
 
-_Found = Iterator[tuple[Problem, Path_]]
+_Found = Iterator[tuple[Problem, KeyPath]]
 
 
 def _not_yet(what: str, hint: str | None = None) -> Problem:
     return Problem(errors.NOT_AVAILABLE, f"not available yet: {what}", hint=hint)
 
 
-def _planned(kind: PluginKind, name: str, path: Path_) -> _Found:
+def _planned(kind: PluginKind, name: str, path: KeyPath) -> _Found:
     if registry.is_planned(kind, name):
         yield registry.unknown(kind, name), path
 
@@ -68,9 +68,9 @@ def _stays_here(workflow: Workflow) -> bool:
     return workflow.execution.backend == "local" and workflow.origin("execution", "backend") is not None
 
 
-def _other_machines(workflow: Workflow) -> Iterator[tuple[str, Path_]]:
+def _other_machines(workflow: Workflow) -> Iterator[tuple[str, KeyPath]]:
     execution = workflow.execution
-    named: list[tuple[str, Path_]] = [(execution.strategy, ("execution", "strategy"))]
+    named: list[tuple[str, KeyPath]] = [(execution.strategy, ("execution", "strategy"))]
     named += [(pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy]
     for strategy, path in named:
         if later := registry.is_planned(PluginKind.STRATEGY, strategy):
@@ -110,7 +110,7 @@ def _batch_strategies(workflow: Workflow) -> list[str]:
     return [strategy for strategy in dict.fromkeys(named) if strategy != "local" and strategy in known]
 
 
-def _warning(workflow: Workflow, what: str, path: Path_) -> str:
+def _warning(workflow: Workflow, what: str, path: KeyPath) -> str:
     place = workflow.place(*path)
     where = f"{place}: " if place else ""
     return f"{where}not available yet: {what}; it is left out, which changes no result"

@@ -1,4 +1,4 @@
-"""This file decides which stages come before which, and finds circles among them."""
+"""Decide which stages come before which, and find circles among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file reads a workflow: one call from a file to a checked Workflow, or to everything that is wrong with it."""
+"""Read a workflow: one call from a file to a checked Workflow, or to everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 from cenote import storage
 from cenote.errors import CYCLE, UNKNOWN_POOL, Problem, unique
-from cenote.language.check import check_document
-from cenote.language.findings import Findings
-from cenote.language.layers import Layered, read_layers
-from cenote.language.site import explained
+from cenote.language.checks.document import check_document
+from cenote.language.checks.findings import Findings
+from cenote.language.layers.compose import Layered, read_layers
+from cenote.language.layers.site import explained
 from cenote.language.workflow import Workflow
 
 

@@ -1,11 +1,11 @@
-"""This file resolves styles: `use` inherits, `with` changes, and what is left are a renderer's settings."""
+"""Resolve styles: `use` inherits, `with` changes, and what is left are a renderer's settings."""
 
 from __future__ import annotations
 
 from cenote import errors
-from cenote.language.findings import Findings
-from cenote.language.merge import merge
-from cenote.language.yaml_source import Located
+from cenote.language.checks.findings import Findings
+from cenote.language.layers.merge import merge
+from cenote.language.yaml.source import Located
 
 
 class Styles:

@@ -1,4 +1,4 @@
-"""This file defines Workflow: what was written, checked and frozen. Everything to the right starts from it."""
+"""Define Workflow: what was written, checked and frozen. Everything to the right starts from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from cenote.errors import Place
 
-Path_ = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Where a value stands in the document: `("analysis", "stages", 2, "params", "expr")`."""
 
 
@@ -39,7 +39,7 @@ class Dataset:
     nevents: int | None = None
     """At most this many events are read; None reads all."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class SourceUse:
     """What becomes of columns that some files lack: an error, left out, or filled."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Column → what it is filled with; without it, what its type has."""
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Field:
     alias: str
     stream: str | None
     branch: str
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Join:
     prefixes: tuple[str, ...] = ()
     """Under which name the columns of each input appear, in the order of `inputs`."""
     on_mismatch: str = "error"
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class PluginUse:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Requirement:
     """Seconds for one task's share of this stage."""
     retries: int = 0
     modifiers: tuple[PluginUse, ...] = ()
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Write:
     per_dataset: bool = False
     """One file for each dataset; else one for each partition."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Render:
     out: str | None = None
     """Below `plots/` as written, folders included; None takes the stage's id."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Stage:
     write: tuple[Write, ...] = ()
     render: tuple[Render, ...] = ()
     inspect: tuple[PluginUse, ...] = ()
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Pool:
     environment: Mapping[str, Any] | None = None
     cost: float | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    path: Path_ = ()
+    path: KeyPath = ()
 
     @property
     def labels(self) -> frozenset[str]:
@@ -240,7 +240,7 @@ class Execution:
     credentials: tuple[str, ...] = ()
     modifiers: tuple[PluginUse, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
-    path: Path_ = ("execution",)
+    path: KeyPath = ("execution",)
 
     def config_of(self, pool: str) -> dict[str, Any]:
         """The settings for all pools, and over them the pool's own."""
@@ -256,7 +256,7 @@ class PluginSource:
     """An absolute path of a `.py` file, a module name, or `module:object`."""
     kind: str | None = None
     name: str | None = None
-    path: Path_ = ()
+    path: KeyPath = ()
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class Unexecuted:
 
     what: str
     """In the words of a message: `drawing per dataset`."""
-    path: Path_ = ()
+    path: KeyPath = ()
     matters: bool = True
     """Whether results would differ without it; else it is left out with a warning."""
 
@@ -298,7 +298,7 @@ class Workflow:
     plugins: tuple[PluginSource, ...] = ()
     unexecuted: tuple[Unexecuted, ...] = ()
     """Parts without a place of their own in this value; see `availability.unavailable` for all of them."""
-    origins: Mapping[Path_, Origin] = field(default_factory=dict)
+    origins: Mapping[KeyPath, Origin] = field(default_factory=dict)
     """For every value of the merged document (leaves and mappings)."""
     content: bytes | None = None
     """What was read where it is in no file, as from standard input."""

@@ -1,11 +1,11 @@
-"""This file says what a modifier is: one method around the call of an operation."""
+"""State what a modifier is: one method around the call of an operation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from cenote.operations.events import Events
 from cenote.operations.interface import Result
+from cenote.operations.support.events import Events
 from cenote.plugins.settings import Settings
 
 

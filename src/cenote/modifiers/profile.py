@@ -1,4 +1,4 @@
-"""This file is the `profile` modifier: where a stage spends its time, function by function."""
+"""The `profile` modifier: where a stage spends its time, function by function."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Literal
 from pydantic import PositiveInt
 
 from cenote.modifiers.interface import Modifier
-from cenote.operations.events import Events
 from cenote.operations.interface import Result
+from cenote.operations.support.events import Events
 
 
 class Profile(Modifier):

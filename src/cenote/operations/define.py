@@ -1,4 +1,4 @@
-"""This file is the operation `define`: new columns from expressions."""
+"""The operation `define`: new columns from expressions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from pydantic import AliasChoices, Field, model_validator
 
-from cenote.operations._variables import Variables, texts_read, with_variables
-from cenote.operations.events import Events
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.events import Events
+from cenote.operations.support.variables import Variables, texts_read, with_variables
 
 _KEYS = {"variables", "columns"}
 

@@ -1,4 +1,4 @@
-"""This file is the operation `filter`: keep the events that fulfil a condition."""
+"""The operation `filter`: keep the events that fulfil a condition."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from pydantic import AliasChoices, Field
 
-from cenote.operations._conditions import Conditions, mask_of
-from cenote.operations.events import Events
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.conditions import Conditions, mask_of
+from cenote.operations.support.events import Events
 
 
 class Filter(Operation):

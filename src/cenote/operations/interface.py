@@ -1,4 +1,4 @@
-"""This file says what an operation is: what it reads, what it adds, what it does to events, what it produces."""
+"""State what an operation is: what it reads, what it adds, what it does to events, what it produces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from pydantic import PrivateAttr
 
 from cenote.expressions.expression import expression
-from cenote.operations.events import DatasetInfo, Events, describes_dataset
+from cenote.operations.support.events import DatasetInfo, Events, describes_dataset
 from cenote.plugins.settings import Settings
 
 

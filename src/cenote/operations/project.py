@@ -1,4 +1,4 @@
-"""This file is the operation `project`: go on with some columns only."""
+"""The operation `project`: go on with some columns only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import AliasChoices, Field
 
 from cenote import errors
 from cenote.names import did_you_mean, listed
-from cenote.operations.events import Events
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.events import Events
 
 
 class Project(Operation):

@@ -1,4 +1,4 @@
-"""This file decides which pools may run each stage, in which order, or the reason why none ever can."""
+"""Decide which pools may run each stage, in which order, or the reason why none ever can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file defines placed pools and verdicts: what placement says of every stage."""
+"""Define placed pools and verdicts: what placement says of every stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file words the refusals: why no pool will ever run a stage, and the edit that would change it."""
+"""Word the refusals: why no pool will ever run a stage, and the edit that would change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file does the arithmetic of amounts: what holds what, how many times, and how to say it."""
+"""Do the arithmetic of amounts: what holds what, how many times, and how to say it."""
 
 from __future__ import annotations
 

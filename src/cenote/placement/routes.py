@@ -1,4 +1,4 @@
-"""This file finds the pools that a stage allows, by name and label alone, and in which order."""
+"""Find the pools that a stage allows, by name and label alone, and in which order."""
 
 from __future__ import annotations
 

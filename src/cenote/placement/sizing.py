@@ -1,4 +1,4 @@
-"""This file makes pools concrete: the shape of a worker, its slots, and what of it this machine can give."""
+"""Make pools concrete: the shape of a worker, its slots, and what of it this machine can give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file shows a plan inside a notebook: its picture, and its stages with their pools."""
+"""Show a plan inside a notebook: its picture, and its stages with their pools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 
-from cenote.plan.picture import svg
+from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 
 MOST_ROWS = 50

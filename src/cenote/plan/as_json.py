@@ -1,4 +1,4 @@
-"""This file writes a plan as plain data for other programs: `cenote plan --json` and `plan.json`."""
+"""Write a plan as plain data for other programs: `cenote plan --json` and `plan.json`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from cenote.language.workflow import Origin, Path_
+from cenote.language.workflow import KeyPath, Origin
 from cenote.placement.pools import PlacedPool, PoolSize, StagePlacement
 from cenote.plan.plan import MERGE, Partition, Plan, Segment, StageSummary, TaskTable
-from cenote.plan.probed import probe_as_json, probe_key
+from cenote.plan.probe_cache import probe_as_json, probe_key
 
 Json = dict[str, Any]
 """Whatever `json.dumps` takes."""
@@ -151,7 +151,7 @@ def _size(size: PoolSize) -> Json:
 def _origins(plan: Plan) -> dict[str, Json]:
     """Pool → setting (`resources.memory`) → where its value came from. What is not there is built in."""
     found: dict[str, Json] = {pool.name: {} for pool in plan.placement.pools}
-    settings: Mapping[Path_, Origin] = {
+    settings: Mapping[KeyPath, Origin] = {
         path: origin for path, origin in plan.workflow.origins.items() if path[:2] == ("execution", "pools")
     }
     parents = {path[:-1] for path in settings}

@@ -1,4 +1,4 @@
-"""This file builds the plan: it asks every other part of planning in turn and puts their answers together."""
+"""Build the plan: ask every other part of planning in turn and put their answers together."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cenote.language.workflow import Workflow
 from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
-from cenote.plan.columns import ColumnFlow, column_flow
-from cenote.plan.drawable import undrawable
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.look import Inputs, Look, Progress, look_at_inputs, nothing_to_read
-from cenote.plan.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
+from cenote.plan.inputs.look import Inputs, InputsProgress, Look, look_at_inputs, nothing_to_read
+from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
 from cenote.plan.outputs import output_clashes, renders_of
 from cenote.plan.partitions import make_partitions, missing_columns
 from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary, maker_of
-from cenote.plan.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.segments import make_segments
+from cenote.plan.stages.columns import ColumnFlow, column_flow
+from cenote.plan.stages.drawable import undrawable
+from cenote.plan.stages.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.tasks import lay_out
 from cenote.plugins import registry
 from cenote.plugins.resources import ResourceFile
@@ -46,7 +46,7 @@ def analyse(
     look: Look,
     *,
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: InputsProgress | None = None,
 ) -> Analysed:
     """Everything that can be found wrong with a workflow, at once. Whatever passes here has a plan."""
     later, left_out = unavailable(workflow)
@@ -97,7 +97,7 @@ def build_plan(
     *,
     strict: bool = False,
     keep_going: bool = False,
-    progress: Progress | None = None,
+    progress: InputsProgress | None = None,
 ) -> Plan:
     """The plan, or every reason why there is none. With `keep_going`, files that are bad fail later, on their own."""
     analysed = analyse(workflow, machine, Look.EVERY, strict=strict, progress=progress)

@@ -1,4 +1,4 @@
-"""This file makes content hashes: equal hashes mean equal results, so that finished work is found again."""
+"""Make content hashes: equal hashes mean equal results, so that finished work is found again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from cenote import __version__
-from cenote.operations.events import DatasetInfo
+from cenote.operations.support.events import DatasetInfo
 from cenote.plan.plan import Partition, SourceStep, Step
 
 

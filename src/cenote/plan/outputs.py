@@ -1,4 +1,4 @@
-"""This file says what the results of a run are called, and finds those that would share a name."""
+"""State what the results of a run are called, and find those that would share a name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
-from cenote.operations.events import describes_dataset
+from cenote.operations.support.events import describes_dataset
 from cenote.plan.plan import maker_of, skims_of
-from cenote.plan.resolve import Resolved, ResolvedStage
+from cenote.plan.stages.resolve import Resolved, ResolvedStage
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.renderers.interface import Renderer

@@ -1,4 +1,4 @@
-"""This file cuts input files into partitions, from their metadata alone: never from the number of workers."""
+"""Cut input files into partitions, from their metadata alone: never from the number of workers."""
 
 from __future__ import annotations
 

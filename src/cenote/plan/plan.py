@@ -1,4 +1,4 @@
-"""This file defines Plan: what will be done, before anything is done."""
+"""Define Plan: what will be done, before anything is done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cenote.language.workflow import Amounts, Render, Workflow
-from cenote.operations.events import DatasetInfo
+from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import Placement
 from cenote.plan.probe_result import Probed
 from cenote.plugins.resources import ResourceFile

@@ -1,4 +1,4 @@
-"""This file defines what a probe of a pool found: a verdict on each question, in words."""
+"""Define what a probe of a pool found: a verdict on each question, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file fuses stages into segments: neighbours on the same pool run in one task and pass data in memory."""
+"""Fuse stages into segments: neighbours on the same pool run in one task and pass data in memory."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from cenote.language.workflow import Amounts, SourceUse, Workflow
 from cenote.operations.interface import Scope
 from cenote.placement.pools import Placement
-from cenote.plan.columns import ColumnFlow
 from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, Segment, SourceStep, Step, WriteStep
-from cenote.plan.resolve import SOURCE, Resolved, ResolvedStage, same_settings
+from cenote.plan.stages.columns import ColumnFlow
+from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import find_column

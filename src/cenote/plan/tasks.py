@@ -1,4 +1,4 @@
-"""This file lays out the tasks: each segment over its partitions, then merges in a tree of fixed shape.
+"""Lay out the tasks: each segment over its partitions, then merges in a tree of fixed shape.
 
 The shape depends on the data alone, never on workers or on what finishes first: that is why results are equal
 bit for bit everywhere.
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.operations.events import DatasetInfo
-from cenote.plan.columns import ColumnFlow
+from cenote.operations.support.events import DatasetInfo
 from cenote.plan.fingerprint import dataset_digest, partition_digest, task_key
 from cenote.plan.plan import MERGE, RUN, Crossing, Partition, Segment, TaskLayout, TaskTable
-from cenote.plan.resolve import SOURCE, Resolved
+from cenote.plan.stages.columns import ColumnFlow
+from cenote.plan.stages.resolve import SOURCE, Resolved
 
 FAN_IN = 32
 """Parts per merge: few enough for memory, many enough for a flat tree (a million parts: four levels)."""

@@ -1,4 +1,4 @@
-"""This file finds what a plugin's code depends on: modules beside it, installed packages, and files that it reads.
+"""Find what a plugin's code depends on: modules beside it, installed packages, and files that it reads.
 
 It looks at the source alone, so that imports within functions are found before anything runs.
 """

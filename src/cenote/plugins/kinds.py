@@ -1,4 +1,4 @@
-"""This file lists the kinds of plugins and the folder each kind lives in."""
+"""List the kinds of plugins and the folder each kind lives in."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PluginKind(Enum):
         return f"cenote.{self.plural}"
 
 
-INTERFACE_FILES = frozenset({"interface", "events", "custom", "__init__"})
-"""Files of a plugin folder that are not plugins themselves."""
+NOT_PLUGINS = frozenset({"interface", "support"})
+"""In a plugin folder: what a plugin of the kind is, and what several of them share."""
 
 PLANNED: dict[PluginKind, dict[str, str]] = {
     PluginKind.OPERATION: dict.fromkeys(

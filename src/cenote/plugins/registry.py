@@ -1,4 +1,4 @@
-"""This file finds plugins by kind and name: built in, installed, or in a Python file beside the workflow.
+"""Find plugins by kind and name: built in, installed, or in a Python file beside the workflow.
 
 Names are listed without importing anything; a plugin's file is imported when the plugin is first used.
 """
@@ -23,7 +23,7 @@ from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.plugins import resources
 from cenote.plugins.imports import Imports, digest_of_code, is_beside, modules_in_package, version_of
-from cenote.plugins.kinds import INTERFACE_FILES, PLANNED, PluginKind
+from cenote.plugins.kinds import NOT_PLUGINS, PLANNED, PluginKind
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile, bring_along, spec_of
 from cenote.signals import Interrupted
@@ -347,14 +347,21 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
 
 @cache
 def _built_in(kind: PluginKind) -> dict[str, str]:
-    """Name → module, from the files of the kind's package."""
+    """Name → module, from the modules and packages of the kind's folder."""
     root = Path(__file__).parent.parent / kind.plural
-    found: dict[str, str] = {}
-    for path in root.rglob("*.py"):
-        parts = path.relative_to(root).with_suffix("").parts
-        if parts[-1] not in INTERFACE_FILES and not any(part.startswith("_") for part in parts):
-            found[".".join(parts)] = ".".join((kind.package, *parts))
-    return found
+    return {".".join(parts): ".".join((kind.package, *parts)) for parts in _plugins_below(root)}
+
+
+def _plugins_below(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """A module or a package is a plugin; a folder whose `__init__.py` is empty only adds a dot to names."""
+    for path in folder.iterdir():
+        here = (*parts, path.stem)
+        if path.name.startswith(("_", ".")) or path.stem in NOT_PLUGINS:
+            continue
+        if path.suffix == ".py":
+            yield here
+        elif (init := path / "__init__.py").is_file():
+            yield from [here] if init.stat().st_size else _plugins_below(path, here)
 
 
 @cache
@@ -369,7 +376,9 @@ def _built_in_class(kind: PluginKind, name: str) -> Factory:
     found = [
         value
         for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, interface) and value.__module__ == module.__name__
+        if inspect.isclass(value)
+        and issubclass(value, interface)
+        and f"{value.__module__}.".startswith(f"{module.__name__}.")
     ]
     if len(found) != 1:
         raise TypeError(f"{module.__name__} must hold one {interface.__name__} class, it holds {len(found)}")

@@ -1,4 +1,4 @@
-"""This file gives people's own code the files that it reads, wherever it runs: the function `resource`."""
+"""Give people's own code the files that it reads, wherever it runs: the function `resource`."""
 
 from __future__ import annotations
 

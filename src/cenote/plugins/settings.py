@@ -1,4 +1,4 @@
-"""This file declares settings: a class whose fields are YAML keys and whose docstrings are their documentation."""
+"""Declare settings: a class whose fields are YAML keys and whose docstrings are their documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file carries people's own modules to places where their folder is not: sources travel, and run from memory."""
+"""Carry people's own modules to places where their folder is not: sources travel, and run from memory."""
 
 from __future__ import annotations
 

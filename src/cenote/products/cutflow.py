@@ -1,4 +1,4 @@
-"""This file is the product `cutflow`: how many events each cut of each dataset saw and kept; as CSV, JSON and LaTeX."""
+"""The product `cutflow`: how many events each cut of each dataset saw and kept; as CSV, JSON and LaTeX."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cenote.products._latex import in_latex
 from cenote.products.interface import Product
+from cenote.products.support.latex import in_latex
 from cenote.storage import write_text
 
 VERSION = 1

@@ -1,4 +1,4 @@
-"""This file is the product `files`: what a stage wrote beside the products, kept as a list."""
+"""The product `files`: what a stage wrote beside the products, kept as a list."""
 
 from __future__ import annotations
 

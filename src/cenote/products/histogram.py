@@ -1,4 +1,4 @@
-"""This file is the product `histogram`: summed in order, saved as UHI JSON and, where ROOT can hold it, as ROOT."""
+"""The product `histogram`: summed in order, saved as UHI JSON and, where ROOT can hold it, as ROOT."""
 
 from __future__ import annotations
 

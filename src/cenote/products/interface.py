@@ -1,4 +1,4 @@
-"""This file says what a kind of product is: merged in order, saved in formats that other tools read."""
+"""State what a kind of product is: merged in order, saved in formats that other tools read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file is the product `object`: anything that people's own operations make, saved as openly as it allows."""
+"""The product `object`: anything that people's own operations make, saved as openly as it allows."""
 
 from __future__ import annotations
 

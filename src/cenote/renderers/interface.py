@@ -1,4 +1,4 @@
-"""This file says what a renderer is: it draws a product to files."""
+"""State what a renderer is: it draws a product to files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cenote.operations.events import DatasetInfo
 from cenote.operations.interface import ProductShape
+from cenote.operations.support.events import DatasetInfo
 from cenote.plugins.settings import Settings
 
 

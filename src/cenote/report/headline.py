@@ -1,4 +1,4 @@
-"""This file writes the top of the page: how the run ended, when, how long, and its main numbers."""
+"""Write the top of the page: how the run ended, when, how long, and its main numbers."""
 
 from __future__ import annotations
 

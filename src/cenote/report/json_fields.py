@@ -1,4 +1,4 @@
-"""This file reads JSON that may be old, cut short or from another version: what is not as expected is not there."""
+"""Read JSON that may be old, cut short or from another version: what is not as expected is not there."""
 
 from __future__ import annotations
 

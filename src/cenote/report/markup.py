@@ -1,4 +1,4 @@
-"""This file writes HTML. Text is escaped unless it was made here, so that nothing a user wrote becomes a tag."""
+"""Write HTML. Text is escaped unless it was made here, so that nothing a user wrote becomes a tag."""
 
 from __future__ import annotations
 

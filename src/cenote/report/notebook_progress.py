@@ -1,4 +1,4 @@
-"""This file shows how a run goes inside a notebook: one bar that is drawn anew, without code of the user's own."""
+"""Show how a run goes inside a notebook: one bar that is drawn anew, without code of the user's own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 from cenote.report.markup import Markup, element, joined
-from cenote.runtime.explain import waiting_in_words
-from cenote.runtime.run_view import RunView
+from cenote.runs.explain import waiting_in_words
+from cenote.runs.view import RunView
 from cenote.units import format_count, format_seconds
 
 COLOURS = {"succeeded": "#2e8b57", "partial": "#c98a1b", "failed": "#c0392b", "cancelled": "#c98a1b"}

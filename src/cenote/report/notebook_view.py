@@ -1,4 +1,4 @@
-"""This file shows an analysis or a run inside a notebook: what it says; how it went, what it made, its pictures."""
+"""Show an analysis or a run inside a notebook: what it says; how it went, what it made, its pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file puts the page together: head, style, the sections in the order in which people ask for them."""
+"""Put the page together: head, style, the sections in the order in which people ask for them."""
 
 from __future__ import annotations
 

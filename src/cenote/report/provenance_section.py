@@ -1,4 +1,4 @@
-"""This file writes the section that says where the results come from: inputs and software."""
+"""Write the section that says where the results come from: inputs and software."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file reads a journal for what the summary does not tell: when each pool was busy, and with which tasks."""
+"""Read a journal for what the summary does not tell: when each pool was busy, and with which tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file finds the pictures and cutflows that a run left."""
+"""Find the pictures and cutflows that a run left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file reads the folder of a run into a record; whatever the run did not leave is simply not there."""
+"""Read the folder of a run into a record; whatever the run did not leave is simply not there."""
 
 from __future__ import annotations
 

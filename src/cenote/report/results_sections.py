@@ -1,4 +1,4 @@
-"""This file writes the sections about results: what failed, pictures, cutflows, files."""
+"""Write the sections about results: what failed, pictures, cutflows, files."""
 
 from __future__ import annotations
 

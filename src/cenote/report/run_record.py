@@ -1,4 +1,4 @@
-"""This file holds what a report shows of a run: plain values, read from the run's folder once."""
+"""Hold what a report shows of a run: plain values, read from the run's folder once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file writes tables, bars and words that several sections share."""
+"""Write tables, bars and words that several sections share."""
 
 from __future__ import annotations
 

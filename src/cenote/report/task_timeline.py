@@ -1,4 +1,4 @@
-"""This file draws what every slot of every worker ran and when, a bar for each task; of very many, bars are joined."""
+"""Draw what every slot of every worker ran and when, a bar for each task; of very many, bars are joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file draws when each pool was busy, as a small picture within the page."""
+"""Draw when each pool was busy, as a small picture within the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file writes the sections about the work: the plan, the stages, the pools and when they were busy."""
+"""Write the sections about the work: the plan, the stages, the pools and when they were busy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cenote.report.run_record import RunRecord, SegmentRecord, StageRecord
 from cenote.report.tables import Cell, badge, bar, clock, count, folded, table
 from cenote.report.task_timeline import task_timeline
 from cenote.report.timeline import timeline
-from cenote.runtime.pool_words import pool_word
+from cenote.runs.pool_words import pool_word
 from cenote.units import format_bytes, format_count, format_seconds
 
 NOTHING = Cell("–")

@@ -1,4 +1,4 @@
-"""This file writes `report.html` of a run: reads what the run left, makes the page, puts it in place."""
+"""Write `report.html` of a run: read what the run left, make the page, put it in place."""
 
 from __future__ import annotations
 

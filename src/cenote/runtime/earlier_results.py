@@ -1,4 +1,4 @@
-"""This file finds what earlier runs have done: results that are whole, and what led to them."""
+"""Find what earlier runs have done: results that are whole, and what led to them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from cenote.engine.messages import FailureInfo
 from cenote.plan.plan import Plan, maker_of
-from cenote.runtime.envelopes import Envelopes
-from cenote.runtime.run_folder import RunFolder
-from cenote.worker.run_key import NAME as KEY
-from cenote.worker.run_key import trusted_key
-from cenote.worker.skim import is_as_written
-from cenote.worker.store import DamagedResultError, Store
+from cenote.runs.folder import RunFolder
+from cenote.runtime.task_specs import TaskSpecs
+from cenote.worker.results.run_key import NAME as KEY
+from cenote.worker.results.run_key import trusted_key
+from cenote.worker.results.skim import is_as_written
+from cenote.worker.results.store import DamagedResultError, Store
 
 _MOST_TIMES = 3
 """So often a result is made again that proves to be damaged when it is read."""
@@ -36,7 +36,7 @@ class EarlierResults:
         return len(self.whole) + len(self.spared)
 
 
-def earlier_results(plan: Plan, store: Store, envelopes: Envelopes, files: Path) -> EarlierResults:
+def earlier_results(plan: Plan, store: Store, envelopes: TaskSpecs, files: Path) -> EarlierResults:
     """Look at everything that the plan would make; `files` is where skims lie."""
     there = store.names()
     whole, damaged = [], []
@@ -74,7 +74,7 @@ def tasks_to_reuse(plan: Plan, folder: RunFolder, forced: Collection[int]) -> fr
     """The tasks that a run in this folder would not run; nothing is changed there."""
     if not folder.holds_run or trusted_key(folder.store) is None:
         return frozenset()
-    results = earlier_results(plan, Store(folder.store), Envelopes(plan), folder.products)
+    results = earlier_results(plan, Store(folder.store), TaskSpecs(plan), folder.products)
     whole = set(results.whole).difference(forced)
     return frozenset([*whole, *spared_tasks(plan, whole)])
 
@@ -116,11 +116,11 @@ class Reuse:
                 f"{folder.store / KEY} is missing, or not yours alone: the results that lie beside it are not trusted, "
                 "and everything runs again"
             )
-        envelopes = Envelopes(plan)
+        envelopes = TaskSpecs(plan)
         for task in force:
             self._remove(envelopes.stored_names(task))
 
-    def found(self, envelopes: Envelopes) -> EarlierResults:
+    def found(self, envelopes: TaskSpecs) -> EarlierResults:
         """What is there now. Results that are not whole are removed, and that is said."""
         results = earlier_results(self._plan, self._store, envelopes, self._folder.products)
         if results.damaged and self._trusted:

@@ -1,4 +1,4 @@
-"""This file executes a plan in a folder: opens the session, finds finished work again, and leaves everything behind."""
+"""Execute a plan in a folder: open the session, find finished work again, and leave every result there."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, FailureInfo, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.plan.as_json import plan_as_json
-from cenote.plan.history import MemoryHistory
-from cenote.plan.picture import svg
+from cenote.plan.memory_history import MemoryHistory
+from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
-from cenote.runtime.configured import backend_of, strategy_of
+from cenote.runs.configured import backend_of, strategy_of
+from cenote.runs.facts import RunFacts
+from cenote.runs.folder import Pulse, RunFolder, write_json
+from cenote.runs.journal import Journal
+from cenote.runs.memory_seen import MemorySeen
+from cenote.runs.view import RunView
 from cenote.runtime.earlier_results import EarlierResults, Reuse
-from cenote.runtime.envelopes import Envelopes, make_program
-from cenote.runtime.journal import Journal
-from cenote.runtime.loop import Loop, Status
-from cenote.runtime.memory_seen import MemorySeen
+from cenote.runtime.loop import EndStatus, Loop
 from cenote.runtime.provenance import provenance
 from cenote.runtime.publish import Publication, publish
-from cenote.runtime.run_facts import RunFacts
-from cenote.runtime.run_folder import Pulse, RunFolder, write_json
-from cenote.runtime.run_view import RunView
+from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.worker.failure import failure_of
-from cenote.worker.store import DamagedResultError, Store
+from cenote.worker.results.store import DamagedResultError, Store
 
-Listener = Callable[[RunView], None]
+RunListener = Callable[[RunView], None]
 Hearer = Callable[[Plan, AnyEvent], None]
 """Hears of every event of the run, once it is written down."""
 _BETWEEN_TASKS = 0.2
@@ -74,7 +74,7 @@ class _Watched:
         plan: Plan,
         folder: RunFolder,
         clock: Callable[[], float],
-        listen: Listener | None,
+        listen: RunListener | None,
         hear: Hearer | None,
     ) -> None:
         self._plan, self._hear = plan, hear
@@ -117,7 +117,7 @@ class _Watched:
 
 
 def execute(
-    plan: Plan, out: Path, options: RunOptions, listen: Listener | None = None, hear: Hearer | None = None
+    plan: Plan, out: Path, options: RunOptions, listen: RunListener | None = None, hear: Hearer | None = None
 ) -> RunFolder:
     """Run a plan to its end. Whatever happens, the folder tells of it afterwards.
 
@@ -148,7 +148,7 @@ def execute(
 class _Ending:
     """How a run ends: what went wrong first counts, and the rest is done all the same."""
 
-    status: Status = "failed"
+    status: EndStatus = "failed"
     publication: Publication = field(default_factory=Publication)
     problem: BaseException | None = None
 
@@ -180,7 +180,7 @@ def _drive(
 ) -> bool:
     """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
     store = Store(folder.store)
-    envelopes = Envelopes(plan)
+    envelopes = TaskSpecs(plan)
     again = False
     run = uuid.uuid4().hex[:12]
     started = time.time()
@@ -217,7 +217,7 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interrup
     backend = backend_of(plan)
     request = SessionRequest(
         run=run,
-        program=make_program(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
+        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
         pools=plan.placement.pools,
         store=folder.store,
         logs=folder.debug,
@@ -277,7 +277,7 @@ def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, 
 
 def _publish(
     plan: Plan,
-    envelopes: Envelopes,
+    envelopes: TaskSpecs,
     store: Store,
     folder: RunFolder,
     watched: _Watched,

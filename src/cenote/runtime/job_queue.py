@@ -1,4 +1,4 @@
-"""This file keeps the jobs of one pool: what was asked of its batch system, and what that last said of each.
+"""Keep the jobs of one pool: what was asked of its batch system, and what that last said of each.
 
 Whatever asks the batch system is an errand: the driver goes on meanwhile, and hears the answer when it is there.
 """
@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cenote.errors import CenoteError, Problem
-from cenote.runtime.errands import Errands
+from cenote.runtime.background_calls import BackgroundCalls
 from cenote.strategies.interface import OVER, JobId, JobRequest, JobStatus, Strategy
 
 ASK_AGAIN = 5.0
 """Seconds until workers are asked for again that the batch system could not be asked for."""
 PATIENCE = 600.0
 """Seconds after which they count as refused."""
-Answer = TypeVar("Answer")
+JobAnswer = TypeVar("JobAnswer")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Unasked:
 
 
 @dataclass(frozen=True)
-class Listener:
+class JobListener:
     """Whom a queue tells."""
 
     taken: Callable[[Sequence[JobRequest], Sequence[JobId]], None]
@@ -46,7 +46,9 @@ class Listener:
 class JobQueue:
     """The jobs of one pool."""
 
-    def __init__(self, strategy: Strategy, *, errands: Errands, clock: Callable[[], float], listener: Listener) -> None:
+    def __init__(
+        self, strategy: Strategy, *, errands: BackgroundCalls, clock: Callable[[], float], listener: JobListener
+    ) -> None:
         self.strategy = strategy
         self._errands, self._clock, self._listener = errands, clock, listener
         self._open: set[JobId] = set()
@@ -96,7 +98,7 @@ class JobQueue:
         """Whether all jobs are known to be over."""
         return not self._open
 
-    def _send(self, call: Callable[[], Answer], then: Callable[[Future[Answer]], Any]) -> None:
+    def _send(self, call: Callable[[], JobAnswer], then: Callable[[Future[JobAnswer]], Any]) -> None:
         self._errands.send(self.strategy, call, then)  # pools that are alike share it, and it keeps what it did
 
     def _submitted(self, requests: Sequence[JobRequest], since: float | None, answer: Future[list[JobId]]) -> None:

@@ -1,4 +1,4 @@
-"""This file writes down the jobs that a run would submit, without submitting them."""
+"""Write down the jobs that a run would submit, without submitting them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
-from cenote.runtime.configured import backend_of, strategy_of
-from cenote.runtime.run_folder import RunFolder
+from cenote.runs.configured import backend_of, strategy_of
+from cenote.runs.folder import RunFolder
 from cenote.runtime.worker_jobs import worker_request
-from cenote.strategies.interface import Home, JobRequest
+from cenote.strategies.interface import JobRequest, RunLocation
 
 _RUN, _PROCESS = "RUN", "PROCESS"
 """Stand for the id that a run gets when it starts, and for its driver."""
@@ -31,7 +31,7 @@ def job_texts(plan: Plan, out: Path) -> list[PoolJobs]:
     """For every pool; none where the backend starts its workers itself."""
     backend = backend_of(plan)
     logs = RunFolder(out).debug.absolute()
-    home = replace(Home.here(out), process=_PROCESS)
+    home = replace(RunLocation.here(out), process=_PROCESS)
     found = []
     for pool in plan.placement.pools:
         strategy = strategy_of(plan, pool)

@@ -1,4 +1,4 @@
-"""This file is the driver's loop: events are written down, the engine decides, its commands are carried out."""
+"""The driver's loop: events are written down, the engine decides, its commands are carried out."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from cenote.engine.messages import (
     TaskSplit,
     Tick,
 )
-from cenote.runtime.envelopes import Envelopes
-from cenote.runtime.journal import Journal
+from cenote.runs.journal import Journal
+from cenote.runtime.task_specs import TaskSpecs
 from cenote.signals import Interruptions
-from cenote.worker.store import Store
+from cenote.worker.results.store import Store
 
-Status = Literal["succeeded", "partial", "failed", "cancelled"]
+EndStatus = Literal["succeeded", "partial", "failed", "cancelled"]
 _WAIT = 0.25
 """Seconds without news after which the engine is told that time passed."""
 
@@ -49,15 +49,15 @@ class Loop:
     engine: Engine
     session: Session
     journal: Journal
-    envelopes: Envelopes
+    envelopes: TaskSpecs
     store: Store
     listen: Callable[[Iterable[AnyEvent]], None]
     """Told of every event after it is written down."""
     interruptions: Interruptions
     clock: Callable[[], float] = time.time
-    status: Status | None = None
+    status: EndStatus | None = None
 
-    def run(self, first: Iterable[AnyEvent]) -> Status:
+    def run(self, first: Iterable[AnyEvent]) -> EndStatus:
         """Until the engine says that the run is over. The first signal asks it for the end, the next for haste."""
         if self.interruptions.count:
             return self._not_begun(first)
@@ -71,7 +71,7 @@ class Loop:
             self._take(events or [Tick(at=self.clock())])
         return self.status
 
-    def _not_begun(self, first: Iterable[AnyEvent]) -> Status:
+    def _not_begun(self, first: Iterable[AnyEvent]) -> EndStatus:
         """A run that was asked to end before it began: it is written down, and no worker is asked for."""
         events: list[AnyEvent] = [*first, CancelAsked(at=self.clock())]
         self.journal.write(events)

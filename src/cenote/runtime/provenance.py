@@ -1,4 +1,4 @@
-"""This file writes down where results come from: inputs, software, options, the state of the repository."""
+"""Write down where results come from: inputs, software, options, the state of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file publishes what a run computed: products in open formats, and their pictures."""
+"""Publish what a run computed: products in open formats, and their pictures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cenote.plugins.imports import digest_of_file
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
-from cenote.runtime.run_folder import RunFolder
+from cenote.runs.folder import RunFolder
 from cenote.signals import Interrupted
-from cenote.worker.run_key import trusted_key
-from cenote.worker.skim import merge_parts
-from cenote.worker.store import DamagedResultError, Store
-from cenote.worker.written_files import WrittenFiles
+from cenote.worker.results.run_key import trusted_key
+from cenote.worker.results.skim import merge_parts
+from cenote.worker.results.store import DamagedResultError, Store
+from cenote.worker.results.written_files import WrittenFiles
 
 
 @dataclass(frozen=True)

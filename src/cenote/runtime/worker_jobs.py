@@ -1,4 +1,4 @@
-"""This file starts workers as jobs: the session says how, a strategy does it, and what becomes of the jobs is told.
+"""Start workers as jobs: the session says how, a strategy does it, and what becomes of the jobs is told.
 
 Starting a worker is a fold: the session's command, then the job request, then the strategy. None knows another.
 """
@@ -20,13 +20,13 @@ from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, Warned, Wor
 from cenote.errors import Problem
 from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
-from cenote.runtime.departures import Departures
-from cenote.runtime.errands import Errands
-from cenote.runtime.job_queue import JobQueue, Listener
-from cenote.strategies.interface import OVER, EndCause, Home, JobId, JobRequest, JobState, JobStatus, Strategy
+from cenote.runtime.background_calls import BackgroundCalls
+from cenote.runtime.job_queue import JobListener, JobQueue
+from cenote.runtime.pending_losses import PendingLosses
+from cenote.strategies.interface import OVER, EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation, Strategy
 from cenote.units import format_seconds
-from cenote.worker.envelope import TaskEnvelope
-from cenote.worker.last_words import last_lines
+from cenote.worker.process.last_output import last_lines
+from cenote.worker.task_spec import TaskSpec
 
 _LOOK_EVERY = 0.2
 
@@ -75,24 +75,24 @@ class WorkerJobs(Session):
         run: str,
         logs: Path,
         clock: Callable[[], float],
-        errands: Errands | None = None,
+        errands: BackgroundCalls | None = None,
         hurried: Callable[[], bool] = lambda: False,
     ) -> None:
         """`hurried` says whether the end must not take long."""
         self._inner = inner
         self._pools = {pool.name: pool for pool in pools}
         self._run, self._logs, self._clock, self._hurried = run, logs, clock, hurried
-        self._errands = errands or Errands()
+        self._errands = errands or BackgroundCalls()
         self._queues = {pool: self._queue(pool, strategy) for pool, strategy in strategies.items()}
         self._jobs: dict[str, _Job] = {}
         self._numbers = dict.fromkeys(self._pools, 0)
         self._told: list[AnyEvent] = []
         self._last_words: dict[str, WorkerLost] = {}
         """The worker that was lost last, whose tasks are told of right after it."""
-        self._departures = Departures(clock)
+        self._departures = PendingLosses(clock)
 
     def _queue(self, pool: str, strategy: Strategy) -> JobQueue:
-        listener = Listener(
+        listener = JobListener(
             taken=partial(self._taken, pool),
             delayed=partial(self._delayed, pool),
             refused=partial(self._refused, pool),
@@ -102,7 +102,7 @@ class WorkerJobs(Session):
 
     # tasks
 
-    def run(self, envelope: TaskEnvelope, pool: str) -> None:
+    def run(self, envelope: TaskSpec, pool: str) -> None:
         self._inner.run(envelope, pool)
 
     def cancel(self, task: int) -> None:
@@ -307,7 +307,7 @@ def worker_request(run: str, pool: PlacedPool, worker: str, *, command: tuple[st
         out=logs / "out" / worker,
         err=logs / "err" / worker,
         log=logs / "logs" / worker,
-        home=Home.here(logs.parent.parent),
+        home=RunLocation.here(logs.parent.parent),
     )
 
 

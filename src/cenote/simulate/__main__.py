@@ -1,4 +1,4 @@
-"""This file runs simulated schedules by the thousand: `python -m cenote.simulate --seeds 100000`."""
+"""Run simulated schedules by the thousand: `python -m cenote.simulate --seeds 100000`."""
 
 # ruff: noqa: T201 (a command of its own: it prints)
 

@@ -1,4 +1,4 @@
-"""This file is a batch system without machines: it takes, delays, refuses and loses the workers that are asked for."""
+"""A batch system without machines: it takes, delays, refuses and loses the workers that are asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file plays the scenario of a seed to its end, through crashes and resumes, and checks what it leaves."""
+"""Play the scenario of a seed to its end, through crashes and resumes, and check what it leaves."""
 
 from __future__ import annotations
 

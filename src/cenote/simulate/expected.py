@@ -1,4 +1,4 @@
-"""This file says what a run must leave, straight from the plan and what is spoiled: no schedule, no engine."""
+"""State what a run must leave, straight from the plan and what is spoiled: no schedule, no engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file checks every command of an engine against what must always hold."""
+"""Check every command of an engine against what must always hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file checks every command about pools against what must always hold: limits, busy workers, rules of fallback."""
+"""Check every command about pools against what must always hold: limits, busy workers, rules of fallback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.engine.rows import Choice, choices_of
+from cenote.engine.task_classes import CandidatePools, choices_of
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE
 from cenote.simulate.scenario import Scenario
@@ -193,7 +193,7 @@ class PoolWatch:
         return isinstance(self._event, TaskFailed) and self._event.failure.cause in causes
 
 
-def _leads(choices: tuple[Choice, ...], first: str, then: str) -> bool:
+def _leads(choices: tuple[CandidatePools, ...], first: str, then: str) -> bool:
     """Whether `then` comes after `first` among these choices."""
     order = [index for index, choice in enumerate(choices) if first in choice.pools]
     return any(then in choice.pools for choice in choices[order[0] + 1 :]) if order else False

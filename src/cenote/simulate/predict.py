@@ -1,4 +1,4 @@
-"""This file predicts a run: the real engine, with modelled workers and durations, and no time passing.
+"""Predict a run: the real engine, with modelled workers and durations, and no time passing.
 
 Nothing is random: the same plan and the same model give the same prediction.
 """
@@ -39,7 +39,7 @@ _MOST_TICKS = 100_000
 
 
 @dataclass(frozen=True)
-class Model:
+class DurationModel:
     """What is assumed."""
 
     seconds: Mapping[str, float]
@@ -102,12 +102,12 @@ class Prediction:
         return max((pool for pool in self.pools if pool.tasks), key=lambda pool: pool.bound, default=None)
 
 
-def predict(plan: Plan, model: Model) -> Prediction:
+def predict(plan: Plan, model: DurationModel) -> Prediction:
     """Play the plan to its end."""
     return _Play(plan, model).run()
 
 
-def gains(plan: Plan, model: Model, base: Prediction) -> dict[str, float]:
+def gains(plan: Plan, model: DurationModel, base: Prediction) -> dict[str, float]:
     """Pool → seconds that one more worker in it would save; negative where it would cost some."""
     used = {pool.name for pool in base.pools if pool.tasks}
     return {
@@ -162,7 +162,7 @@ class _Pool:
 class _Play:
     """One run in the model. What is to happen is a heap of (when, order, what)."""
 
-    def __init__(self, plan: Plan, model: Model) -> None:
+    def __init__(self, plan: Plan, model: DurationModel) -> None:
         self._plan, self._model = plan, model
         self._engine = Engine(plan, EngineOptions(manages_workers=True))
         self._pools = {pool.name: _Pool(pool) for pool in plan.placement.pools}

@@ -1,4 +1,4 @@
-"""This file is a runtime without processes: workers, faults and messages are entries of a heap, time is a number."""
+"""A runtime without processes: workers, faults and messages are entries of a heap, time is a number."""
 
 from __future__ import annotations
 

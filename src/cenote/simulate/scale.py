@@ -1,4 +1,4 @@
-"""This file measures the engine alone: many tasks, a runtime that answers at once, nothing goes wrong."""
+"""Measure the engine alone: many tasks, a runtime that answers at once, nothing goes wrong."""
 
 from __future__ import annotations
 

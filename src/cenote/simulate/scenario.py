@@ -1,4 +1,4 @@
-"""This file makes up a run from a seed: a plan, its pools, and everything that goes wrong."""
+"""Make up a run from a seed: a plan, its pools, and everything that goes wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from cenote.engine.options import EngineOptions
-from cenote.engine.rows import Rows
+from cenote.engine.task_classes import TaskClasses
 from cenote.language.workflow import Elastic, FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE, Plan, ScopeName
@@ -184,7 +184,7 @@ def _some_pool(random: Random, name: str, *, barren: bool) -> PlacedPool:
 
 
 def _stranded_tasks(plan: Plan, barren: frozenset[str]) -> frozenset[int]:
-    rows = Rows(plan)
+    rows = TaskClasses(plan)
     dead = {
         (row.segment, row.merges)
         for row in rows

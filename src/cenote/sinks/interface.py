@@ -1,4 +1,4 @@
-"""This file says what a sink is: it writes events to a file."""
+"""State what a sink is: it writes events to a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from cenote.operations.events import Events
+from cenote.operations.support.events import Events
 from cenote.plugins.settings import Settings
 
 

@@ -1,4 +1,4 @@
-"""This file writes Parquet files."""
+"""Write Parquet files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cenote.operations.events import Column, Events
+from cenote.operations.support.events import Column, Events
 from cenote.sinks.interface import Sink
 from cenote.sources.interface import flat_name
 
@@ -19,7 +19,7 @@ ROWS_PER_GROUP = 100_000
 """Two row groups make a partition of the usual size when the file is read again."""
 
 
-class Parquet(Sink):
+class ParquetSink(Sink):
     """Writes all columns to a Parquet file; jagged ones as lists."""
 
     suffix: ClassVar[str] = ".parquet"

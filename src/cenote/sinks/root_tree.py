@@ -1,4 +1,4 @@
-"""This file writes ROOT files: an RNTuple or a TTree."""
+"""Write ROOT files: an RNTuple or a TTree."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import uproot
 from pydantic import Field
 
 from cenote import errors
-from cenote.operations.events import Column, Events, flat
+from cenote.operations.support.events import Column, Events, flat
 from cenote.sinks.interface import Sink
 from cenote.sources.interface import flat_name
 
 
-class RootTree(Sink):
+class RootTreeSink(Sink):
     """Writes all columns as branches of one tree."""
 
     suffix: ClassVar[str] = ".root"

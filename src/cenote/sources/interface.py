@@ -1,4 +1,4 @@
-"""This file says what a source is: it describes files, and reads columns of an entry range."""
+"""Sources describe files, and read columns of an entry range."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cenote.operations.events import Column
+from cenote.operations.support.events import Column
 from cenote.plugins.settings import Settings
-from cenote.sources._files import stamp_of
+from cenote.sources.support.files import stamp_of
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""This file reads Parquet files, row groups being their boundaries."""
+"""Read Parquet files, row groups being their boundaries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.names import did_you_mean, listed
-from cenote.operations.events import Column
-from cenote.sources._files import demand_client, explained, is_remote, local_path, local_stamp, stamp_of
+from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
+from cenote.sources.support.files import demand_client, explained, is_remote, local_path, local_stamp, stamp_of
 
 OPEN_FILES = 8
 """Kept open per process."""
@@ -35,7 +35,7 @@ class _OpenFile:
     """Column name → path in the schema: `Muon_pt` → `("Muon", "pt")`."""
 
 
-class Parquet(Source):
+class ParquetSource(Source):
     """Reads Parquet files. Fields of records and of lists of records are columns with flat names, like `Muon_pt`.
 
     Missing values make a column optional only where there are some.

@@ -1,4 +1,4 @@
-"""This file says what a strategy is: it turns requests for workers into jobs, and tells what becomes of them."""
+"""Strategies turn requests for workers into jobs, and report what becomes of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from cenote.language.workflow import Amounts
 from cenote.plugins.settings import Settings
-from cenote.worker.lifetime import Lifetime
+from cenote.worker.process.lifetime import Lifetime
 
 JobId = NewType("JobId", str)
 """What the batch system calls a job; for processes of this machine, their number."""
@@ -51,7 +51,7 @@ class JobStatus:
 
 
 @dataclass(frozen=True)
-class Home:
+class RunLocation:
     """Where a run lives: its folder, and the process that drives it. Written on every job as `4711@machine:/folder`."""
 
     host: str
@@ -63,12 +63,12 @@ class Home:
         return f"{driver}:{quote(str(self.folder))}"  # one word without quotes, whatever the folder is called
 
     @classmethod
-    def here(cls, folder: Path) -> Home:
+    def here(cls, folder: Path) -> RunLocation:
         """Of a run that this process drives."""
         return cls(socket.gethostname(), folder.absolute(), str(os.getpid()))
 
     @classmethod
-    def read(cls, text: str) -> Home | None:
+    def read(cls, text: str) -> RunLocation | None:
         """What stands on a job; None where nothing of the kind does."""
         driver, colon, folder = text.strip().partition(":")
         process, _, host = driver.rpartition("@")
@@ -89,7 +89,7 @@ class JobRequest:
     variables: Mapping[str, str] = field(default_factory=dict)
     log: Path | None = None
     """The file that the worker logs to, as it stands in the command."""
-    home: Home | None = None
+    home: RunLocation | None = None
     """By which the run is found again from a job that it left behind."""
 
 
@@ -105,7 +105,7 @@ class TracedJob:
     """How it is, in the batch system's own word."""
     since: float | None = None
     """When it was asked for, in seconds since the epoch; None where nobody knows."""
-    home: Home | None = None
+    home: RunLocation | None = None
 
 
 class Strategy(Settings):

@@ -1,4 +1,4 @@
-"""This file makes small ROOT files with muons, for tests and examples: the same seed gives the same events."""
+"""Make small ROOT files with muons, for tests and examples: the same seed gives the same events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file builds small plans without files, for tests that are about running and not about reading."""
+"""Build small plans without files, for tests that are about running and not about reading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cenote.language.workflow import Amounts, Elastic, FallbackWhen, Workflow
-from cenote.operations.events import DatasetInfo
+from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import PlacedPool, Placement
 from cenote.plan.plan import (
     MERGE,

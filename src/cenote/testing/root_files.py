@@ -1,4 +1,4 @@
-"""This file writes small ROOT files of the kinds that uproot reads and cannot write, byte by byte.
+"""Write small ROOT files of the kinds that uproot reads and cannot write, byte by byte.
 
 Tests ask for what other programs leave: a first record at byte 64, leaf lists, lists without offsets, objects of a
 class, branches that were never filled. Every branch has the baskets that it is given.
@@ -34,7 +34,7 @@ _LEAF_CLASSES = {
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafOfBytes:
     """A number (or several) of each entry."""
 
     name: str
@@ -50,7 +50,7 @@ class Branch:
     """A branch; its baskets are what is in them, big-endian."""
 
     name: str
-    leaves: tuple[Leaf, ...] = ()
+    leaves: tuple[LeafOfBytes, ...] = ()
     baskets: tuple[bytes, ...] = ()
     entries: tuple[int, ...] = ()
     """Of each basket."""
@@ -114,7 +114,7 @@ def flat(name: str, kind: str, *pieces: Sequence[float], leaf: str = "") -> Bran
     """A branch of one number per entry, a basket for each piece."""
     stored = np.dtype("f4" if kind == "d32" else kind).newbyteorder(">")
     baskets = tuple(np.asarray(piece).astype(stored).tobytes() for piece in pieces)
-    return Branch(name, (Leaf(leaf or name, kind),), baskets, tuple(map(len, pieces)))
+    return Branch(name, (LeafOfBytes(leaf or name, kind),), baskets, tuple(map(len, pieces)))
 
 
 def lists(
@@ -127,7 +127,7 @@ def lists(
         entries = [np.asarray(entry, dtype=stored).tobytes() for entry in piece]
         baskets.append(b"".join(entries))
         offsets.append(tuple(accumulate(map(len, entries[:-1]), initial=0)))
-    leaves = (Leaf(name, kind, counted_by=counted_by),)
+    leaves = (LeafOfBytes(name, kind, counted_by=counted_by),)
     kept = tuple(offsets) if with_offsets else ()
     return Branch(name, leaves, tuple(baskets), tuple(map(len, pieces)), kept)
 
@@ -276,16 +276,16 @@ class _TreeObject:
             self.leaves[leaf.name] = at + _MAP_OFFSET
             made.append(self.leaf(leaf))
         if branch.class_name:
-            own = _versioned(1, self.leaf_part(Leaf(f"{branch.name}_", "u1")) + struct.pack(">ii", -1, -1))
+            own = _versioned(1, self.leaf_part(LeafOfBytes(f"{branch.name}_", "u1")) + struct.pack(">ii", -1, -1))
             made.append(_pointer("TLeafElement", own))
         return _object_list(made)
 
-    def leaf(self, leaf: Leaf) -> bytes:
+    def leaf(self, leaf: LeafOfBytes) -> bytes:
         class_name = "TLeafD32" if leaf.type == "d32" else _LEAF_CLASSES[leaf.type]
         limits = bytes(8) if leaf.type == "d32" else bytes(2 * np.dtype(leaf.type).itemsize)
         return _pointer(class_name, _versioned(1, self.leaf_part(leaf) + limits))
 
-    def leaf_part(self, leaf: Leaf) -> bytes:
+    def leaf_part(self, leaf: LeafOfBytes) -> bytes:
         dimension = f"[{leaf.counted_by}]" if leaf.counted_by else f"[{leaf.length}]" if leaf.length > 1 else ""
         size = 8 if leaf.type == "d32" else np.dtype(leaf.type).itemsize
         counter = struct.pack(">I", self.leaves[leaf.counted_by]) if leaf.counted_by else _NOTHING

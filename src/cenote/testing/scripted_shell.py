@@ -1,4 +1,4 @@
-"""This file plays a batch system in tests: commands get the answers of a script, also late, wrong or none at all."""
+"""Play a batch system in tests: commands get the answers of a script, also late, wrong or none at all."""
 
 from __future__ import annotations
 

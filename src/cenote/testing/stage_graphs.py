@@ -1,4 +1,4 @@
-"""This file builds plans from a few words per stage, for tests and pictures that are about shape and not about data."""
+"""Build plans from a few words per stage, for tests and pictures that are about shape and not about data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cenote.language.workflow import Execution, Origin, Path_, Pool, Requirement, Stage, Workflow
+from cenote.language.workflow import Execution, KeyPath, Origin, Pool, Requirement, Stage, Workflow
 from cenote.machine import Machine
-from cenote.operations.events import DatasetInfo
+from cenote.operations.support.events import DatasetInfo
 from cenote.placement.place import place
 from cenote.plan.plan import (
     Partition,
@@ -43,7 +43,7 @@ def plan_of(
     pools: Sequence[Pool],
     *,
     partitions: int = 4,
-    origins: Mapping[Path_, Origin] | None = None,
+    origins: Mapping[KeyPath, Origin] | None = None,
 ) -> Plan:
     """A plan whose neighbouring stages on the same pool form one segment; it has no tasks."""
     workflow = Workflow(

@@ -1,4 +1,4 @@
-"""This file lets a test tell the engine a story: what happened, and what it then wants done."""
+"""Let a test tell the engine a story: what happened, and what it then wants done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file turns an exception on a worker into words: whose fault, where in the data, where in the user's code."""
+"""Turn an exception on a worker into words: whose fault, where in the data, where in the user's code."""
 
 from __future__ import annotations
 

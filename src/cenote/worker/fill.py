@@ -1,4 +1,4 @@
-"""This file makes columns that a file lacks: of the type that another file has, with a default in every event."""
+"""Make columns that a file lacks: of the type that another file has, with a default in every event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import awkward as ak
 import numpy as np
 
 from cenote import errors
-from cenote.operations.events import Column, flat
+from cenote.operations.support.events import Column, flat
 from cenote.plan.plan import Fill
 from cenote.sources.interface import Source
 

@@ -1,4 +1,4 @@
-"""This file puts events together: branches of the workflow side by side, partitions one after the other."""
+"""Put events together: branches of the workflow side by side, partitions one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-from cenote.operations.events import Column, Events
+from cenote.operations.support.events import Column, Events
 
 
 def side_by_side(branches: Sequence[Events]) -> Events:

@@ -1,4 +1,4 @@
-"""This file runs one task: the steps of a segment on a partition, or a merge of earlier results."""
+"""Run one task: the steps of a segment on a partition, or a merge of earlier results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from cenote.engine.messages import FailureInfo, StageStats
 from cenote.modifiers.interface import Modifier
-from cenote.operations.events import DatasetInfo, Events
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plan.plan import Partition, Segment, Step, maker_of, skims_of
 from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
@@ -28,15 +28,15 @@ from cenote.plugins.shipped import bring_along, extend_path
 from cenote.products.interface import Product
 from cenote.signals import Interrupted
 from cenote.sources.interface import Source
-from cenote.worker.envelope import VERSION, Outcome, Piece, Program, TaskEnvelope
-from cenote.worker.exchange import Collected, Exchange
 from cenote.worker.failure import TaskFailure, failure_of
 from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
-from cenote.worker.memory import peak_memory, reset_peak_memory
-from cenote.worker.skim import write_skim
-from cenote.worker.store import DamagedResultError, Store, is_worth_waiting
-from cenote.worker.written_files import WrittenFiles
+from cenote.worker.process.memory import peak_memory, reset_peak_memory
+from cenote.worker.results.exchange import Collected, Exchange
+from cenote.worker.results.skim import write_skim
+from cenote.worker.results.store import DamagedResultError, Store, is_worth_waiting
+from cenote.worker.results.written_files import WrittenFiles
+from cenote.worker.task_spec import VERSION, Outcome, Piece, RunSpec, TaskSpec
 
 OnStep = Callable[[str, int | None], None]
 """Told of the stage that begins, and of its timeout; an empty stage says that the task is over."""
@@ -50,7 +50,7 @@ ALL_DATASETS = DatasetInfo(name="all", eventtype="")
 class _Work:
     """What one task has found so far."""
 
-    envelope: TaskEnvelope
+    envelope: TaskSpec
     segment: Segment
     exchange: Exchange
     on_step: OnStep
@@ -72,7 +72,7 @@ def _added(one: StageStats, other: StageStats) -> StageStats:
 class TaskRunner:
     """Runs the tasks of one program in this process; operations are built and prepared once."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RunSpec) -> None:
         if program.version != VERSION:
             raise RuntimeError(f"this worker speaks version {VERSION}, the run speaks {program.version}")
         self.program = program
@@ -91,9 +91,7 @@ class TaskRunner:
             registry.add_travelled(target, kind, name, program.sources)
         self._load_all()
 
-    def run(
-        self, envelope: TaskEnvelope, *, exchange: Exchange | None = None, on_step: OnStep | None = None
-    ) -> Outcome:
+    def run(self, envelope: TaskSpec, *, exchange: Exchange | None = None, on_step: OnStep | None = None) -> Outcome:
         """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
         reset_peak_memory()
         process = os.getpid()

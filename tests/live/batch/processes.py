@@ -1,4 +1,4 @@
-"""This file finds processes by their environment, and waits for what is about to happen."""
+"""Find processes by their environment, and wait for what is about to happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file is the operation `hep.define`: new columns from expressions and reductions."""
+"""The operation `hep.define`: new columns from expressions and reductions."""
 
 from __future__ import annotations
 

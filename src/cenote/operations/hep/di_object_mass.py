@@ -1,4 +1,4 @@
-"""This file is the operation `hep.di_object_mass`: the invariant mass of the first two objects of a collection."""
+"""The operation `hep.di_object_mass`: the invariant mass of the first two objects of a collection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from cenote import errors
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.kinematics import cartesian_mass, invariant_mass
-from cenote.expressions.lists import Counts, Lists, common_counts, lists_of
+from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.names import listed
-from cenote.operations._element_masks import element_mask
-from cenote.operations._evaluation import evaluate
-from cenote.operations.events import Column, Events
-from cenote.operations.hep._object_columns import CARTESIAN, CYLINDRICAL, MASS, column_of, columns_of
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.element_masks import element_mask
+from cenote.operations.support.evaluation import evaluate
+from cenote.operations.support.events import Column, Events
+from cenote.operations.support.object_columns import CARTESIAN, CYLINDRICAL, MASS, column_of, columns_of
 
 _CARTESIAN = tuple(CARTESIAN)
 _CYLINDRICAL = (*CYLINDRICAL, "mass")
@@ -102,7 +102,7 @@ class DiObjectMass(Operation):
 
 
 def _pairs(
-    chosen: NDArray[np.bool_] | None, counts: Counts
+    chosen: NDArray[np.bool_] | None, counts: ListLengths
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
     """Which events have two chosen objects (None: all are), and where the first two of each are."""
     ends = np.cumsum(counts)

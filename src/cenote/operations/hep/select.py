@@ -1,4 +1,4 @@
-"""This file is the operation `hep.select`: keep the events that fulfil a selection."""
+"""The operation `hep.select`: keep the events that fulfil a selection."""
 
 from __future__ import annotations
 

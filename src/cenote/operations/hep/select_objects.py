@@ -1,4 +1,4 @@
-"""This file is the operation `hep.select_objects`: a new collection with the objects that fulfil a selection."""
+"""The operation `hep.select_objects`: a new collection with the objects that fulfil a selection."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.expressions.expression import ConditionText, ExpressionText, expression
-from cenote.expressions.lists import Counts, Lists, common_counts, lists_of
-from cenote.language.schema_forms import OneOrMany
-from cenote.operations._element_masks import element_mask
-from cenote.operations._evaluation import value_of
-from cenote.operations.events import Column, Events, describes_dataset
-from cenote.operations.hep._object_columns import column_of
+from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
+from cenote.language.schema.forms import OneOrMany
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.element_masks import element_mask
+from cenote.operations.support.evaluation import value_of
+from cenote.operations.support.events import Column, Events, describes_dataset
+from cenote.operations.support.object_columns import column_of
 from cenote.plugins.settings import Settings
 
-Places = NDArray[np.int64]
+ElementPositions = NDArray[np.int64]
 
 
 class Sort(Settings):
@@ -117,7 +117,7 @@ class SelectObjects(Operation):
         by = self.sort.by if isinstance(self.sort, Sort) else None
         return derived == by or any(derived in expression(text).names for text in texts)
 
-    def _chosen(self, objects: _Objects, counts: Counts) -> tuple[Places, Counts]:
+    def _chosen(self, objects: _Objects, counts: ListLengths) -> tuple[ElementPositions, ListLengths]:
         """Where the objects that fulfil the selection are in the collection, and how many each event has left."""
         chosen = np.ones(int(counts.sum()), dtype=np.bool_)
         for text in self.selection:
@@ -126,7 +126,7 @@ class SelectObjects(Operation):
         ends = np.cumsum(counts)
         return np.flatnonzero(chosen), passed[ends] - passed[ends - counts]
 
-    def _in_order(self, places: Places, counts: Counts, objects: _Objects) -> Places:
+    def _in_order(self, places: ElementPositions, counts: ListLengths, objects: _Objects) -> ElementPositions:
         default = self._default_key(objects.events.names)
         if isinstance(self.sort, Sort):
             key, ascending = objects.value(self.sort.by), self.sort.order == "ascending"
@@ -158,14 +158,14 @@ class _Objects:
     def derive(self, name: str, text: str) -> None:
         self.derived[name] = self.evaluate(text)
 
-    def counts(self) -> Counts:
+    def counts(self) -> ListLengths:
         """From any field, for a selection that keeps none."""
         field = next(name for name in self.events.names if name.startswith(f"{self.collection}_"))
         return lists_of(self.events[field]).counts
 
 
-def _order(keys: Lists, *, ascending: bool) -> Places:
+def _order(keys: Lists, *, ascending: bool) -> ElementPositions:
     """Positions that sort the elements within their events; equal ones stay in their order."""
-    within: Places = lists_of(ak.argsort(keys.column(), axis=1, ascending=ascending, stable=True)).content
+    within: ElementPositions = lists_of(ak.argsort(keys.column(), axis=1, ascending=ascending, stable=True)).content
     ends = np.cumsum(keys.counts)
     return np.repeat(ends - keys.counts, keys.counts) + within

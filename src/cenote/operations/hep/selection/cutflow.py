@@ -1,4 +1,4 @@
-"""This file is the operation `hep.selection.cutflow`: keep events, and count what every cut does."""
+"""The operation `hep.selection.cutflow`: keep events, and count what every cut does."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pydantic import AliasChoices, Field, field_validator
 from cenote.expressions.arrays import dimensions
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.problems import EvaluationError
-from cenote.operations._conditions import Condition
-from cenote.operations._evaluation import evaluate, event_column
-from cenote.operations._new_columns import refuse_existing
-from cenote.operations.events import Events
-from cenote.operations.hep.selection._groups import Group, Groups, column_part, step_name
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.conditions import Condition
+from cenote.operations.support.cut_groups import CutGroup, Groups, column_part, step_name
+from cenote.operations.support.evaluation import evaluate, event_column
+from cenote.operations.support.events import Events
+from cenote.operations.support.new_columns import refuse_existing
 from cenote.plugins.settings import AlsoWritten
 from cenote.products.cutflow import Cutflow, CutflowRow
 
-Mask = NDArray[np.bool_]
+EventMask = NDArray[np.bool_]
 _FILTERS = {True: "all", False: "none", None: "all"}
 
 
@@ -71,7 +71,9 @@ class SelectionCutflow(Operation):
         """Count, flag and keep."""
         counting = _Counting(events, self._weights(events))
         masks = {name: counting.group(name, group) for name, group in self.selection.items()}
-        combined: Callable[[Mask, Mask], Mask] = np.logical_or if self.filter == "any" else np.logical_and
+        combined: Callable[[EventMask, EventMask], EventMask] = (
+            np.logical_or if self.filter == "any" else np.logical_and
+        )
         passing = reduce(combined, masks.values())
         added = {self._flag(name): mask for name, mask in masks.items()} if self.emit_flags else {}
         if self.output_field:
@@ -94,13 +96,13 @@ class _Counting:
     def __init__(self, events: Events, weights: NDArray[np.float64] | None) -> None:
         self.events = events
         self.weights = weights
-        self.passed: dict[str, Mask] = {}
+        self.passed: dict[str, EventMask] = {}
         self.rows: list[CutflowRow] = []
 
-    def group(self, name: str, group: Group) -> Mask:
+    def group(self, name: str, group: CutGroup) -> EventMask:
         """The events that pass the whole group."""
         everything = np.ones(self.events.size, dtype=np.bool_)
-        mask: Mask = reduce(np.logical_and, (self.passed[parent] for parent in group.parents), everything)
+        mask: EventMask = reduce(np.logical_and, (self.passed[parent] for parent in group.parents), everything)
         before = self.count(mask)
         for index, step in enumerate(group.steps):
             mask = mask & step.mask(self.events)
@@ -111,7 +113,7 @@ class _Counting:
         self.passed[name] = mask
         return mask
 
-    def count(self, mask: Mask) -> tuple[int, float, float]:
+    def count(self, mask: EventMask) -> tuple[int, float, float]:
         """Events, sum of weights, sum of their squares."""
         number = int(np.count_nonzero(mask))
         if self.weights is None:
@@ -120,7 +122,12 @@ class _Counting:
         return number, float(chosen.sum()), float(np.square(chosen).sum())
 
     def row(
-        self, name: str, index: int, step: Condition, group: Group, counts: tuple[int, float, float, int, float, float]
+        self,
+        name: str,
+        index: int,
+        step: Condition,
+        group: CutGroup,
+        counts: tuple[int, float, float, int, float, float],
     ) -> CutflowRow:
         """One line of the table."""
         return CutflowRow(

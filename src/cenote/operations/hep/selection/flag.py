@@ -1,4 +1,4 @@
-"""This file is the operation `hep.selection.flag`: a boolean column for a selection; no event is dropped."""
+"""The operation `hep.selection.flag`: a boolean column for a selection; no event is dropped."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from cenote.operations._conditions import Conditions, mask_of
-from cenote.operations._new_columns import refuse_existing
-from cenote.operations.events import Events
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.conditions import Conditions, mask_of
+from cenote.operations.support.events import Events
+from cenote.operations.support.new_columns import refuse_existing
 
 
 class Flag(Operation):

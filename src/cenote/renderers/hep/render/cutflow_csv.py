@@ -1,4 +1,4 @@
-"""This file writes cutflows as a table that spreadsheets and scripts read."""
+"""Write cutflows as a table that spreadsheets and scripts read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cenote import errors, storage
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext, Renderer
 
-Row = dict[str, Any]
+CsvRow = dict[str, Any]
 """One cut for one dataset; Any because names, counts and sums stand side by side."""
 
 SUMS = (
@@ -62,9 +62,9 @@ class CutflowCSV(Renderer):
         return [_write(target, columns, rows)]
 
 
-def _added_up(rows: Iterable[Row]) -> list[Row]:
+def _added_up(rows: Iterable[CsvRow]) -> list[CsvRow]:
     """One row per cut, all datasets together."""
-    together: dict[tuple[Any, ...], Row] = {}
+    together: dict[tuple[Any, ...], CsvRow] = {}
     for row in rows:
         key = _cut_key(row)
         before = together.get(key)
@@ -73,7 +73,7 @@ def _added_up(rows: Iterable[Row]) -> list[Row]:
     return list(together.values())
 
 
-def _with_efficiencies(rows: Sequence[Row]) -> list[Row]:
+def _with_efficiencies(rows: Sequence[CsvRow]) -> list[CsvRow]:
     """Each row with what its cut keeps of the events that reach it, and of those before the first cut."""
     first: dict[tuple[Any, Any], float] = {}
     result = []
@@ -91,11 +91,11 @@ def _share(part: float, whole: float) -> float | str:
     return part / whole if whole else ""
 
 
-def _cut_key(row: Row) -> tuple[Any, ...]:
+def _cut_key(row: CsvRow) -> tuple[Any, ...]:
     return row.get("selection"), row.get("index"), row["cut"]
 
 
-def _in_order(rows: Sequence[Row]) -> list[Row]:
+def _in_order(rows: Sequence[CsvRow]) -> list[CsvRow]:
     """Cut by cut in the order in which they first come, the datasets of a cut below each other."""
     position = {key: place for place, key in enumerate(dict.fromkeys(_cut_key(row) for row in rows))}
     return sorted(rows, key=lambda row: position[_cut_key(row)])

@@ -1,4 +1,4 @@
-"""This file draws data over a stack of simulated backgrounds, with signals, uncertainties and their ratio."""
+"""Draw data over a stack of simulated backgrounds, with signals, uncertainties and their ratio."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic import Field
 from cenote import errors
 from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
-from cenote.renderers import _canvas, _frame
-from cenote.renderers._bins import BinAxis, Flow, Roles, bin_axis
-from cenote.renderers._cast import Cast, cast_of
-from cenote.renderers._picture import Picture, histogram_of
-from cenote.renderers._samples import names_after, not_held, samples_of, transformed
-from cenote.renderers._stack import StackStyle, draw_points, draw_ratio, draw_stack
 from cenote.renderers.interface import DrawContext
+from cenote.renderers.support import canvas, frame
+from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
+from cenote.renderers.support.picture import Picture, histogram_of
+from cenote.renderers.support.sample_roles import SampleRoles, roles_of
+from cenote.renderers.support.samples import names_after, not_held, samples_of, transformed
+from cenote.renderers.support.stack import StackStyle, draw_points, draw_ratio, draw_stack
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.figure import Figure
@@ -110,15 +110,15 @@ class DataMC(Picture):
         )
         cast = self._cast(transformed(found, self.transforms, styles), context)
         ratio = block.ratio and cast.data is not None and cast.expected is not None
-        size = _canvas.figure_size(self.figure, WITH_RATIO if ratio else WITHOUT_RATIO)
-        with _canvas.styled(self.style, size):
+        size = canvas.figure_size(self.figure, WITH_RATIO if ratio else WITHOUT_RATIO)
+        with canvas.styled(self.style, size):
             figure = self._picture(axis, cast, context, size=size, ratio=ratio)
             return self.save(figure, target, context)
 
-    def _cast(self, samples: list[Any], context: DrawContext) -> Cast:
+    def _cast(self, samples: list[Any], context: DrawContext) -> SampleRoles:
         block = self.data_mc
         data = (block.data,) if isinstance(block.data, str) else block.data
-        return cast_of(
+        return roles_of(
             samples,
             data=data,
             backgrounds=block.backgrounds,
@@ -130,9 +130,9 @@ class DataMC(Picture):
         )
 
     def _picture(
-        self, axis: BinAxis, cast: Cast, context: DrawContext, *, size: tuple[float, float], ratio: bool
+        self, axis: BinAxis, cast: SampleRoles, context: DrawContext, *, size: tuple[float, float], ratio: bool
     ) -> Figure:
-        figure, panels = _canvas.new_figure(size, heights=(3, 1) if ratio else (1,))
+        figure, panels = canvas.new_figure(size, heights=(3, 1) if ratio else (1,))
         main = panels[0, 0]
         bottom = panels[-1, 0]
         entries = draw_stack(main, axis, cast, self._stack_style(cast))
@@ -141,7 +141,7 @@ class DataMC(Picture):
         if ratio:
             draw_ratio(bottom, axis, cast, ylim=self.axes.ratio.limits or self.data_mc.ratio_ylim)
             bottom.set_ylabel(self.axes.ratio.label or self.data_mc.ratio_ylabel, loc="center")
-        _frame.set_x(bottom, axis, self.axes.x)
+        frame.set_x(bottom, axis, self.axes.x)
         bottom.set_xlabel(axis.label)
         main.set_ylabel(self.axes.y.label or f"Events{axis.per_bin}")
         columns = self._columns(len(entries))
@@ -149,7 +149,7 @@ class DataMC(Picture):
         figure.align_ylabels()
         return figure
 
-    def _stack_style(self, cast: Cast) -> StackStyle:
+    def _stack_style(self, cast: SampleRoles) -> StackStyle:
         block = self.data_mc
         order = block.stack_order or ("reverse_legend" if block.backgrounds else "yield")
         return StackStyle(
@@ -159,7 +159,7 @@ class DataMC(Picture):
             signals_filled=block.histtype_signal != "step",
             band=block.show_mc_uncertainty,
             yields=block.yields,
-            colours=tuple(_canvas.colours(self.style, len(cast.backgrounds) + len(cast.signals))),
+            colours=tuple(canvas.colours(self.style, len(cast.backgrounds) + len(cast.signals))),
         )
 
     def _columns(self, entries: int) -> int:

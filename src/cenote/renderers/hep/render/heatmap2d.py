@@ -1,4 +1,4 @@
-"""This file draws two-dimensional histograms as heat maps, one panel or one file per dataset."""
+"""Draw two-dimensional histograms as heat maps, one panel or one file per dataset."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
-from cenote.renderers import _bins, _canvas, _frame
-from cenote.renderers._bins import BinAxis, Roles
-from cenote.renderers._picture import Picture, broken_note, histogram_of, must_hold, shows_data
-from cenote.renderers._samples import Sample, samples_of, transformed
-from cenote.renderers._style import AxisStyle
 from cenote.renderers.interface import DrawContext
+from cenote.renderers.support import bins, canvas, frame
+from cenote.renderers.support.bins import BinAxis, Roles
+from cenote.renderers.support.picture import Picture, broken_note, histogram_of, must_hold, shows_data
+from cenote.renderers.support.samples import Sample, samples_of, transformed
+from cenote.renderers.support.style import AxisStyle
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -80,11 +80,11 @@ class Heatmap2D(Picture):
         """Write the pictures; see `Renderer.draw`."""
         histogram = histogram_of(product, context)
         wanted = [name for name in (self.axes.x.name, self.axes.y.name) if name]
-        roles = _bins.roles(histogram, context.datasets, wanted=wanted)
+        roles = bins.roles(histogram, context.datasets, wanted=wanted)
         chosen = self._two_axes(histogram, roles, context)
         both = (
-            _bins.bin_axis(histogram.axes[chosen[0]], context.axis_labels, label=self.axes.x.label),
-            _bins.bin_axis(histogram.axes[chosen[1]], context.axis_labels, label=self.axes.y.label),
+            bins.bin_axis(histogram.axes[chosen[0]], context.axis_labels, label=self.axes.x.label),
+            bins.bin_axis(histogram.axes[chosen[1]], context.axis_labels, label=self.axes.y.label),
         )
         styles = self.style.datasets
         found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)
@@ -104,7 +104,7 @@ class Heatmap2D(Picture):
         if names[0] is None or names[1] is None:
             there = [histogram.axes[index].name for index in roles.free]
             raise _needs_two_axes(errors.RENDER_FAILED, there, context.stage)
-        x, y = (_bins.axis_called(histogram, name, roles.free, stage=context.stage) for name in names if name)
+        x, y = (bins.axis_called(histogram, name, roles.free, stage=context.stage) for name in names if name)
         return x, y
 
     def _picture(
@@ -112,17 +112,17 @@ class Heatmap2D(Picture):
     ) -> list[Path]:
         columns = min(math.ceil(math.sqrt(len(samples))), self.heatmap2d.max_cols or len(samples))
         rows = math.ceil(len(samples) / columns)
-        whole = _canvas.figure_size(self.figure, ONE if len(samples) == 1 else (EACH[0] * columns, EACH[1] * rows))
+        whole = canvas.figure_size(self.figure, ONE if len(samples) == 1 else (EACH[0] * columns, EACH[1] * rows))
         panel = (whole[0] / columns, whole[1] / rows)
-        with _canvas.styled(self.style, panel):
-            figure, panels = _canvas.new_grid(whole, rows=rows, columns=columns)
+        with canvas.styled(self.style, panel):
+            figure, panels = canvas.new_grid(whole, rows=rows, columns=columns)
             for index, axes in enumerate(panels.flat):
                 if index < len(samples):
                     self._panel(figure, axes, both, samples[index], titled=len(samples) > 1 or samples[0].is_named)
                 else:
                     axes.set_axis_off()
             has_data = shows_data(samples, context)
-            _canvas.experiment_label(panels[0, 0], self.style, panel, has_data=has_data, above=True)
+            canvas.experiment_label(panels[0, 0], self.style, panel, has_data=has_data, above=True)
             return self.save(figure, target, context)
 
     def _panel(
@@ -131,7 +131,7 @@ class Heatmap2D(Picture):
         x, y = both
         counts = sample.counts
         if counts.empty:
-            _canvas.note(axes, "no entries")
+            canvas.note(axes, "no entries")
         else:
             shown = np.ma.masked_equal(counts.values, 0.0)
             mesh = axes.pcolormesh(x.edges, y.edges, shown.T, cmap=self._colour_map(), norm=self._norm(counts.values))
@@ -147,26 +147,26 @@ class Heatmap2D(Picture):
             place: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "transform": axes.transAxes}
             axes.text(0.97, 0.96, sample.label, bbox=paper, **place)
         if broken := broken_note([sample]):
-            _canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
+            canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
 
     def _set_axis(self, axes: Axes, axis: BinAxis, style: AxisStyle, *, which: str) -> None:
         if which == "x":
-            _frame.set_x(axes, axis, style)
+            frame.set_x(axes, axis, style)
             return
         low, high = style.limits or (None, None)
         if style.scale == "log" and axis.ticks is None:
             axes.set_yscale("log")
         first, last = float(axis.edges[0]), float(axis.edges[-1])
-        axes.set_ylim(*_frame.spread(first if low is None else low, last if high is None else high))
+        axes.set_ylim(*frame.spread(first if low is None else low, last if high is None else high))
         if axis.ticks is not None:
-            _frame.category_ticks(axes, axis.ticks, which="y")
+            frame.category_ticks(axes, axis.ticks, which="y")
 
     def _colour_map(self) -> Any:
         from matplotlib import colormaps
 
         return colormaps[self.heatmap2d.cmap]
 
-    def _norm(self, values: _bins.Floats) -> Any:
+    def _norm(self, values: bins.Floats) -> Any:
         from matplotlib.colors import LogNorm, Normalize
 
         style = self.axes.z

@@ -1,4 +1,4 @@
-"""This file draws one-dimensional histograms: one line per dataset."""
+"""Draw one-dimensional histograms: one line per dataset."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cenote.plugins.settings import Settings
-from cenote.renderers import _canvas, _frame
-from cenote.renderers._bins import BinAxis, Counts, Flow, Roles, bin_axis
-from cenote.renderers._frame import Entry
-from cenote.renderers._picture import Picture, histogram_of
-from cenote.renderers._samples import Sample, samples_of, transformed
 from cenote.renderers.interface import DrawContext
+from cenote.renderers.support import canvas, frame
+from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, bin_axis
+from cenote.renderers.support.frame import Entry
+from cenote.renderers.support.picture import Picture, histogram_of
+from cenote.renderers.support.samples import Sample, samples_of, transformed
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -66,12 +66,12 @@ class Hist1D(Picture):
         flow = self.hist1d.flow
         axis = bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=flow)
         samples = self._samples(histogram, roles, index, axis, context)
-        size = _canvas.figure_size(self.figure, SIZE)
-        with _canvas.styled(self.style, size):
-            figure, panels = _canvas.new_figure(size)
+        size = canvas.figure_size(self.figure, SIZE)
+        with canvas.styled(self.style, size):
+            figure, panels = canvas.new_figure(size)
             axes = panels[0, 0]
             entries = self._draw_samples(axes, axis, samples)
-            _frame.set_x(axes, axis, self.axes.x)
+            frame.set_x(axes, axis, self.axes.x)
             axes.set_xlabel(axis.label)
             axes.set_ylabel(self.axes.y.label or self._y_label(axis))
             self.finish(axes, axis, samples, entries, context, size=size, columns=2 if len(entries) > 5 else 1)
@@ -87,7 +87,7 @@ class Hist1D(Picture):
             found.sort(key=lambda sample: not sample.is_data)
         return [replace(sample, counts=self._normalised(sample.counts, axis)) for sample in found]
 
-    def _normalised(self, counts: Counts, axis: BinAxis) -> Counts:
+    def _normalised(self, counts: BinCounts, axis: BinAxis) -> BinCounts:
         if self.hist1d.normalise is None or counts.total == 0:
             return counts
         per_width = self.hist1d.normalise == "area" and axis.ticks is None
@@ -96,7 +96,7 @@ class Hist1D(Picture):
 
     def _draw_samples(self, axes: Axes, axis: BinAxis, samples: Sequence[Sample]) -> list[Entry]:
         others = [sample for sample in samples if not (sample.is_data and len(samples) > 1)]
-        palette = dict(zip((s.name for s in others), _canvas.colours(self.style, len(others)), strict=True))
+        palette = dict(zip((s.name for s in others), canvas.colours(self.style, len(others)), strict=True))
         return [
             self._draw_sample(axes, axis, sample, sample.style.color or palette.get(sample.name, "black"))
             for sample in samples

@@ -1,0 +1,78 @@
+"""The Dask backend: one scheduler of ours, several kinds of workers, every task sent to its pool.
+
+Our engine decides which pool, how many workers, and what to try again; Dask decides which worker inside the pool, and
+moves events from worker to worker. Products come home with the news that a task is done, and are stored here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from cenote.backends.dask.launch import WorkerPlace, worker_command
+from cenote.backends.dask.network import LOOPBACK, Network, is_loopback
+from cenote.backends.interface import Backend, MeetingPoint, Session, SessionRequest
+from cenote.backends.support.ports import ANY_PORT, Address, Ports
+from cenote.placement.pools import PlacedPool
+from cenote.plugins.settings import Seconds
+from cenote.worker.process.lifetime import Lifetime
+
+
+class Dask(Backend):
+    """Runs tasks on workers that join a Dask scheduler in this process."""
+
+    packages: ClassVar[tuple[str, ...]] = ("dask", "distributed")
+
+    host: str | None = None
+    """Address that the scheduler listens on, which workers must reach: by default loopback when all of them are on
+    this machine, else the machine's address to the outside."""
+    interface: str | None = None
+    """Network interface to listen on, where no `host` is given and workers are on other machines: `ib0`."""
+    port: Ports | None = None
+    """Port of the scheduler, or a range of which the first free one is taken: `20000-20100`. By default any."""
+    contact: Address | None = None
+    """What workers on other machines are told instead of the address listened on, behind NAT or a forwarded port:
+    `driver.example:8786`."""
+    worker_interface: str | None = None
+    """Network interface of the nodes that workers listen on: `ib0`. By default the one that faces the scheduler."""
+    worker_ports: Ports | None = None
+    """Ports that workers listen on, one each, where a firewall lets only some through: `30000-30999`."""
+    scratch: str | None = None
+    """Folder of the nodes for temporary files and data that memory cannot hold: `$TMPDIR`, `/scratch/$USER`. Variables
+    are those of the node; it is made if missing, and each worker removes what it kept there."""
+
+    patience: Seconds = Field(default=60, ge=1)
+    """How long a worker may be silent (stopped, its node or file system hangs) until it is ended and replaced. After
+    ten seconds of silence `cenote why` says so, and what the worker has not begun goes to others. On other machines,
+    code that holds Python's lock counts as silence too: give it more time than such code takes."""
+
+    def open(self, request: SessionRequest) -> Session:
+        """Start the scheduler."""
+        from cenote.backends.dask.session import DaskSession  # a file is planned without Dask
+
+        return DaskSession(request, self._network(request.pools), self.patience)
+
+    def meeting_point(self, pools: Sequence[PlacedPool]) -> MeetingPoint:
+        """Where the scheduler would listen."""
+        return self._network(pools).meeting_point()
+
+    def example_command(
+        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: Lifetime | None
+    ) -> tuple[str, ...]:
+        """The command of a worker, before there is a scheduler."""
+        network = self._network(pools)
+        return worker_command(
+            pool, worker, run="RUN", scheduler=network.example(), log=log, lifetime=lifetime, place=network.workers
+        )
+
+    def _network(self, pools: Sequence[PlacedPool]) -> Network:
+        ports = self.port or ANY_PORT
+        if all(pool.strategy == "local" for pool in pools):
+            host = self.host or LOOPBACK
+            return Network(WorkerPlace(host, scratch=self.scratch), host, ports=ports)
+        loopback = self.host if is_loopback(self.host) else None  # any other address of ours is not one of theirs
+        workers = WorkerPlace(loopback, self.worker_interface, self.worker_ports, self.scratch)
+        return Network(workers, self.host, self.interface, ports, self.contact)

@@ -1,0 +1,128 @@
+"""State where the scheduler listens, what workers are told of it, and where they listen themselves."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cenote.backends.dask.launch import WorkerPlace
+from cenote.backends.interface import MeetingPoint
+from cenote.backends.support.ports import ANY_PORT, has_port, ports_in_words
+from cenote.errors import NETWORK, error
+from cenote.names import did_you_mean, listed
+
+LOOPBACK = "127.0.0.1"
+Started = TypeVar("Started")
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether only this machine can reach it."""
+    return host in (LOOPBACK, "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Network:
+    """How driver and workers find each other."""
+
+    workers: WorkerPlace
+    host: str | None = None
+    """Address to listen on; None for all of them, or for that of the interface."""
+    interface: str | None = None
+    ports: range = ANY_PORT
+    contact: str | None = None
+    """What workers are told instead of the address that is listened on."""
+
+    def listen(self, start: Callable[[str | None, int], Started]) -> Started:
+        """What `start` makes at the first port that is free. Raises `network` when none is."""
+        host = self._own_address()
+        for port in self.ports:
+            if not _is_free(host, port):
+                continue
+            try:
+                return start(host, port)
+            except RuntimeError:  # what Dask raises for whatever goes wrong
+                if _is_free(host, port):
+                    raise
+        raise error(
+            NETWORK,
+            f"no port of {ports_in_words(self.ports)} is free on {host or 'this machine'}: the driver cannot listen",
+            hint="give `port` in `execution.config` another range, or end what holds them",
+        )
+
+    def told(self, listening: str) -> str:
+        """The address that workers connect to, for a scheduler that listens there: `tcp://10.0.0.5:8786`."""
+        if self.contact is None:
+            return listening
+        return f"tcp://{self.contact}" if has_port(self.contact) else f"tcp://{self.contact}:{_port_of(listening)}"
+
+    def example(self) -> str:
+        """The address for people to read before there is a scheduler; what is not known is in capitals."""
+        port = str(self.ports[0]) if len(self.ports) == 1 and self.ports != ANY_PORT else "PORT"
+        return self.told(f"tcp://{self.host or 'ADDRESS'}:{port}")
+
+    def meeting_point(self) -> MeetingPoint:
+        """The same as values. Raises `network` where the address or the interface is not there."""
+        from distributed.utils import get_ip
+
+        return MeetingPoint(host=self._own_address() or str(get_ip()), ports=self.ports, contact=self.contact)
+
+    def _own_address(self) -> str | None:
+        if self.host is not None:
+            _check_own(self.host)
+        if self.host is not None or self.interface is None:
+            return self.host
+        from distributed.utils import get_ip_interface  # planning a run must not pay for it
+
+        try:
+            return str(get_ip_interface(self.interface))
+        except ValueError as problem:
+            here = [name for _, name in socket.if_nameindex()]
+            what = "has no IPv4 address" if self.interface in here else "is not there"
+            raise error(
+                NETWORK,
+                f"the network interface '{self.interface}' {what} on this machine",
+                details=(f"interfaces: {listed(here)}",),
+                hint=did_you_mean(self.interface, here) or "correct `interface` in `execution.config`, or give `host`",
+            ) from problem
+
+
+def _port_of(address: str) -> str:
+    return address.rpartition(":")[2]
+
+
+def _check_own(host: str) -> None:
+    """Raise `network` for an address that is not one of this machine, or a name that nobody knows."""
+    problem = _obstacle(host, 0)
+    if problem is None or _is_taken(problem):
+        return
+    raise error(
+        NETWORK,
+        f"the driver cannot listen on {host}: {problem.strerror or problem}",
+        hint="`host` in `execution.config` must be an address of this machine; `contact` is for what workers are told",
+    )
+
+
+def _is_free(host: str | None, port: int) -> bool:
+    """Whether nothing else listens there, and we may."""
+    problem = _obstacle(host, port)
+    return problem is None or not _is_taken(problem)
+
+
+def _is_taken(problem: OSError) -> bool:
+    return problem.errno in (errno.EADDRINUSE, errno.EACCES)
+
+
+def _obstacle(host: str | None, port: int) -> OSError | None:
+    """Why one could not listen there; None when one could."""
+    family = socket.AF_INET6 if ":" in (host or "") else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host or "", port))
+            probe.listen()
+        except OSError as problem:
+            return problem
+    return None

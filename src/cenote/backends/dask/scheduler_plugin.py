@@ -1,0 +1,109 @@
+"""Listen to the Dask scheduler: what it sees, and what workers say, goes to the driver's thread."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Collection
+from typing import Any
+
+from distributed import Scheduler, Status
+from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.metrics import time
+from distributed.scheduler import WorkerState, heartbeat_interval
+from tornado.ioloop import PeriodicCallback
+
+from cenote.backends.dask.heartbeats import LOOK_EVERY, Heartbeats, WorkerStopped
+from cenote.backends.dask.worker import TOPIC
+from cenote.backends.support.process_state import VitalSigns, vital_signs
+
+
+class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
+    """Passes on what the scheduler sees, from its thread to ours."""
+
+    name = "cenote-news"
+
+    def __init__(self, patience: float) -> None:
+        self._pulses = Heartbeats(patience)
+        self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._made: set[str] = set()
+        """Keys of bundles whose results were there, and have neither been forgotten nor begun again."""
+        self._names: dict[str, str] = {}
+        self._leaving: set[str] = set()
+        """Workers that take nothing more, for good."""
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """The scheduler begins."""
+        self._scheduler = scheduler
+        self._looking = PeriodicCallback(self._feel_pulses, 1000 * LOOK_EVERY)
+        self._looking.start()
+
+    async def close(self) -> None:
+        """The scheduler ends."""
+        self._looking.stop()
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """A worker joined."""
+        self._names[worker] = str(scheduler.workers[worker].name)
+        self.inbox.put(("joined", self._names[worker]))
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:  # noqa: ARG002
+        """A worker is gone."""
+        self.inbox.put(("gone", self._names.pop(worker, worker)))
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        """A worker says something."""
+        if topic == TOPIC:
+            worker, word, *rest = msg
+            if word == "leaving":
+                self._leaving.add(worker)
+                rest.append(self._spare(worker))
+            self.inbox.put((word, worker, *rest))
+
+    def _feel_pulses(self) -> None:
+        """Send silent workers nothing more, until they answer."""
+        workers = {str(worker.name): worker for worker in self._scheduler.workers.values()}
+        heard = {name: worker.last_seen for name, worker in workers.items()}
+        every = heartbeat_interval(len(workers))
+        for found in self._pulses.look(time(), heard, lambda name: _signs_of(workers[name]), every=every):
+            if isinstance(found, WorkerStopped):
+                self.inbox.put(("silent", found.worker, found.seconds, self._spare(found.worker)))
+                continue
+            if found.worker not in self._leaving:
+                why = f"cenote-answers-{found.worker}"
+                self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
+            self.inbox.put(("answers", found.worker))
+
+    async def drop(self, names: Collection[str]) -> None:
+        """Go on without these workers; if one ever wakes up, it finds itself unknown and ends."""
+        found = [worker.address for worker in self._scheduler.workers.values() if str(worker.name) in names]
+        for address in found:
+            await self._scheduler.remove_worker(address, stimulus_id=f"cenote-drop-{address}")
+
+    def _spare(self, name: str) -> list[str]:
+        """Send a worker nothing more; what it was sent."""
+        found = [worker for worker in self._scheduler.workers.values() if str(worker.name) == name]
+        for worker in found:
+            self._scheduler.handle_worker_status_change(Status.paused, worker, stimulus_id=f"cenote-leaving-{name}")
+        return [str(task.key) for worker in found for task in worker.processing]
+
+    def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """A bundle is through, failed in a way that our own code could not tell of, is made again, or is let go.
+
+        Dask releases a result that nobody wants and then forgets it; only one that it begins to make again was lost.
+        """
+        match finish:
+            case "memory":
+                self._made.add(key)
+                self.inbox.put(("memory", key))
+            case "erred":
+                self.inbox.put(("erred", key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
+            case "forgotten":
+                self._made.discard(key)
+                self.inbox.put(("forgotten", key))
+            case "waiting" if key in self._made:
+                self._made.discard(key)
+                self.inbox.put(("again", key))
+
+
+def _signs_of(worker: WorkerState) -> VitalSigns | None:
+    return vital_signs(worker.pid, named=str(worker.name))

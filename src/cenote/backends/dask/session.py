@@ -1,0 +1,232 @@
+"""A session on Dask: a scheduler in this process, the workers that joined it, and the news of both."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import queue
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import dask
+import msgspec
+from distributed import Client, Scheduler, SpecCluster
+from distributed.utils import silence_logging_cmgr
+
+from cenote.backends.dask.launch import worker_command
+from cenote.backends.dask.network import Network
+from cenote.backends.dask.scheduler_plugin import SchedulerEvents
+from cenote.backends.dask.tasks import SentTasks
+from cenote.backends.dask.worker import TaskPlugin
+from cenote.backends.interface import JoinedSession, SessionRequest
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    WorkerAnswers,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkerSilent,
+)
+from cenote.units import format_bytes
+from cenote.worker.process.lifetime import Lifetime
+from cenote.worker.results.store import Store
+from cenote.worker.task_spec import TaskSpec
+
+_CONFIG = {
+    "distributed.comm.compression": None,  # within a site the network is faster than the compressor
+    "distributed.scheduler.allowed-failures": 1_000_000,  # our engine counts losses, and only of tasks that had begun
+    "distributed.admin.low-level-log-length": 1,  # our messages carry products: Dask must not keep them
+    "distributed.scheduler.worker-ttl": None,  # silent workers are our engine's business
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.event-loop": "asyncio",
+}
+
+
+class DaskSession(JoinedSession):
+    """Which workers there are is known here; which tasks, in `SentTasks`."""
+
+    def __init__(self, request: SessionRequest, network: Network, patience: float) -> None:
+        self._request, self._patience = request, patience
+        self._pools = {pool.name: pool for pool in request.pools}
+        self._news = SchedulerEvents(patience)
+        self._network = network
+        self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
+        self._configured.enter_context(dask.config.set(_CONFIG))
+        self._configured.enter_context(silence_logging_cmgr(logging.CRITICAL))  # its cluster would speak again too soon
+        try:
+            self._cluster = network.listen(self._scheduler)
+            self._client = Client(self._cluster, set_as_default=False)
+        except BaseException:
+            self._configured.close()
+            raise
+        self._client.register_plugin(TaskPlugin(request.program))
+        self._tasks = SentTasks(
+            self._client,
+            request.program,
+            store=Store(request.store),
+            now=self._now,
+        )
+        self._slots: dict[str, int] = {}
+        """Pool → slots of the workers that take tasks."""
+        self._pool_of: dict[str, str] = {}
+        self._last_words: dict[str, FailureInfo] = {}
+        """Workers that ran out of memory → what they said of it."""
+        self._leaving: dict[str, str] = {}
+        """Workers whose walltime is nearly over → what they said of it."""
+        self._silent: set[str] = set()
+
+    def _scheduler(self, host: str | None, port: int) -> SpecCluster:
+        options = {
+            "host": host,
+            "port": port,
+            "dashboard": False,
+            "dashboard_address": "127.0.0.1:0",
+            "plugins": (self._news,),
+        }
+        return SpecCluster(workers={}, scheduler={"cls": Scheduler, "options": options}, name="cenote")
+
+    # workers
+
+    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
+        """How to start a worker of a pool, anywhere."""
+        self._pool_of[worker] = pool
+        return worker_command(
+            self._pools[pool],
+            worker,
+            run=self._request.run,
+            scheduler=self._network.told(self._cluster.scheduler_address),
+            log=log,
+            lifetime=lifetime,
+            place=self._network.workers,
+        )
+
+    def retire(self, workers: Sequence[str]) -> None:
+        """Let workers go once their data has moved to others."""
+        scheduler = self._cluster.scheduler
+        self._client.loop.add_callback(scheduler.retire_workers, names=list(workers), close_workers=True, remove=True)
+
+    def drop(self, workers: Sequence[str]) -> None:
+        """Go on without workers that do not answer."""
+        self._client.loop.add_callback(self._news.drop, frozenset(workers))
+
+    # tasks
+
+    def run(self, envelope: TaskSpec, pool: str) -> None:
+        self._tasks.add(envelope, pool)
+
+    def cancel(self, task: int) -> None:
+        for event in self._tasks.cancel(task):
+            self._news.inbox.put(("told", event))
+
+    def forget(self, names: Sequence[str]) -> None:
+        self._tasks.forget(names)
+
+    def events(self, seconds: float) -> list[AnyEvent]:
+        self._tasks.send(self._slots)
+        told: list[AnyEvent] = []
+        try:
+            told += self._heard(self._news.inbox.get(timeout=seconds))
+            while True:
+                told += self._heard(self._news.inbox.get_nowait())
+        except queue.Empty:
+            return told
+
+    def close(self) -> None:
+        with self._configured:
+            self._tasks.close()
+            self._client.close()
+            self._cluster.close()
+
+    # news
+
+    def _heard(self, news: tuple[Any, ...]) -> list[AnyEvent]:
+        match news:
+            case ("started", worker, key):
+                return [*self._answers(worker), *self._tasks.started(key, worker)]
+            case ("done", worker, key, outcomes):
+                self._tasks.said(key, worker, pickle.loads(outcomes))
+                return self._answers(worker)
+            case ("memory", key):
+                return self._tasks.through(key)
+            case ("again", key):
+                return self._tasks.made_again(key)
+            case ("forgotten", key):
+                return self._tasks.forgotten(key)
+            case ("failed", worker, key, outcome):
+                return self._tasks.failed(key, worker, pickle.loads(outcome))
+            case ("erred", key, text):
+                return self._tasks.erred(key, text)
+            case ("joined" | "leaving" | "silent" | "answers" | "gone" | "oom", worker, *rest) if (
+                worker in self._pool_of
+            ):
+                return self._heard_of_worker(news[0], worker, *rest)
+            case ("told", event):
+                return [event]
+        return []
+
+    def _heard_of_worker(self, word: str, worker: str, *rest: Any) -> list[AnyEvent]:
+        match word, rest:
+            case "joined", _:
+                return self._joined(worker)
+            case "leaving", (reason, keys):
+                return self._leaves(worker, reason, keys)
+            case "silent", (seconds, keys):
+                return self._falls_silent(worker, seconds, keys)
+            case "answers", _:
+                return self._answers(worker)
+            case "oom", (used, limit):
+                words = f"ran out of memory: its worker used {format_bytes(used)} of {format_bytes(limit)}"
+                self._last_words[worker] = FailureInfo(cause="oom", message=words)
+                return []
+        return self._gone(worker)
+
+    def _joined(self, worker: str) -> list[AnyEvent]:
+        pool = self._pools[self._pool_of[worker]]
+        self._slots[pool.name] = self._slots.get(pool.name, 0) + pool.slots
+        return [WorkerJoined(at=self._now(), worker=worker, pool=pool.name, slots=pool.slots)]
+
+    def _leaves(self, worker: str, reason: str, keys: Sequence[str]) -> list[AnyEvent]:
+        """A worker begins nothing more: what it was sent and has not begun goes to others."""
+        pool = self._pools[self._pool_of[worker]]
+        back = self._answers(worker)
+        self._leaving[worker] = reason
+        self._slots[pool.name] -= pool.slots
+        self._tasks.take_back(keys)
+        return [*back, WorkerLeaving(at=self._now(), worker=worker, pool=pool.name, reason=reason)]
+
+    def _falls_silent(self, worker: str, seconds: float, keys: Sequence[str]) -> list[AnyEvent]:
+        """A worker does not answer: what it was sent and has not begun goes to others."""
+        pool = self._pools[self._pool_of[worker]]
+        if worker not in self._leaving:
+            self._silent.add(worker)
+            self._slots[pool.name] -= pool.slots
+        self._tasks.take_back(keys)
+        at, patience = self._now(), self._patience
+        return [WorkerSilent(at=at, worker=worker, pool=pool.name, seconds=seconds, patience=patience)]
+
+    def _answers(self, worker: str) -> list[AnyEvent]:
+        """A worker is heard of: news if it was silent."""
+        if worker not in self._silent:
+            return []
+        pool = self._pools[self._pool_of[worker]]
+        self._silent.discard(worker)
+        self._slots[pool.name] += pool.slots
+        return [WorkerAnswers(at=self._now(), worker=worker, pool=pool.name)]
+
+    def _gone(self, worker: str) -> list[AnyEvent]:
+        pool = self._pools[self._pool_of[worker]]
+        words = self._last_words.pop(worker, FailureInfo(cause="lost", message=f"its worker {worker} was lost"))
+        lost = WorkerLost(at=self._now(), worker=worker, pool=pool.name, reason=words.message)
+        if worker in self._leaving:
+            lost = msgspec.structs.replace(lost, reason=self._leaving.pop(worker), cause="walltime")
+        elif worker not in self._silent:
+            self._slots[pool.name] -= pool.slots
+        self._silent.discard(worker)
+        before, after = self._tasks.lost_with(worker, words)
+        return [*before, lost, *after]
+
+    def _now(self) -> float:
+        return self._request.clock()

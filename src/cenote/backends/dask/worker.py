@@ -1,0 +1,309 @@
+"""The worker of the Dask backend: a Dask worker that belongs to a pool and runs envelopes.
+
+Started as `python -m cenote.backends.dask.worker`. It ends when its scheduler is gone, and when it goes beyond its
+memory, which it says first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import faulthandler
+import logging
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dask.config
+from distributed import Reschedule, Status, Worker, get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from cenote.backends.dask.drain import Drain
+from cenote.engine.messages import FailureInfo
+from cenote.operations.support.events import Events
+from cenote.units import format_bytes
+from cenote.worker.failure import failure_of
+from cenote.worker.process.lifetime import lifetime_of_job
+from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
+from cenote.worker.process.reach import PATIENCE, leave_if_unreachable
+from cenote.worker.process.scratch import keep_temporary_files, leave_scratch, take_scratch
+from cenote.worker.process.user_output import say_lines_at_once
+from cenote.worker.results.store import pack, unpack
+from cenote.worker.run_task import TaskRunner
+from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
+
+TOPIC = "cenote"
+"""Of the messages from workers to the driver."""
+PLUGIN = "cenote"
+_LOOK_EVERY = 0.1
+_TO_JOIN = "60s"
+"""For a driver that is there, and too busy to take a worker at once."""
+_MEMORY_MARGIN = 0.95
+"""Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
+_FAREWELL = 2.0
+"""Seconds that a worker gets to close; after that it ends, whatever its tasks are at."""
+_LOG = logging.getLogger("cenote.worker")
+_OWN_HANDLERS = ("distributed", "tornado", "bokeh")
+"""Libraries whose logs Dask sends to stderr when it is imported: stderr is for what the user's code says."""
+
+
+class TaskPayload:
+    """The inputs of one task, and what it hands over: products go home, events stay with the worker."""
+
+    def __init__(self, inputs: dict[str, Any]) -> None:
+        self._inputs = inputs
+        self.exports: dict[str, Events] = {}
+        self.products: bytes = b""
+
+    def read(self, name: str) -> Any:
+        """An input of the task."""
+        value = self._inputs[name]
+        return value if isinstance(value, Events) else unpack(value)
+
+    def write(self, name: str, value: Any, *, wait: bool = False) -> int:  # noqa: ARG002  # the driver stores it
+        """Keep a result until the task ends."""
+        if isinstance(value, Events):
+            self.exports[name] = value
+            return 0
+        self.products = b"".join(pack(value))
+        return len(self.products)
+
+
+class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
+    """Brings the program to every worker that joins, once."""
+
+    name = PLUGIN
+
+    def __init__(self, program: RunSpec) -> None:
+        self.program = program
+
+    def setup(self, worker: Worker) -> None:
+        """Make the worker ready for tasks."""
+        self.worker = worker
+        self.farewell: Drain = worker.farewell
+        self.farewell.tell(partial(self.say, "leaving"))
+        try:
+            self.runner = TaskRunner(self.program)
+        except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
+            sys.stderr.write(f"this worker cannot run the tasks: {failure_of(problem).message}\n")
+            self._end(1)
+        self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}
+        """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def say(self, *message: Any) -> None:
+        """Tell the driver."""
+        self.worker.log_event(TOPIC, [self.worker.name, *message])
+
+    def on_step(self, key: str, task: int, stage: str, timeout: int | None) -> None:
+        """A stage of a task begins in this thread."""
+        thread = threading.get_ident()
+        if timeout is None:
+            self.deadlines.pop(thread, None)
+        else:
+            over = time.monotonic() + timeout
+            self.deadlines[thread] = (key, task, stage, timeout, over)
+
+    def _watch(self) -> None:
+        limit = self.worker.memory_manager.memory_limit
+        while True:
+            time.sleep(_LOOK_EVERY)
+            now = time.monotonic()
+            for key, task, stage, timeout, over in list(self.deadlines.values()):
+                if now > over:
+                    self._end_for_timeout(key, task, stage, timeout)
+            if limit and _resident() > _MEMORY_MARGIN * limit:
+                self.say("oom", _resident(), limit)
+                self._end(EXIT_OUT_OF_MEMORY)
+
+    def _end_for_timeout(self, key: str, task: int, stage: str, timeout: int) -> None:
+        info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
+        outcome = Outcome(task=task, failure=info, seconds=float(timeout))
+        self.say("failed", key, pickle.dumps(outcome))
+        self._end(1)
+
+    def _end(self, code: int) -> None:
+        time.sleep(0.3)  # let the message leave: a thread cannot be stopped, so the process must be
+        leave_scratch()
+        os._exit(code)
+
+
+def run_bundle(
+    key: str, expected: float, envelopes: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: dict[str, Events]
+) -> dict[str, Events]:
+    """Tasks, as Dask runs them: one after the other. They take about so many seconds, and go elsewhere when this
+    worker has less.
+
+    Outcomes and products are told to the driver, events stay here for the tasks that need them.
+    """
+    plugin: TaskPlugin = get_worker().plugins[PLUGIN]
+    if not plugin.farewell.begins(expected):
+        raise Reschedule
+    try:
+        return _run_all(plugin, key, envelopes, inline, upstream)
+    finally:
+        plugin.farewell.ends()
+
+
+def _run_all(
+    plugin: TaskPlugin,
+    key: str,
+    envelopes: Sequence[TaskSpec],
+    inline: dict[str, bytes],
+    upstream: Sequence[dict[str, Events]],
+) -> dict[str, Events]:
+    plugin.say("started", key)
+    inputs: dict[str, Any] = dict(inline)
+    for earlier in upstream:
+        inputs.update(earlier)
+    told: list[tuple[Outcome, bytes]] = []
+    exports: dict[str, Events] = {}
+    for envelope in envelopes:
+        parcel = TaskPayload(inputs)
+        outcome = plugin.runner.run(envelope, exchange=parcel, on_step=partial(plugin.on_step, key, envelope.task))
+        told.append((outcome, parcel.products))
+        if outcome.failure is None:
+            exports.update(parcel.exports)
+    plugin.say("done", key, pickle.dumps(told, protocol=5))
+    return exports
+
+
+def _resident() -> int:
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
+    resources = {f"resource.{options.pool}": float(options.slots)}
+    resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
+    worker = Worker(
+        options.scheduler,
+        name=options.name,
+        nthreads=options.slots,
+        resources=resources,
+        memory_limit=options.memory or 0,
+        local_directory=str(scratch) if scratch else None,
+        death_timeout=_TO_JOIN,
+        host=options.host,
+        interface=options.interface,
+        port=options.ports.replace("-", ":") if options.ports else None,
+        dashboard=False,
+    )
+    leave_if_unreachable(options.scheduler, lambda: worker.status is Status.running, options.patience)
+    worker.farewell = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
+    await _start(worker, options)
+    async with worker:
+        threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
+        leaving = asyncio.create_task(worker.farewell.attend(worker))
+        await worker.finished()
+        leaving.cancel()
+
+
+async def _start(worker: Worker, options: argparse.Namespace) -> None:
+    """Start it, or end with one line for the reason: what Dask raises last says only that it failed."""
+    try:
+        await worker
+    except TimeoutError:
+        sys.exit(f"the driver at {options.scheduler} did not take this worker within {_TO_JOIN}")
+    except Exception as problem:
+        _LOG.exception("%s could not start", options.name)
+        first: BaseException = problem
+        while (cause := first.__cause__ or first.__context__) is not None:
+            first = cause
+        sys.exit(f"this worker could not start: {first}")
+
+
+def _end_with(worker: Worker) -> None:
+    """End this process once the worker closes (its scheduler is gone): tasks cannot be stopped and may take hours."""
+    while worker.status not in (Status.closing, Status.closed, Status.failed):
+        time.sleep(_LOOK_EVERY)
+    time.sleep(_FAREWELL)
+    _LOG.warning("%s was told to end, or its scheduler is gone, while it was busy: it ends now", worker.name)
+    leave_scratch()
+    logging.shutdown()
+    os._exit(0)
+
+
+def _keep_log(file: Path | None) -> None:
+    """Log to this file, or to stderr where it cannot be opened: this machine may not share the run's folder."""
+    handler: logging.Handler = logging.StreamHandler()
+    if file is not None:
+        with suppress(OSError):
+            handler = logging.FileHandler(file, encoding="utf-8")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler], force=True
+    )
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in _OWN_HANDLERS:
+            logging.getLogger(name).handlers.clear()
+            logging.getLogger(name).propagate = True
+
+
+def _scratch(options: argparse.Namespace) -> Path | None:
+    """For data that memory cannot hold, and for temporary files too where a place for both is given.
+
+    Dask would make a folder by itself, and leave it when the process is ended.
+    """
+    place = options.scratch or dask.config.get("temporary-directory", None) or tempfile.gettempdir()
+    folder = take_scratch(place, options.name)
+    if folder is not None and options.scratch:
+        keep_temporary_files(folder)
+    return folder
+
+
+def _end_for_signal(number: int, _: object) -> None:
+    """Leave nothing on the node, and end as the signal would have."""
+    leave_scratch()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def main() -> None:
+    """Entry point of the process."""
+    parser = argparse.ArgumentParser(description="A worker of one pool of a run.")
+    parser.add_argument("--run", default="", help="the id of the run, for whoever reads the list of processes")
+    parser.add_argument("--scheduler", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--pool", required=True)
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--memory", type=int, default=0, help="bytes; 0 for no limit")
+    parser.add_argument("--resource", action="append", default=[], help="NAME=AMOUNT")
+    parser.add_argument("--scratch", default=None, help="folder for temporary files and what memory cannot hold")
+    parser.add_argument("--host", default=None, help="address to listen on")
+    parser.add_argument("--interface", default=None, help="network interface to listen on")
+    parser.add_argument("--ports", default=None, help="FIRST-LAST: port to listen on, the first that is free")
+    parser.add_argument("--walltime", type=int, default=None, help="seconds by which it has handed over and left")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to look for a scheduler that is gone")
+    parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
+    options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
+    _keep_log(options.log)
+    keep_freed_memory()
+    say_lines_at_once()
+    limit = format_bytes(options.memory) if options.memory else "none"
+    facts = (options.name, options.run, os.getpid(), options.slots, limit)
+    _LOG.info("%s begins: run %s, process %d, slots %d, memory limit %s", *facts)
+    signal.signal(signal.SIGTERM, _end_for_signal)
+    scratch = _scratch(options)
+    try:
+        asyncio.run(_serve(options, scratch))
+    finally:
+        leave_scratch()
+    _LOG.info("%s ends", options.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The local backend: all cores of this machine, by processes; pools limit how many tasks run at once.
+
+Small work runs in this process. When it turns out not to be small, or another core would help, worker processes
+are started and take over what is left.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from cenote.backends.interface import Backend, Session, SessionRequest
+from cenote.backends.local.in_process import Here
+from cenote.backends.local.processes import Processes
+from cenote.plugins.settings import Seconds
+
+
+class LocalBackend(Backend):
+    """Runs tasks on this machine, without any service."""
+
+    patience: Seconds = Field(default=60, ge=1)
+    """How long a worker process may be stopped until it is ended, and its task given to another one."""
+
+    def open(self, request: SessionRequest) -> Session:
+        """In this process when one core is all there is or the work is small; by processes otherwise."""
+        timed = any(step.timeout is not None for segment in request.program.segments for step in segment.steps)
+        if timed or (request.cpus > 1 and not request.small):
+            return Processes(request, self.patience)
+        return Here(request, self.patience)

@@ -1,0 +1,156 @@
+"""Run tasks in this process, one at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NoReturn
+
+from cenote import signals
+from cenote.backends.interface import Session, SessionRequest
+from cenote.backends.local.processes import Processes
+from cenote.backends.local.slots import SlotTable
+from cenote.backends.support.outcomes import event_of, placed, withdrawn
+from cenote.engine.messages import AnyEvent, FailureInfo, TaskStarted
+from cenote.signals import Interrupted
+from cenote.worker.process.memory import keep_freed_memory
+from cenote.worker.process.user_output import Diary
+from cenote.worker.run_task import TaskRunner
+from cenote.worker.task_spec import Outcome, TaskSpec
+
+SMALL_SECONDS = 1.0
+"""After so much work here, processes are worth their start."""
+
+
+class _EndedError(BaseException):
+    """Somebody's code called `os._exit`."""
+
+
+@contextmanager
+def _staying_alive() -> Iterator[list[int]]:
+    """Here a task shares its process with the driver, which must live: `os._exit` raises, and the codes are kept."""
+    end, process = os._exit, os.getpid()
+    ended: list[int] = []
+
+    def stay(status: int) -> NoReturn:
+        if os.getpid() != process:  # a child that the task forked
+            end(status)
+        ended.append(status)
+        raise _EndedError(status)
+
+    os._exit = stay
+    try:
+        yield ended
+    finally:
+        os._exit = end
+
+
+class Here(Session):
+    """No worker processes, until the work proves not to be small."""
+
+    def __init__(self, request: SessionRequest, patience: float) -> None:
+        self._request, self._patience = request, patience
+        keep_freed_memory()
+        self._said = Diary(request.logs, "driver")
+        with self._said.open():
+            self._runner = TaskRunner(request.program)
+        self._places = SlotTable(request.pools)
+        self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
+        self._begun: tuple[TaskSpec, str, int] | None = None
+        """The task that has a place and runs next, with its pool and place: its start is news before it blocks."""
+        self._worked = 0.0
+        self._coming: Processes | None = None
+        """Processes that are being started: until the first of them is ready, the work goes on here."""
+        self._others: Processes | None = None
+        """Who has the work now."""
+
+    def run(self, envelope: TaskSpec, pool: str) -> None:
+        if self._others is not None:
+            self._others.run(envelope, pool)
+        else:
+            self._places.wait(envelope, pool)
+
+    def cancel(self, task: int) -> None:
+        if self._others is not None:
+            self._others.cancel(task)
+        elif (taken := self._withdraw(task)) is not None:
+            self._pending.append(withdrawn(taken[0], at=self._request.clock(), pool=taken[1]))
+
+    def events(self, seconds: float) -> list[AnyEvent]:
+        if self._pending:
+            told, self._pending = self._pending, []
+            return told
+        if self._others is not None:
+            return self._others.events(seconds)
+        if self._begun is not None:
+            return [self._run(*self._begun)]
+        if self._is_worth_processes():
+            self._hand_over()
+            return []
+        if not self._places.waiting:
+            time.sleep(seconds)  # nothing to do and nobody to wait for: let time pass instead of spinning
+            return []
+        return self._begin_next()
+
+    def close(self) -> None:
+        self._said.close()
+        if self._coming is not None:
+            self._coming.close()
+
+    def _is_worth_processes(self) -> bool:
+        """Whether to hand over now: the work is not small, and a process is there to take it."""
+        many = self._request.cpus > 1 and self._places.waiting > 1
+        if many and self._coming is None and self._worked > SMALL_SECONDS:
+            self._coming = Processes(self._request, self._patience, joined=False)
+            self._coming.prepare(self._places.waiting)
+        return many and self._coming is not None and self._coming.has_somebody_ready()
+
+    def _begin_next(self) -> list[AnyEvent]:
+        self._begun = self._places.take()
+        if self._begun is None:
+            return []
+        envelope, pool, place = self._begun
+        worker, at = self._places.worker(pool, place), self._request.clock()
+        return [TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker=worker)]
+
+    def _run(self, envelope: TaskSpec, pool: str, place: int) -> AnyEvent:
+        self._begun = None
+        with self._said.open():
+            outcome = self._outcome(envelope)
+        self._places.free(pool, place)
+        self._worked += outcome.seconds
+        worker = self._places.worker(pool, place)
+        return event_of(outcome, envelope, at=self._request.clock(), pool=pool, worker=worker)
+
+    def _withdraw(self, task: int) -> tuple[TaskSpec, str] | None:
+        """Take a task back that has not been run, with its pool."""
+        if self._begun is None or self._begun[0].task != task:
+            return self._places.withdraw(task)
+        envelope, pool, place = self._begun
+        self._begun = None
+        self._places.free(pool, place)
+        return envelope, pool
+
+    def _outcome(self, envelope: TaskSpec) -> Outcome:
+        """Of a task that may take long: a signal stops it where it is."""
+        try:
+            with signals.raised(), _staying_alive() as ended:
+                outcome = self._runner.run(envelope)
+        except Interrupted:
+            stopped = FailureInfo(cause="stopped", message="stopped, as asked")
+            return Outcome(task=envelope.task, failure=placed(stopped, envelope))
+        if outcome.failure is None or not ended:
+            return outcome
+        lost = FailureInfo(cause="lost", message=f"its code ended the process with os._exit({ended[0]})")
+        return replace(outcome, failure=placed(lost, envelope))
+
+    def _hand_over(self) -> None:
+        assert self._coming is not None
+        self._others = self._coming
+        while (taken := self._places.take()) is not None:
+            envelope, pool, place = taken
+            self._places.free(pool, place)
+            self._others.run(envelope, pool)

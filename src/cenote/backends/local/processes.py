@@ -1,0 +1,256 @@
+"""Run tasks in worker processes of this machine, and replace those that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+
+from cenote import errors
+from cenote.backends.interface import Session, SessionRequest
+from cenote.backends.local.slots import SlotTable
+from cenote.backends.support.outcomes import event_of, placed, withdrawn
+from cenote.backends.support.process_state import vital_signs
+from cenote.engine.messages import (
+    AnyEvent,
+    FailureInfo,
+    LossCause,
+    TaskFailed,
+    TaskStarted,
+    WorkerAnswers,
+    WorkerSilent,
+)
+from cenote.shell import ALONE, is_fault, start_process
+from cenote.units import format_seconds
+from cenote.worker.process.last_output import tail
+from cenote.worker.results.store import Store
+from cenote.worker.task_spec import Outcome, TaskSpec
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""Tasks are the parallelism: libraries that start a thread per core would fight over the cores."""
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at how the processes are."""
+_STILLBORN = 3
+"""So many processes that die before their first task mean that none will ever live."""
+
+
+@dataclass
+class _Worker:
+    """One process and what it does."""
+
+    process: subprocess.Popen[bytes]
+    pipe: Connection
+    number: int
+    ready: bool = False
+    busy: tuple[TaskSpec, str, int, float] | None = None
+    """The task, its pool and place, and since when."""
+    cancelled: bool = False
+    stopped: float | None = None
+    """Since when it has been seen to be stopped."""
+
+
+@dataclass
+class _Crew:
+    workers: list[_Worker] = field(default_factory=list)
+    started: int = 0
+    stillborn: int = 0
+
+
+class Processes(Session):
+    """As many processes as there are cores, each serving every pool."""
+
+    def __init__(self, request: SessionRequest, patience: float, *, joined: bool = True) -> None:
+        self._request, self._patience = request, patience
+        self._looked = 0.0
+        self._places = SlotTable(request.pools)
+        self._crew = _Crew()
+        self._pending: list[AnyEvent] = list(self._places.joined(request.clock())) if joined else []
+        request.logs.mkdir(parents=True, exist_ok=True)
+
+    def prepare(self, tasks: int) -> None:
+        """Start processes for so many tasks, which will come later."""
+        for _ in range(min(tasks, self._request.cpus)):
+            self._start()
+
+    def has_somebody_ready(self) -> bool:
+        """Whether a process could begin now; returns at once."""
+        self._listen(0)
+        return any(worker.ready for worker in self._crew.workers)
+
+    def run(self, envelope: TaskSpec, pool: str) -> None:
+        self._places.wait(envelope, pool)
+
+    def cancel(self, task: int) -> None:
+        if (taken := self._places.withdraw(task)) is not None:
+            self._pending.append(withdrawn(taken[0], at=self._request.clock(), pool=taken[1]))
+            return
+        for worker in self._crew.workers:
+            if worker.busy is not None and worker.busy[0].task == task:
+                worker.cancelled = True
+                worker.process.kill()
+
+    def events(self, seconds: float) -> list[AnyEvent]:
+        self._dispatch()
+        self._listen(0 if self._pending else seconds)
+        self._look_for_stopped()
+        self._dispatch()
+        told, self._pending = self._pending, []
+        return told
+
+    def close(self) -> None:
+        for worker in self._crew.workers:
+            worker.process.kill()
+        for worker in self._crew.workers:
+            worker.process.wait()
+            worker.pipe.close()
+        self._crew.workers.clear()
+
+    def _dispatch(self) -> None:
+        idle = [worker for worker in self._crew.workers if worker.ready and worker.busy is None]
+        while idle and (taken := self._places.take()) is not None:
+            worker = idle.pop()
+            envelope, pool, place = taken
+            at = self._request.clock()
+            worker.busy = (*taken, at)
+            name = self._places.worker(pool, place)
+            self._pending.append(
+                TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker=name)
+            )
+            try:
+                worker.pipe.send(envelope)
+            except OSError:
+                continue  # it died just now; the pipe tells so next time
+        starting = sum(not worker.ready for worker in self._crew.workers)
+        for _ in range(min(self._places.waiting - starting, self._request.cpus - len(self._crew.workers))):
+            self._start()
+
+    def _start(self) -> None:
+        self._crew.started += 1
+        number = self._crew.started
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, *ALONE, "-m", "cenote.worker.process.main", str(theirs.fileno())]
+        logs = self._request.logs
+        for folder in ("out", "err"):
+            (logs / folder).mkdir(exist_ok=True)
+        variables = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
+        process = start_process(
+            command,
+            pass_fds=[theirs.fileno()],
+            variables=variables,
+            stdout=logs / "out" / f"local-{number}",
+            stderr=logs / "err" / f"local-{number}",
+        )
+        theirs.close()
+        pipe = Connection(ours.detach())
+        pipe.send(replace(self._request.program, key=Store(self._request.store).key))
+        self._crew.workers.append(_Worker(process, pipe, number))
+
+    def _listen(self, seconds: float) -> None:
+        pipes = {worker.pipe: worker for worker in self._crew.workers}
+        for pipe in wait(list(pipes), timeout=seconds):
+            assert isinstance(pipe, Connection), "only pipes were waited for"
+            self._hear(pipes[pipe])
+
+    def _look_for_stopped(self) -> None:
+        """Say which processes are stopped, and end those that stay so."""
+        now = self._request.clock()
+        if now - self._looked < _LOOK_EVERY:
+            return
+        self._looked = now
+        for worker in [worker for worker in self._crew.workers if worker.busy is not None]:
+            signs = vital_signs(worker.process.pid)
+            if signs is None or not signs.stopped:
+                self._go_on(worker, now)
+            elif worker.stopped is None:
+                worker.stopped = now
+                self._pending.append(WorkerSilent(at=now, **self._named(worker), seconds=0.0, patience=self._patience))
+            elif now - worker.stopped >= self._patience:
+                worker.process.kill()  # the pipe tells when it is gone
+
+    def _go_on(self, worker: _Worker, now: float) -> None:
+        if worker.stopped is not None:
+            worker.stopped = None
+            self._pending.append(WorkerAnswers(at=now, **self._named(worker)))
+
+    def _named(self, worker: _Worker) -> dict[str, str]:
+        assert worker.busy is not None
+        _, pool, place, _ = worker.busy
+        return {"pool": pool, "worker": self._places.worker(pool, place)}
+
+    def _hear(self, worker: _Worker) -> None:
+        try:
+            message = worker.pipe.recv()
+        except (EOFError, OSError):
+            self._lost(worker)
+            return
+        if isinstance(message, Outcome) and message.task >= 0:
+            self._finished(worker, message)
+        elif isinstance(message, Outcome) and message.failure is not None:
+            raise errors.error(errors.BAD_PLUGIN, f"workers cannot start: {message.failure.message}")
+        else:
+            worker.ready = True
+            self._crew.stillborn = 0
+
+    def _finished(self, worker: _Worker, outcome: Outcome) -> None:
+        if worker.busy is None or worker.busy[0].task != outcome.task:
+            return
+        self._go_on(worker, self._request.clock())
+        envelope, pool, place, _ = worker.busy
+        worker.busy = None
+        self._places.free(pool, place)
+        name = self._places.worker(pool, place)
+        self._pending.append(event_of(outcome, envelope, at=self._request.clock(), pool=pool, worker=name))
+
+    def _lost(self, worker: _Worker) -> None:
+        code = worker.process.wait()
+        worker.pipe.close()
+        self._crew.workers.remove(worker)
+        if not worker.ready:
+            self._stillborn(worker, code)
+        if worker.busy is None:
+            return
+        was_stopped = worker.stopped is not None
+        self._go_on(worker, self._request.clock())  # another process takes its place
+        envelope, pool, place, since = worker.busy
+        self._places.free(pool, place)
+        at = self._request.clock()
+        stopped = FailureInfo(cause="stopped", message="stopped, as asked")
+        fate: LossCause = "silent" if was_stopped else "crashed" if is_fault(code) else "died"
+        held = f"the worker process was stopped, and ended after {format_seconds(self._patience)}"
+        dead = FailureInfo(cause="lost", message=held if was_stopped else self._last_words(worker, code), fate=fate)
+        lost = stopped if worker.cancelled else dead
+        info = placed(lost, envelope)
+        name = self._places.worker(pool, place)
+        self._pending.append(
+            TaskFailed(
+                at=at,
+                task=envelope.task,
+                attempt=envelope.attempt,
+                pool=pool,
+                worker=name,
+                failure=info,
+                seconds=at - since,
+            )
+        )
+
+    def _stillborn(self, worker: _Worker, code: int) -> None:
+        self._crew.stillborn += 1
+        if self._crew.stillborn >= _STILLBORN:
+            raise errors.error(
+                errors.WORKER_LOST,
+                f"worker processes end before they can take a task: {self._last_words(worker, code)}",
+                hint=f"their output is in {self._request.logs}",
+            )
+
+    def _last_words(self, worker: _Worker, code: int) -> str:
+        how = f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+            if -code == signal.SIGKILL:
+                how += " (often: the machine ran out of memory)"
+        error_log = self._request.logs / "err" / f"local-{worker.number}"
+        return "\n".join([f"the worker process {how}", *tail(error_log).splitlines()[-5:]])

@@ -1,0 +1,70 @@
+"""Keep which tasks wait and which places are free: a place is one slot of one worker of a pool."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from cenote.engine.messages import WorkerJoined
+from cenote.names import worker_name
+from cenote.placement.pools import PlacedPool
+from cenote.worker.task_spec import TaskSpec
+
+
+class SlotTable:
+    """The places of all pools on this machine, and the tasks that wait for one."""
+
+    def __init__(self, pools: Iterable[PlacedPool]) -> None:
+        self._pools = tuple(pools)
+        self._free = {pool.name: list(range(max(1, pool.most_slots))) for pool in self._pools}
+        self._slots = {pool.name: max(1, pool.slots) for pool in self._pools}
+        self._waiting: dict[str, deque[TaskSpec]] = {pool.name: deque() for pool in self._pools}
+        self._turn = 0
+
+    def joined(self, at: float) -> list[WorkerJoined]:
+        """One event for every worker."""
+        return [
+            WorkerJoined(at=at, worker=self.worker(pool.name, first), pool=pool.name, slots=self._slots[pool.name])
+            for pool in self._pools
+            for first in range(0, len(self._free[pool.name]), self._slots[pool.name])
+        ]
+
+    def worker(self, pool: str, place: int) -> str:
+        """The name of the worker that a place belongs to: `gpu-1`."""
+        return worker_name(pool, place // self._slots[pool] + 1)
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks wait."""
+        return sum(len(tasks) for tasks in self._waiting.values())
+
+    def wait(self, envelope: TaskSpec, pool: str) -> None:
+        """Let a task wait for a place."""
+        self._waiting[pool].append(envelope)
+
+    def withdraw(self, task: int) -> tuple[TaskSpec, str] | None:
+        """Take a waiting task back, with its pool; None when it does not wait."""
+        for pool, tasks in self._waiting.items():
+            for envelope in tasks:
+                if envelope.task == task:
+                    tasks.remove(envelope)
+                    return envelope, pool
+        return None
+
+    def take(self) -> tuple[TaskSpec, str, int] | None:
+        """The next task that has a place, with its pool and place; pools take turns."""
+        for pool in self._in_turn():
+            if self._waiting[pool] and self._free[pool]:
+                return self._waiting[pool].popleft(), pool, heapq.heappop(self._free[pool])
+        return None
+
+    def free(self, pool: str, place: int) -> None:
+        """Give a place back."""
+        heapq.heappush(self._free[pool], place)
+
+    def _in_turn(self) -> Iterator[str]:
+        names = [pool.name for pool in self._pools]
+        self._turn = (self._turn + 1) % max(1, len(names))
+        yield from names[self._turn :]
+        yield from names[: self._turn]

@@ -1,0 +1,29 @@
+"""`cenote check`: everything that is wrong with a workflow, at once."""
+
+from __future__ import annotations
+
+import click
+
+from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.errors import CenoteError
+
+
+@click.command("check")
+@workflow_choices
+@click.option("--data/--no-data", default=True, help="Also compare with the columns of the data (the default).")
+@JSON_OPTION
+def command(choices: Choices, *, data: bool, as_json: bool) -> int:
+    """Say everything that is wrong with a workflow, with file, line and column."""
+    from cenote.cli.console import user_code_aside
+    from cenote.cli.views.problems import problems_as_json, show_warnings
+
+    with user_code_aside():
+        result = choices.load().check(read_files=data)
+    if as_json:
+        click.echo(problems_as_json(result.problems, result.warnings))
+        return 0 if result.ok else CenoteError(result.problems).exit_code
+    show_warnings(result.warnings)
+    if not result.ok:
+        raise CenoteError(result.problems)
+    click.echo(f"{choices.name}: no problems")
+    return 0

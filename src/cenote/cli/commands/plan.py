@@ -1,0 +1,160 @@
+"""`cenote plan`: what would run, where, and why there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from cenote.cli.options import JSON_OPTION, Choices, part_options, workflow_choices
+from cenote.errors import USAGE, error
+
+if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
+    from cenote.plan.plan import Plan
+
+
+ENDINGS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg", ".png": "png"}
+"""How the name of a picture ends → its form."""
+
+
+class Graph(NamedTuple):
+    """A form of picture, and the file for it where one is named."""
+
+    form: str
+    file: Path | None = None
+
+
+class GraphType(click.ParamType):  # type: ignore[type-arg]  # older versions of click have no argument here
+    """`dot`, or `plan.dot`."""
+
+    name = "form|file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Graph:
+        """The form itself, or the one that the file's ending tells."""
+        if isinstance(value, Graph):
+            return value
+        if value in ENDINGS.values():
+            return Graph(value)
+        form = ENDINGS.get(Path(value).suffix.lower())
+        if form is None:
+            forms, endings = ", ".join(dict.fromkeys(ENDINGS.values())), ", ".join(ENDINGS)
+            self.fail(f"'{value}' is neither a form ({forms}) nor a file that ends with one of {endings}", param, ctx)
+        return Graph(form, Path(value))
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002  # click's signature
+        param: click.Parameter,  # noqa: ARG002  # click's signature
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The forms, then files."""
+        forms = [CompletionItem(form) for form in dict.fromkeys(ENDINGS.values()) if form.startswith(incomplete)]
+        return forms or [CompletionItem(incomplete, type="file")]
+
+
+@click.command("plan")
+@workflow_choices
+@part_options
+@JSON_OPTION
+@click.option(
+    "--graph",
+    type=GraphType(),
+    help="Draw the stages and their pools instead: dot, mermaid, svg or png, or a file with such an ending.",
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
+)
+@click.option("--show-jobs", is_flag=True, help="Print the jobs that would be submitted for each pool instead.")
+@click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
+def command(
+    choices: Choices,
+    *,
+    until: tuple[str, ...],
+    only: tuple[str, ...],
+    as_json: bool,
+    graph: Graph | None,
+    output: Path | None,
+    show_jobs: bool,
+    strict: bool,
+) -> None:
+    """Show what would run, where, and why there; nothing is run.
+
+    Stages, their pools with the reason, segments and tasks; the pools and who set what; data, products, warnings.
+    """
+    from cenote.cli.console import messages, user_code_aside
+    from cenote.cli.views.progress import progress_on
+
+    if graph is not None and graph.file is not None and output is not None:
+        raise error(USAGE, f"--graph {graph.file} and --output {output} both name a file: choose one")
+    target = output if graph is None or graph.file is None else graph.file
+    if graph is not None and graph.form == "png" and target is None:
+        raise error(USAGE, "a picture in png needs a file", hint="say --graph plan.png")
+    if sum((as_json, graph is not None, show_jobs)) > 1:
+        raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
+    analysis = choices.load()
+    with user_code_aside(), progress_on(messages(), title=choices.name.name) as progress:
+        plan = analysis.plan(until=until, only=only, strict=strict, progress=progress.planning)
+    if choices.verbose:
+        from cenote.cli.views.verbose import dataset_lines
+
+        choices.tell(dataset_lines(plan, level=choices.verbose))
+    if graph is not None:
+        _graph(plan, graph.form, target)
+    elif show_jobs:
+        _deliver(_jobs(plan), output)
+    elif as_json:
+        from cenote.plan.as_json import plan_as_json
+
+        _deliver(json.dumps(plan_as_json(plan), indent=2, ensure_ascii=False) + "\n", output)
+    else:
+        _table(plan, output)
+
+
+def _table(plan: Plan, output: Path | None) -> None:
+    from rich.console import Console
+
+    from cenote.cli.console import PIPED_WIDTH
+    from cenote.cli.console import output as answers
+    from cenote.cli.views.plan_table import show_plan
+    from cenote.cli.views.problems import show_warnings
+
+    if output is None:
+        show_plan(plan, answers())
+    else:
+        with output.open("w", encoding="utf-8") as file:
+            show_plan(plan, Console(file=file, highlight=False, markup=False, width=PIPED_WIDTH))
+    show_warnings(plan.warnings)
+
+
+def _jobs(plan: Plan) -> str:
+    from cenote.cli.views.amounts import plural
+    from cenote.runtime.job_texts import job_texts
+
+    pools = job_texts(plan, Path("out") / plan.workflow.file.stem)
+    if not pools:
+        return f"# backend '{plan.workflow.execution.backend}' runs everything on this machine and submits no jobs\n"
+    blocks = []
+    for jobs in pools:
+        blocks.append(f"# pool '{jobs.pool}': {plural(jobs.workers, 'worker')} from {jobs.strategy}\n")
+        blocks += [text if text.endswith("\n") else f"{text}\n" for text in jobs.texts]
+    return "\n".join(blocks)
+
+
+def _graph(plan: Plan, form: str, output: Path | None) -> None:
+    from cenote.plan.picture import draw as picture
+
+    texts = {"dot": picture.dot, "mermaid": picture.mermaid, "svg": picture.svg}
+    if form in texts:
+        _deliver(texts[form](plan), output)
+    elif output is not None:
+        picture.png(plan, output)
+
+
+def _deliver(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")

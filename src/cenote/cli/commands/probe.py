@@ -1,0 +1,79 @@
+"""`cenote probe`: what a worker of each pool would find on its node."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.errors import NO_WORKER, USAGE, error
+from cenote.units import parse_seconds
+
+if TYPE_CHECKING:  # what `cenote probe --help` must not pay for
+    from cenote.probe.run import PoolProbe, ProbeResult
+
+
+@click.command("probe")
+@workflow_choices
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder that the run will get: can the nodes write there?  [default: out/<name of the file>]",
+)
+@click.option("--wait", default="5m", show_default=True, metavar="TIME", help="How long jobs may wait in the queue.")
+@JSON_OPTION
+def command(choices: Choices, *, out: Path | None, wait: str, as_json: bool) -> int:
+    """Find out whether workers could work: one short job for each pool, started as a worker would be.
+
+    It looks for the driver over the network, and at Python, packages, plugins, cpus, memory, GPUs, scratch space, the
+    run's folder and the data. Nothing is run, and nothing is left behind. The next `plan` and `why` remember it.
+    """
+    from cenote.cli.console import messages, output
+    from cenote.cli.views.probe_progress import probe_progress_on
+    from cenote.cli.views.probe_table import show_probe
+
+    try:
+        patience = float(parse_seconds(wait))
+    except ValueError as problem:
+        raise error(USAGE, f"--wait: {problem}") from None
+    with probe_progress_on(messages(), quiet=as_json, title=choices.name.name) as progress:
+        result = choices.load().probe(out, wait=patience, listen=progress, progress=progress.planning)
+    if as_json:
+        click.echo(json.dumps(as_object(result, choices.name), indent=2, ensure_ascii=False))
+    else:
+        show_probe(result, output())
+    return NO_WORKER.exit_code if result.verdict == "problem" else 0
+
+
+def as_object(result: ProbeResult, file: Path) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "workflow": file.name,
+        "verdict": result.verdict,
+        "at": datetime.fromtimestamp(result.at, UTC).isoformat(timespec="seconds"),
+        "seconds": round(result.seconds, 3),
+        "jobs": result.jobs,
+        "pools": [_pool(pool) for pool in result.pools],
+    }
+
+
+def _pool(pool: PoolProbe) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from cenote.plan.probe_cache import finding_as_json
+
+    return {
+        "name": pool.pool,
+        "strategy": pool.strategy,
+        "verdict": pool.verdict,
+        "job": pool.job or None,
+        "waited": None if pool.waited is None else round(pool.waited, 3),
+        "findings": [finding_as_json(finding) for finding in pool.findings],
+        "node": None
+        if pool.report is None
+        else {key: value for key, value in asdict(pool.report).items() if key not in ("pool", "token")},
+    }

@@ -1,0 +1,155 @@
+"""`cenote run`: it runs a workflow, shows how it goes, and says what came out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cenote.cli.options import JSON_OPTION, Choices, part_options, stages_option, workflow_choices
+from cenote.errors import USAGE, error
+
+if TYPE_CHECKING:  # what `cenote run --help` must not pay for
+    from rich.console import Console
+
+    from cenote.api import Run
+    from cenote.engine.messages import AnyEvent
+    from cenote.plan.plan import Plan
+    from cenote.runtime.execute import Hearer
+
+
+@click.command("run")
+@workflow_choices
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for everything the run leaves.  [default: out/<name of the file>]",
+)
+@part_options
+@stages_option("--force", "Do this stage and all that follow it again, changed or not.")
+@click.option("--fresh", is_flag=True, help="Forget the run in that folder and start again.")
+@click.option("--resume", is_flag=True, help="Continue the run in that folder: what every run does unless --fresh.")
+@click.option("--replace", is_flag=True, help="The older name of --fresh.")
+@click.option("--keep-going", is_flag=True, help="Finish what can be finished when a part of the data fails.")
+@click.option(
+    "-j",
+    "--cores",
+    "--workers",
+    "workers",
+    type=click.IntRange(min=1),
+    help="Processes of the backend local in all, instead of one per core; with dask every pool has its own workers.",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Show the plan and what would be reused; run and write nothing.")
+@click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
+@click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
+@JSON_OPTION
+def command(
+    choices: Choices,
+    *,
+    out: Path | None,
+    until: tuple[str, ...],
+    only: tuple[str, ...],
+    force: tuple[str, ...],
+    fresh: bool,
+    resume: bool,
+    replace: bool,
+    keep_going: bool,
+    workers: int | None,
+    dry_run: bool,
+    strict: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Run a workflow.
+
+    What an earlier run in the same folder has done is reused where nothing has changed: data, settings, code.
+
+    FILE may be `-`: the workflow is read from standard input, relative names count from the current folder.
+    Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
+    """
+    from cenote.cli.console import messages, user_code_aside
+    from cenote.cli.views.progress import progress_on
+
+    if resume and (fresh or replace):
+        forgets = "--fresh" if fresh else "--replace"
+        raise error(USAGE, f"--resume continues a run and {forgets} forgets it: choose one")
+    if quiet and choices.verbose:
+        raise error(USAGE, "--quiet says less and --verbose says more: choose one")
+    folder = out or Path("out") / choices.name.stem
+    analysis = choices.load()
+    console = messages()
+    if dry_run:
+        from cenote.cli.views.dry_run import tell_preview
+
+        with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
+            preview = analysis.preview(
+                folder,
+                until=until,
+                only=only,
+                force=force,
+                fresh=fresh or replace,
+                keep_going=keep_going,
+                workers=workers,
+                strict=strict,
+                progress=progress.planning,
+            )
+        if not quiet:
+            tell_preview(preview, verbose=choices.verbose, as_json=as_json)
+        return 0
+    with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
+        run = analysis.run(
+            folder,
+            until=until,
+            only=only,
+            force=force,
+            fresh=fresh or replace,
+            resume=resume,
+            keep_going=keep_going,
+            workers=workers,
+            strict=strict,
+            listen=progress,
+            hear=_event_printer(console, choices.verbose) if choices.verbose else None,
+            progress=progress.planning,
+            command=["cenote", *sys.argv[1:]],
+        )
+    if as_json:
+        click.echo(json.dumps(run.summary, indent=2, ensure_ascii=False))
+    else:
+        again = shlex.join(["cenote", "run", *choices.as_arguments(), "--out", str(folder)])
+        tell_outcome(run, again=again, quiet=quiet)
+    return run.exit_code
+
+
+def _event_printer(console: Console, level: int) -> Hearer:
+    """Prints every event; above a live table where the console has one."""
+    from cenote.cli.views.verbose import EventLines, dataset_lines
+    from cenote.engine.messages import RunStarted
+
+    lines = EventLines(level)
+
+    def hear(plan: Plan, event: AnyEvent) -> None:
+        first = dataset_lines(plan, level=level) if isinstance(event, RunStarted) else ()
+        for line in (*first, *lines(plan, event)):
+            console.print(line, soft_wrap=True)
+
+    return hear
+
+
+def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
+    """What came out on stdout, what went wrong on stderr."""
+    from cenote.cli.console import messages, output
+    from cenote.cli.views.cutflow_table import cutflows_of
+    from cenote.cli.views.outcome import failure_lines, outcome_lines
+
+    if not quiet:
+        for line in outcome_lines(run.summary, folder=run.folder, pictures=run.plots):
+            output().print(line, soft_wrap=True)
+        for line in cutflows_of(run, width=output().width):
+            output().print(line, soft_wrap=True)
+    if not quiet or run.status != "succeeded":
+        for line in failure_lines(run.summary, folder=run.folder, again=again):
+            messages().print(line, soft_wrap=True)

@@ -1,0 +1,42 @@
+"""`cenote schema`: the JSON Schema of workflow files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:  # what `cenote schema --help` must not pay for
+    from cenote.language.schema.json_schema import Purpose
+
+
+@click.command("schema")
+@click.option(
+    "--of",
+    "purpose",
+    type=click.Choice(["workflow", "profile", "site"]),
+    default="workflow",
+    show_default=True,
+    help="What the files are: workflows, files that are merged under them, or files of a site.",
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
+)
+def command(purpose: Purpose, output: Path | None) -> None:
+    """Print the JSON Schema of workflow files, so that editors complete and check while typing.
+
+    Files that others include, profiles and files of a site need not be whole: that is what `--of` is for.
+
+    \b
+    With the YAML language server, put this on the first line of a workflow:
+      # yaml-language-server: $schema=cenote.schema.json
+    """
+    from cenote.language.schema.json_schema import workflow_schema
+
+    text = json.dumps(workflow_schema(purpose), indent=2, ensure_ascii=False) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")

@@ -1,0 +1,153 @@
+"""`cenote simulate`: how long a workflow would take, what for, and what more workers would bring."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cenote.cli.completions import complete_stage_value
+from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.errors import USAGE, error
+from cenote.names import did_you_mean, listed
+from cenote.units import format_seconds, parse_seconds
+
+if TYPE_CHECKING:  # what `cenote simulate --help` must not pay for
+    from cenote.plan.plan import Plan
+    from cenote.simulate.predict import DurationModel, Prediction
+
+
+@click.command("simulate")
+@workflow_choices
+@JSON_OPTION
+@click.option(
+    "--seconds-per-task",
+    "given",
+    multiple=True,
+    metavar="STAGE=SECONDS",
+    shell_complete=complete_stage_value,
+    help="How long a task of a stage takes.",
+)
+@click.option(
+    "--from", "earlier", type=click.Path(path_type=Path), help="Take the durations from a run: what was its --out."
+)
+@click.option("--startup", default="5s", show_default=True, help="From asking for a worker until it joins.")
+def command(choices: Choices, *, as_json: bool, given: tuple[str, ...], earlier: Path | None, startup: str) -> None:
+    """Predict how a workflow would run: nothing is run, and no worker is started.
+
+    The engine of real runs decides; workers and durations are modelled. Stages of which nothing is known take a
+    second per task.
+    """
+    from cenote.cli.console import messages
+    from cenote.cli.views.progress import progress_on
+    from cenote.simulate.predict import DurationModel, gains, predict
+
+    with progress_on(messages(), title=choices.name.name) as progress:
+        plan = choices.load().plan(progress=progress.planning)
+    seconds = {**_seconds_of_run(earlier), **dict(_parsed(text, plan) for text in given)}
+    try:
+        model = DurationModel(seconds, startup=parse_seconds(startup))
+    except ValueError as problem:
+        raise error(USAGE, f"--startup: {problem}") from None
+    predicted = predict(plan, model)
+    more = gains(plan, model, predicted)
+    if as_json:
+        click.echo(json.dumps(as_object(predicted, more), indent=2))
+    else:
+        _show(plan, model, predicted, more)
+
+
+def _parsed(text: str, plan: Plan) -> tuple[str, float]:
+    """`RunInference=1.5` → its parts."""
+    stage, _, number = text.partition("=")
+    names = [summary.stage for summary in plan.stages]
+    if stage not in names:
+        details = [f"its stages: {listed(names)}"]
+        raise error(USAGE, f"this workflow has no stage '{stage}'", details=details, hint=did_you_mean(stage, names))
+    try:
+        return stage, float(number)
+    except ValueError:
+        message = f"--seconds-per-task {text}: '{number}' is not a number of seconds"
+        raise error(USAGE, message, hint=f"write --seconds-per-task {stage}=1.5") from None
+
+
+def _seconds_of_run(folder: Path | None) -> dict[str, float]:
+    """What one task of each stage took in an earlier run."""
+    if folder is None:
+        return {}
+    from cenote.api import open_run
+
+    stages = open_run(folder).summary.get("stages", ())
+    ran = {stage["id"]: (stage["seconds"], stage["done"] - stage.get("reused", 0)) for stage in stages}
+    return {name: seconds / tasks for name, (seconds, tasks) in ran.items() if tasks > 0}
+
+
+def as_object(predicted: Prediction, more: dict[str, float]) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "status": predicted.status,
+        "seconds": round(predicted.seconds, 3),
+        "cost": predicted.cost,
+        "moved": predicted.moved,
+        "bottleneck": predicted.bottleneck.name if predicted.bottleneck else None,
+        "pools": [
+            {
+                "name": pool.name,
+                "workers": pool.workers,
+                "slots": pool.slots,
+                "tasks": pool.tasks,
+                "slot_seconds_busy": round(pool.busy, 3),
+                "slot_seconds_idle": round(pool.offered - pool.busy, 3),
+                "use": round(pool.use, 4),
+                "bound": round(pool.bound, 3),
+                "cost": pool.cost,
+                "one_more_worker_saves": round(more[pool.name], 3) if pool.name in more else None,
+            }
+            for pool in predicted.pools
+        ],
+    }
+
+
+def _show(plan: Plan, model: DurationModel, predicted: Prediction, more: dict[str, float]) -> None:
+    from rich.table import Table
+
+    from cenote.cli.console import output
+    from cenote.cli.views.amounts import plural
+
+    console = output()
+    cost = "" if predicted.cost is None else f", cost {predicted.cost:.4g}"
+    console.print(f"{predicted.status} after about {format_seconds(predicted.seconds)}{cost}", soft_wrap=True)
+    if predicted.status == "stuck":
+        console.print("it would wait for ever: `cenote plan` says which stages wait for which pools")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("pool", "workers", "tasks", "use", "cost", "one more worker"):
+        table.add_column(column, justify="left" if column in ("pool", "one more worker") else "right", no_wrap=True)
+    for pool in predicted.pools:
+        table.add_row(
+            pool.name,
+            f"{pool.workers} × {pool.slots}",
+            f"{pool.tasks:,}",
+            f"{pool.use:.0%}",
+            "" if pool.cost is None else f"{pool.cost:.4g}",
+            _gain(more.get(pool.name), predicted.seconds),
+        )
+    console.print(table)
+    if limit := predicted.bottleneck:
+        console.print(
+            f"bottleneck: pool '{limit.name}', whose work alone fills {format_seconds(limit.bound)}", soft_wrap=True
+        )
+    if predicted.moved:
+        console.print(f"{plural(predicted.moved, 'task')} would fall back to another pool")
+    unknown = [summary.stage for summary in plan.stages if summary.stage not in model.seconds]
+    if unknown:
+        console.print(f"nothing is known of how long {listed(unknown)} take: see --seconds-per-task and --from")
+
+
+def _gain(saved: float | None, whole: float) -> str:
+    if saved is None:
+        return ""
+    if abs(saved) < 0.005 * whole:
+        return "changes nothing"
+    return f"saves {format_seconds(saved)}" if saved > 0 else f"costs {format_seconds(-saved)}"

@@ -1,0 +1,97 @@
+"""`cenote status`: how far a run is, or how it ended, read from its folder."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cenote.cli.completions import complete_run
+from cenote.cli.options import JSON_OPTION
+from cenote.runs.pool_words import POOL_WORDS
+
+if TYPE_CHECKING:  # what `cenote status --help` must not pay for
+    from cenote.runs.follow import FollowedRun
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the journal."""
+
+
+def _states() -> str:
+    """What the words of the table of pools mean."""
+    width = max(len(word.short) for word in POOL_WORDS.values())
+    rows = [f"  {word.short:<{width}}  {word.meaning}" for word in POOL_WORDS.values()]
+    return "\n".join(["\b", "What a pool's state means:", *rows])
+
+
+@click.command("status", epilog=_states())
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.option("--follow", "-f", is_flag=True, help="Go on showing until the run ends.")
+@JSON_OPTION
+def command(folder: Path, *, follow: bool, as_json: bool) -> None:
+    """Show how far a run is, or how it ended. FOLDER is what was given to `cenote run --out`."""
+    from cenote.runs.follow import FollowedRun
+
+    run = FollowedRun(folder)
+    run.catch_up()
+    if follow:
+        _follow(run, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(_told(run), indent=2, ensure_ascii=False))
+    else:
+        _show(run)
+
+
+def _follow(run: FollowedRun, *, quiet: bool) -> None:
+    from cenote.cli.console import messages
+    from cenote.cli.views.progress import progress_on
+
+    with progress_on(messages(), quiet=quiet, title=str(run.folder.path)) as progress:
+        while run.driven and not run.view.finished:
+            progress(run.catch_up())
+            time.sleep(LOOK_EVERY)
+        run.catch_up()
+
+
+def _told(run: FollowedRun) -> dict[str, object]:
+    """What the run itself wrote at its end; before that, what its journal says so far."""
+    from cenote.api import open_run
+
+    finished = open_run(run.folder.path).summary if run.view.finished else {}
+    return finished or {**run.view.summary(), "status": status_word(run), "time_left": run.view.time_left}
+
+
+def status_word(run: FollowedRun) -> str:
+    """The view's own word, or `interrupted` for a run that has neither an end nor a driver."""
+    return run.view.status if run.view.finished or run.driven else "interrupted"
+
+
+def _show(run: FollowedRun) -> None:
+    from cenote.api import open_run
+    from cenote.cli.console import output
+    from cenote.cli.views.outcome import failure_lines, outcome_lines
+    from cenote.cli.views.problems import show_warnings
+    from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines
+    from cenote.engine.messages import Tick
+
+    console = output()
+    if run.driven:
+        run.view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
+    summary = _told(run)
+    folder = run.folder.path
+    pictures = open_run(folder).plots if run.view.finished else ()
+    for line in outcome_lines(summary, folder=folder, pictures=pictures):
+        console.print(line, soft_wrap=True)
+    console.print()
+    console.print(stage_rows(run.view, most=200))
+    console.print()
+    console.print(pool_rows(run.view))
+    if run.driven and (waiting := waiting_lines(run.view)):
+        console.print(waiting)
+    show_warnings(run.view.warnings)
+    if run.view.finished or not run.driven:
+        for line in failure_lines(summary, folder=folder, again=f"cenote run … --out {folder}"):
+            console.print(line, soft_wrap=True)

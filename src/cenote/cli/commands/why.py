@@ -1,0 +1,32 @@
+"""`cenote why`: why a run, or a stage of it, is where it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from cenote.cli.completions import complete_run, complete_stage
+
+
+@click.command("why")
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("stage", required=False, shell_complete=complete_stage)
+def command(folder: Path, stage: str | None) -> None:
+    """Say why a run, or one STAGE of it, is where it is: what it waits for, which pool, which workers, until when.
+
+    FOLDER is what was given to `cenote run --out`.
+    """
+    from cenote.cli.commands.status import status_word
+    from cenote.engine.messages import Tick
+    from cenote.runs.explain import explain_run, explain_stage
+    from cenote.runs.follow import FollowedRun
+
+    run = FollowedRun(folder)
+    view = run.catch_up()
+    if run.driven:
+        view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
+    cut_off = status_word(run) == "interrupted"
+    told = explain_run(view, cut_off=cut_off) if stage is None else explain_stage(view, stage, cut_off=cut_off)
+    click.echo(told)

@@ -1,0 +1,51 @@
+"""Tell what a run would do: the plan, and which of its tasks would run or be reused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.text import Text
+
+from cenote.api import Preview
+from cenote.cli.console import output
+from cenote.cli.views.amounts import plural
+from cenote.cli.views.plan_table import show_plan, titled
+from cenote.cli.views.problems import show_warnings
+from cenote.cli.views.verbose import dataset_lines
+from cenote.plan.as_json import plan_as_json
+
+
+def tell_preview(preview: Preview, *, verbose: int, as_json: bool) -> None:
+    """On stdout; warnings on stderr."""
+    if as_json:
+        click.echo(json.dumps(preview_as_json(preview), indent=2, ensure_ascii=False))
+        return
+    console = output()
+    show_plan(preview.plan, console)
+    for line in (*(dataset_lines(preview.plan, level=verbose) if verbose else ()), *preview_lines(preview)):
+        console.print(line, soft_wrap=True)
+    show_warnings(preview.plan.warnings)
+
+
+def preview_lines(preview: Preview) -> Iterator[Text]:
+    """How many tasks would run, stage by stage where some would be reused."""
+    tasks, reused = len(preview.plan.tasks), len(preview.reused)
+    kept = f", {reused:,} would be reused" if reused else ""
+    yield titled("dry run", f"{plural(tasks - reused, 'task')} would run{kept}; the run would go to {preview.folder}")
+    for stage, (all_of_it, kept_of_it) in preview.stages().items() if reused else ():
+        yield titled("", f"{stage}: {all_of_it - kept_of_it:,} of {plural(all_of_it, 'task')} would run")
+
+
+def preview_as_json(preview: Preview) -> dict[str, Any]:
+    """What `--dry-run --json` prints."""
+    stages = [{"id": stage, "tasks": tasks, "reused": reused} for stage, (tasks, reused) in preview.stages().items()]
+    return {
+        "out": str(preview.folder),
+        "tasks": len(preview.plan.tasks),
+        "reused": len(preview.reused),
+        "stages": stages,
+        "plan": plan_as_json(preview.plan),
+    }

@@ -1,0 +1,100 @@
+"""Show what runs left behind: run by run, with its jobs by pool, system and state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cenote import storage
+from cenote.cli.console import output
+from cenote.cli.views.amounts import duration_in_words, plural
+from cenote.cli.views.problems import show_problems
+from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
+
+
+def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover], *, console: Console | None = None) -> None:
+    """Everything that was found; what is left alone says why. Batch systems that are silent are told of."""
+    console = console or output()
+    show_problems(list(found.silent.values()))
+    for _, of_run in groupby(found.jobs, key=lambda one: (one.job.run, one.standing)):
+        jobs = list(of_run)
+        console.print(_heading(jobs[0], left_alone=jobs[0] not in chosen), soft_wrap=True)
+        console.print(_rows(jobs, now=time.time()))
+        console.print()
+    for folder, files in _by_folder(found.files):
+        console.print(f"{plural(files, 'half-written file')} in {shown(folder)}", soft_wrap=True)
+    if not found.jobs and not found.files:
+        console.print("nothing was left behind" + (" that can be seen" if found.silent else ""))
+
+
+def in_words(jobs: Sequence[Leftover], files: Sequence[Path]) -> str:
+    """`4 jobs, 2 processes and 1 half-written file`."""
+    here = sum(one.system == "local" for one in jobs)
+    counted = [(len(jobs) - here, "job"), (here, "process"), (len(files), "half-written file")]
+    parts = [_counted(number, noun) for number, noun in counted if number]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "nothing"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} processes" if noun == "process" and number > 1 else plural(number, noun)
+
+
+def driver_of(one: Leftover) -> str:
+    """Who drives its run, as a part of a sentence."""
+    home = one.job.home
+    return f": process {home.process} on {home.host} drives it" if home and home.process else ""
+
+
+def shown(folder: Path) -> str:
+    """As a person who works here would call it."""
+    for above, short in ((Path.cwd(), ""), (storage.expanded("~"), "~/")):
+        if folder != above and folder.is_relative_to(above):
+            return f"{short}{folder.relative_to(above)}"
+    return str(folder)
+
+
+def _heading(one: Leftover, *, left_alone: bool) -> str:
+    home = one.job.home
+    place = f" in {shown(home.folder)}" if home else ""
+    alone = "; left alone" if left_alone else ""
+    match one.standing:
+        case DriverStatus.OVER:
+            return f"run {one.job.run}{place}: nothing drives it any more"
+        case DriverStatus.DRIVEN:
+            return f"run {one.job.run}{place} goes on{driver_of(one)}{alone}"
+        case DriverStatus.UNKNOWN:
+            of = f" of {home.host}" if home else ""
+            how = f"; left alone, unless `--run {one.job.run}` names it" if left_alone else ""
+            return f"run {one.job.run}{of}{place}: from here nobody can see whether it goes on{how}"
+
+
+def _rows(jobs: Iterable[Leftover], *, now: float) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("  pool", "system", "jobs", "state", "since"):
+        table.add_column(column, justify="right" if column == "jobs" else "left", no_wrap=column != "  pool")
+    alike = sorted(jobs, key=_kind)
+    for (system, pool, state), of_kind in groupby(alike, key=_kind):
+        group = list(of_kind)
+        since = [one.job.since for one in group if one.job.since is not None]
+        age = f"{duration_in_words(max(1.0, now - min(since)))} ago" if since else ""
+        table.add_row(f"  {pool}", system, f"{len(group):,}", state, age)
+    return table
+
+
+def _kind(one: Leftover) -> tuple[str, str, str]:
+    return one.system, one.job.pool, one.job.native
+
+
+def _by_folder(files: Sequence[Path]) -> list[tuple[Path, int]]:
+    return [(folder, len(list(group))) for folder, group in groupby(files, key=_run_folder)]
+
+
+def _run_folder(file: Path) -> Path:
+    """Of the run that a half-written file belongs to."""
+    above = [parent for parent in file.parents if (parent / "journal.jsonl").exists()]
+    return above[0] if above else file.parent

@@ -1,0 +1,158 @@
+"""Word how a run ended: what it left, what failed and where, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from cenote.cli.views.amounts import plural
+from cenote.units import format_bytes, format_count, format_seconds
+
+Summary = Mapping[str, Any]
+"""The content of `summary.json`."""
+Failure = Mapping[str, Any]
+"""One of its `failures`."""
+
+MOST_FAILURES = 10
+MOST_PICTURES = 12
+MOST_PRODUCTS = 12
+_STYLES = {"succeeded": "bold green", "partial": "bold yellow", "failed": "bold red", "cancelled": "bold yellow"}
+_CAUSES = {
+    "error": "raised",
+    "bad_input": "could not read its input",
+    "timeout": "took too long",
+    "lost": "lost its worker",
+    "oom": "ran out of memory",
+    "damaged": "read a damaged result",
+    "internal": "met a fault of cenote",
+}
+_KINDS = {
+    "render-failed": "has no picture",
+    "no-worker": "found no worker",
+    "job-refused": "found no worker",
+    "disk-full": "found no room",
+    "no-access": "may not write",
+    "broken-storage": "could not write",
+    "bad-path": "could not write",
+}
+
+
+def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -> Iterator[Text]:
+    """How it ended, and what it left."""
+    yield status_line(summary)
+    yield from _product_rows(summary.get("products", ()), folder)
+    shown = one_of_each(pictures)
+    for position, picture in enumerate(shown[:MOST_PICTURES]):
+        yield _row("" if position else "pictures", str(picture))
+    if len(shown) > MOST_PICTURES:
+        yield _row("", f"… and {len(shown) - MOST_PICTURES} more in {folder / 'plots'}")
+    if (folder / "report.html").is_file():
+        yield _row("report", str(folder / "report.html"))
+    if fallbacks := summary.get("fallbacks"):
+        moves = Counter[str]()
+        for move in fallbacks:
+            moves[f"{move['stage']}: {move['from']} → {move['to']}"] += move.get("tasks", 1)
+        yield _row("fallbacks", ", ".join(f"{move} ({plural(count, 'task')})" for move, count in moves.items()))
+
+
+def _product_rows(products: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[Text]:
+    for position, product in enumerate(products[:MOST_PRODUCTS]):
+        about = ", ".join(filter(None, (product["kind"], product.get("description"))))
+        row = _row("" if position else "products", f"{product['name']} ({about})")
+        if product.get("partial"):
+            row.append(" partial", "yellow")
+        yield row
+    if products:
+        more = f"… and {len(products) - MOST_PRODUCTS} more, " if len(products) > MOST_PRODUCTS else ""
+        yield _row("", f"{more}all in {folder / 'products'}")
+
+
+def one_of_each(pictures: Sequence[Path]) -> list[Path]:
+    """A picture is written in several formats: the one that opens everywhere stands for all."""
+    by_name: dict[Path, Path] = {}
+    for picture in pictures:
+        if picture.with_suffix("") not in by_name or picture.suffix == ".png":
+            by_name[picture.with_suffix("")] = picture
+    return list(by_name.values())
+
+
+def _row(title: str, words: str) -> Text:
+    return Text.assemble((f"  {title:<10}", "bold"), words)
+
+
+def status_line(summary: Summary) -> Text:
+    """`succeeded in 3.2 s: 120 tasks, 1.2 M events, at most 300 MB per task`."""
+    tasks = summary["tasks"]
+    words = [f"{tasks['done']:,} of {plural(tasks['total'], 'task')}"]
+    if tasks["done"] == tasks["total"]:
+        words = [plural(tasks["total"], "task")]
+    if tasks["reused"]:
+        words.append(f"{tasks['reused']:,} of them reused")
+    if summary["retries"]:
+        words.append(f"{summary['retries']:,} tried again")
+    if summary["events"]:
+        words.append(f"{format_count(summary['events'])} events")
+    if summary["peak_memory"]:
+        words.append(f"at most {format_bytes(summary['peak_memory'])} a task")
+    joint = "in" if summary["status"] in {"succeeded", "partial"} else "after"
+    status = summary["status"]
+    return Text.assemble(
+        (status, _STYLES.get(status, "bold")), f" {joint} {format_seconds(summary['seconds'])}: {', '.join(words)}"
+    )
+
+
+def failure_lines(summary: Summary, *, folder: Path, again: str) -> Iterator[Text]:
+    """What failed with its place, and what to do next; nothing after a success."""
+    alike: dict[tuple[object, ...], list[Failure]] = {}
+    for failure in summary["failures"]:
+        key = tuple(failure.get(name) for name in ("stage", "cause", "message", "traceback"))
+        alike.setdefault(key, []).append(failure)
+    for failures in list(alike.values())[:MOST_FAILURES]:
+        yield from _failure(failures[0], others=failures[1:])
+    if len(alike) > MOST_FAILURES:
+        yield Text(f"… and {len(alike) - MOST_FAILURES} more kinds of failure, all in {folder / 'summary.json'}")
+    if summary["status"] != "succeeded":
+        yield Text.assemble(("next: ", "cyan"), _next_step(summary, again=again))
+
+
+def _failure(failure: Failure, *, others: Sequence[Failure]) -> Iterator[Text]:
+    """`RunInference raised on data/muons.root, events 0 to 5,000 (dataset data): ValueError: …`."""
+    cause = _KINDS.get(failure.get("kind", ""), _CAUSES.get(failure["cause"], "failed"))
+    text = Text.assemble((failure["stage"], "bold red"), f" {cause}")
+    if failure.get("file"):
+        text.append(f" on {failure['file']}")
+    if failure.get("entries"):
+        text.append(", events {:,} to {:,}".format(*failure["entries"]))
+    if failure.get("dataset"):
+        text.append(f" (dataset {failure['dataset']})")
+    message, *more = failure["message"].splitlines() or [""]
+    text.append(f": {message}")
+    if failure.get("attempts", 1) > 1:
+        text.append(f" [{failure['attempts']} attempts]", "dim")
+    yield text
+    yield from (Text(line) for line in more)
+    if failure.get("traceback"):
+        yield Text("\n".join(f"    {line}" for line in failure["traceback"].rstrip().splitlines()), style="dim")
+    if others:
+        files = {other["file"] for other in others if other.get("file")} - {failure.get("file")}
+        where = f", also of {_some(sorted(files))}" if files else ""
+        yield Text(f"    and in the same way on {plural(len(others), 'more partition')}{where}")
+
+
+def _some(names: Sequence[str], *, most: int = 3) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _next_step(summary: Summary, *, again: str) -> str:
+    kept = summary["tasks"].get("kept")  # not known of a run that was cut off
+    keeps = f", which keeps {plural(kept, 'finished task')}" if kept else ""
+    if summary["status"] in {"cancelled", "interrupted"}:
+        return f"continue with `{again}`{keeps}"
+    if summary["status"] == "partial":
+        return f"correct the input or the code, then `{again}`{keeps}; products are marked partial until then"
+    return f"correct it, then `{again}`{keeps}; with `--keep-going` the rest of the data is processed all the same"

@@ -1,0 +1,174 @@
+"""Lay out a plan for people: stages and why they run where, pools and who decided that, what comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cenote.cli.views.amounts import amounts_in_words, plural
+from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
+from cenote.cli.views.origins import given_by_site, origins_of_pool
+from cenote.cli.views.probe_table import VERDICT_STYLES
+from cenote.placement.pools import PlacedPool, Verdict
+from cenote.plan.plan import MERGE, Plan
+from cenote.plan.probe_result import Probed, ago
+from cenote.units import format_count
+
+_VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
+MOST_STAGES = 200
+"""Rows of the table; a workflow of thousands of stages is for `--json`."""
+_STAGE_COLUMNS = (
+    TableColumn("stage"),
+    TableColumn("operation", rank=4),
+    TableColumn("pool", rank=1, wraps=True),
+    TableColumn("why", rank=2, wraps=True),
+    TableColumn("segment", rank=5, right=True),
+    TableColumn("tasks", rank=3, right=True),
+)
+_POOL_COLUMNS = (
+    TableColumn("pool"),
+    TableColumn("strategy", rank=4),
+    TableColumn("workers", rank=1),
+    TableColumn("slots", rank=5, right=True),
+    TableColumn("each worker", rank=2, wraps=True),
+    TableColumn("set by", rank=3, wraps=True),
+)
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """Everything `cenote plan` prints, warnings apart."""
+    console.print(stage_table(plan))
+    if len(plan.stages) > MOST_STAGES:
+        console.print(f"… and {len(plan.stages) - MOST_STAGES} more stages: cenote plan --json lists them all")
+    console.print()
+    console.print(pool_table(plan))
+    console.print()
+    if (probes := probe_table(plan, now=time.time())) is not None:
+        console.print(probes)
+        console.print()
+    console.print(Group(*totals(plan)))
+
+
+def stage_table(plan: Plan) -> FittedTable:
+    """One row per stage."""
+    table = _table(_STAGE_COLUMNS)
+    placed = {placement.stage: placement for placement in plan.placement.stages}
+    for stage in plan.stages[:MOST_STAGES]:
+        placement = placed.get(stage.stage)
+        table.add_row(
+            name(stage.stage, style="bold"),
+            stage.op,
+            Text(pools_in_words(placement.pools, shared=placement.shared), style=_VERDICT_STYLES[placement.verdict])
+            if placement
+            else "",
+            _why(placement.verdict, placement.reason) if placement else "",
+            "" if stage.segment is None else f"{stage.segment}",
+            f"{stage.tasks:,}",
+        )
+    return table
+
+
+def pools_in_words(pools: tuple[str, ...], *, shared: bool) -> str:
+    """`gpu`, `gpu, then default`, or `gpu_a + gpu_b` where they share the work."""
+    if not pools:
+        return "none"
+    if shared:
+        return " + ".join(pools)
+    first, *others = pools
+    return ", ".join([first, f"then {', '.join(others)}"]) if others else first
+
+
+def _why(verdict: Verdict, reason: str) -> str:
+    return reason if verdict is Verdict.YES else f"{verdict.value}: {reason}"
+
+
+def pool_table(plan: Plan) -> FittedTable:
+    """One row per pool, with who set what."""
+    table = _table(_POOL_COLUMNS)
+    for pool in plan.placement.pools:
+        table.add_row(
+            name(pool.name, style="bold"),
+            pool.strategy,
+            workers_in_words(pool),
+            f"{pool.slots}",
+            worker_in_words(pool),
+            "\n".join(origins_of_pool(plan.workflow, pool.name)),
+        )
+    return table
+
+
+def probe_table(plan: Plan, *, now: float) -> Table | None:
+    """When pools were probed, and how that went; None where all workers are of this machine and nobody did."""
+    names = [pool.name for pool in plan.placement.pools if pool.strategy != "local" or pool.name in plan.probes]
+    if not names:
+        return None
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=8, style="bold")
+    if not plan.probes:
+        table.add_row("probed", f"never: `cenote probe {plan.workflow.file.name}` tries what workers would find")
+        return table
+    for number, pool in enumerate(names):
+        table.add_row("" if number else "probed", pool, _probe_in_words(plan.probes.get(pool), now))
+    return table
+
+
+def _probe_in_words(probe: Probed | None, now: float) -> Text:
+    if probe is None:
+        return Text("never")
+    where = f" on {probe.host}" if probe.host else ""
+    words = Text.assemble((probe.verdict, VERDICT_STYLES[probe.verdict]), f", {ago(now - probe.at)}{where}")
+    for finding in probe.troubles:
+        words.append(f"\n{finding.question}: {finding.words}")
+    return words
+
+
+def workers_in_words(pool: PlacedPool) -> str:
+    """`4`, or `0 to 20` for an elastic pool."""
+    return f"{pool.elastic.min} to {pool.elastic.max}" if pool.elastic else f"{pool.workers or 0}"
+
+
+def worker_in_words(pool: PlacedPool) -> str:
+    """What one worker has, and what was asked for where it gets something else."""
+    asked, granted = asdict(pool.resources), asdict(pool.granted)
+    granted_words = amounts_in_words(pool.granted)
+    if all(amount in {None, granted[name]} for name, amount in asked.items()):
+        return granted_words
+    return f"{granted_words} (asked: {amounts_in_words(pool.resources)})"
+
+
+def totals(plan: Plan) -> Iterator[RenderableType]:
+    """How much there is to do, and what it leaves."""
+    if site := given_by_site(plan.workflow):
+        yield titled("site", site)
+    merges = int((plan.tasks.kind == MERGE).sum())
+    files = len({partition.url for partition in plan.partitions})
+    yield titled(
+        "data",
+        f"{format_count(plan.events)} events in {plural(files, 'file')} of {plural(len(plan.datasets), 'dataset')}, "
+        f"cut into {plural(len(plan.partitions), 'partition')}",
+    )
+    yield titled(
+        "work",
+        f"{plural(len(plan.tasks), 'task')} in {plural(len(plan.segments), 'segment')}"
+        + (f", {merges:,} of them merges" if merges else ""),
+    )
+    for position, product in enumerate(plan.products):
+        pictures = ", ".join(render.out or render.name for render in product.renders)
+        yield titled(
+            "products" if position == 0 else "",
+            f"{product.name} ({product.kind})" + (f", drawn as {pictures}" if pictures else ""),
+        )
+
+
+def titled(title: str, words: str) -> Text:
+    """A line below the tables."""
+    return Text.assemble((f"{title:<10}", "bold"), words)
+
+
+def _table(columns: Sequence[TableColumn]) -> FittedTable:
+    return FittedTable(columns, header_style="bold underline", gap=2)

@@ -1,0 +1,179 @@
+"""Describe plugins from their own models: one line each, or all settings of one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cenote.cli.plugin_examples import EXAMPLES
+from cenote.cli.views.type_words import default_in_words, example_value, type_in_words
+from cenote.errors import CenoteError
+from cenote.plugins import registry
+from cenote.plugins.kinds import PLANNED, PluginKind
+
+JsonSchema = Mapping[str, Any]
+"""A JSON Schema, as pydantic writes it."""
+
+
+@dataclass(frozen=True)
+class PluginRow:
+    """A line of the list."""
+
+    name: str
+    about: str
+    available: bool = True
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """One setting, as an author of YAML needs it."""
+
+    name: str
+    type: str
+    default: str
+    """As written in YAML; `required` where there is none."""
+    about: str
+
+
+@dataclass(frozen=True)
+class PluginPage:
+    """All that is known of one plugin."""
+
+    kind: PluginKind
+    name: str
+    about: str
+    settings: tuple[SettingRow, ...]
+    parts: tuple[tuple[str, tuple[SettingRow, ...]], ...]
+    """Settings of the mappings that the settings hold, by the name of the mapping."""
+    example: str
+
+    def as_json(self) -> dict[str, object]:
+        """For scripts."""
+        return {
+            "kind": self.kind.value,
+            "name": self.name,
+            "description": self.about,
+            "settings": [asdict(setting) for setting in self.settings],
+            "parts": {name: [asdict(setting) for setting in rows] for name, rows in self.parts},
+            "example": self.example,
+        }
+
+
+def rows(kind: PluginKind) -> Iterator[PluginRow]:
+    """Every plugin of the kind, those that are still to come last; one that cannot be loaded says why."""
+    for name in registry.names(kind):
+        try:
+            yield PluginRow(name, first_sentence(registry.load(kind, name)))
+        except (CenoteError, ImportError) as problem:
+            yield PluginRow(name, f"cannot be loaded: {problem}", available=False)
+    for name, later in sorted(PLANNED.get(kind, {}).items()):
+        if registry.is_planned(kind, name):
+            yield PluginRow(name, f"not available yet: comes with {later}", available=False)
+
+
+def row_as_json(row: PluginRow) -> dict[str, object]:
+    """For scripts."""
+    return {"name": row.name, "description": row.about, "available": row.available}
+
+
+def list_lines(kind: PluginKind, found: list[PluginRow]) -> Iterator[RenderableType]:
+    """The list for people."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    for row in found:
+        style = "" if row.available else "dim"
+        table.add_row(Text(row.name, style=style or "bold"), Text(row.about, style=style))
+    yield table
+    if found:
+        more = "" if kind is PluginKind.OPERATION else f" --kind {kind.value}"
+        yield Text(f"\ncenote ops NAME{more} shows the settings of one", style="dim")
+    else:
+        yield Text(f"there are no {kind.value}s")
+
+
+def described(kind: PluginKind, name: str) -> PluginPage:
+    """The page of one plugin. Raises `unknown-operation` or `unknown-plugin`."""
+    factory = registry.load(kind, name)
+    schema: JsonSchema = factory.model_json_schema() if hasattr(factory, "model_json_schema") else {}
+    definitions: Mapping[str, JsonSchema] = schema.get("$defs", {})
+    settings = tuple(_settings(schema, definitions))
+    parts = tuple((part, tuple(_settings(inner, definitions))) for part, inner in definitions.items())
+    return PluginPage(
+        kind=kind,
+        name=name,
+        about=inspect.getdoc(factory) or "",
+        settings=settings,
+        parts=tuple((part, inner) for part, inner in parts if inner),
+        example=_example(kind, name, schema, definitions),
+    )
+
+
+def first_sentence(factory: type[Any]) -> str:
+    """The first line of the docstring."""
+    return (inspect.getdoc(factory) or "").partition("\n")[0]
+
+
+def _settings(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Iterator[SettingRow]:
+    """One row per setting; other spellings of it (same meaning, word for word) join its name."""
+    required = schema.get("required", ())
+    rows: dict[tuple[str, str], SettingRow] = {}
+    for name, setting in schema.get("properties", {}).items():
+        row = SettingRow(
+            name=name,
+            type=type_in_words(setting, definitions),
+            default="required" if name in required else default_in_words(setting),
+            about=" ".join(str(setting.get("description", "")).split()),
+        )
+        known = rows.setdefault((row.type, row.about) if row.about else (name, ""), row)
+        if known is not row:
+            rows[row.type, row.about] = replace(known, name=f"{known.name}, {name}")
+    return iter(rows.values())
+
+
+def _example(kind: PluginKind, name: str, schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> str:
+    """Ours by hand; for other people's operations the smallest use of it, with values of the right type."""
+    if name in EXAMPLES.get(kind, {}):
+        return EXAMPLES[kind][name].strip()
+    if kind in {PluginKind.BACKEND, PluginKind.STRATEGY}:
+        return f"execution:\n  {kind.value}: {name}"
+    if kind is not PluginKind.OPERATION:
+        return ""
+    given = [
+        f"    {key}: {example_value(setting, definitions)}"
+        for key, setting in schema.get("properties", {}).items()
+        if key in schema.get("required", ())
+    ]
+    return "\n".join([f"- id: MyStage\n  op: {name}", *(["  params:", *given] if given else [])])
+
+
+def page_lines(page: PluginPage) -> Iterator[RenderableType]:
+    """The page for people, up to the example: that is to be copied, so nothing may wrap it."""
+    yield Text.assemble((page.name, "bold"), f"  ({page.kind.value})")
+    yield Text(page.about)
+    yield Text()
+    if page.settings:
+        yield _settings_table("settings", page.settings)
+    else:
+        yield Text("no settings")
+    for part, inner in page.parts:
+        yield Text()
+        yield _settings_table(part, inner)
+    if page.example:
+        yield Text("\nexample", style="bold")
+
+
+def _settings_table(title: str, settings: tuple[SettingRow, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(title, no_wrap=True)
+    table.add_column("type", ratio=2)
+    table.add_column("default")
+    table.add_column("meaning", ratio=3)
+    for setting in settings:
+        table.add_row(Text(setting.name, style="bold"), setting.type, setting.default, setting.about)
+    return table

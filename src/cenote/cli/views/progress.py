@@ -1,0 +1,163 @@
+"""Follow a run for people: a live table on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from cenote.cli.views.amounts import duration_in_words, plural, rate_in_words
+from cenote.cli.views.problems import show_warnings
+from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines, warning_lines
+from cenote.runs.explain import waiting_in_words
+from cenote.runs.view import RunView
+from cenote.units import format_seconds
+
+LINE_EVERY = 5.0
+"""Seconds between plain lines, unless a tenth of the work went by sooner."""
+LINE_APART = 1.0
+"""Seconds between plain lines at the least."""
+
+
+class RunProgress(Protocol):
+    """A context that is told of every change of the view."""
+
+    def __call__(self, view: RunView) -> None: ...
+    def planning(self, done: int, files: int) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def progress_on(console: Console, *, quiet: bool = False, title: str = "") -> RunProgress:
+    """The kind of progress that suits this console."""
+    if quiet:
+        return Silence()
+    return LiveTable(console, title) if console.is_terminal and not console.is_dumb_terminal else PlainLines(console)
+
+
+class Silence:
+    """No progress at all."""
+
+    def __call__(self, view: RunView) -> None:
+        """Nothing to say."""
+
+    def planning(self, done: int, files: int) -> None:
+        """Nothing to say."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
+
+
+class PlainLines(Silence):
+    """A line at the start, and every few seconds or tenth of the work."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._last = clock()
+        self._tenth = -1
+        self._warned = 0
+
+    def __call__(self, view: RunView) -> None:
+        for warning in view.warnings[self._warned :]:
+            self._console.print(f"warning: {warning}", soft_wrap=True)
+        self._warned = len(view.warnings)
+        tasks = view.tasks
+        tenth = 10 * (tasks.done + tasks.reused) // max(1, tasks.tasks)
+        since = self._clock() - self._last
+        due = self._tenth < 0 or (tenth > self._tenth and since >= LINE_APART) or since >= LINE_EVERY
+        if due and view.started is not None and not view.finished:
+            self._console.print(progress_line(view), soft_wrap=True)
+            for line in waiting_in_words(view):
+                self._console.print(f"          {line}", soft_wrap=True)
+            self._last, self._tenth = self._clock(), tenth
+
+    def planning(self, done: int, files: int) -> None:
+        """Only when it takes long: most workflows have few files."""
+        if self._clock() - self._last >= LINE_EVERY:
+            self._console.print(planning_line(done, files))
+            self._last = self._clock()
+
+
+def planning_line(done: int, files: int) -> str:
+    """What is going on before the first task."""
+    return f"looking at the inputs: {done:,} of {plural(files, 'file')}"
+
+
+def progress_line(view: RunView) -> str:
+    """`     12s  40 of 128 tasks (31 %), about 30s left, 2 running, 1.2 M events/s`."""
+    if view.saved is not None and not view.finished:
+        saved, products = view.saved
+        return f"{format_seconds(view.seconds):>8}  saving and drawing: {saved:,} of {plural(products, 'product')}"
+    tasks = view.tasks
+    done = tasks.done + tasks.reused
+    parts = [f"{done:,} of {plural(tasks.tasks, 'task')} ({100 * done // max(1, tasks.tasks)} %)"]
+    if left := duration_in_words(view.time_left):
+        parts.append(f"about {left} left")
+    parts.append(f"{tasks.running:,} running")
+    if tasks.failed:
+        parts.append(f"{tasks.failed:,} failed")
+    if view.events_read and view.seconds:
+        parts.append(f"{rate_in_words(view.events_read / view.seconds).replace('/s', ' events/s')}")
+    return f"{format_seconds(view.seconds):>8}  {', '.join(parts)}"
+
+
+class LiveTable:
+    """A table of stages and pools that is drawn anew as the run goes on."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console = console
+        self._title = title
+        self._warnings: tuple[str, ...] = ()
+        self._live = Live(console=console, auto_refresh=True, refresh_per_second=5, transient=True)
+
+    def __call__(self, view: RunView) -> None:
+        """Draws from values taken now: the thread that repaints never touches the view."""
+        self._warnings = view.warnings
+        height = max(6, self._console.size.height - 6)
+        parts: list[RenderableType] = [stage_rows(view, most=height - len(view.facts.pools)), pool_rows(view)]
+        parts += [lines for lines in (waiting_lines(view), warning_lines(view)) if lines]
+        head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
+        self._live.update(Group(head, *parts))
+
+    def planning(self, done: int, files: int) -> None:
+        """Shown until the first task."""
+        self._live.update(Text.assemble((f"{self._title} ", "bold"), planning_line(done, files)))
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        self._live.update(Text.assemble((f"{self._title} ", "bold"), "planning"), refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The table goes; what was warned of stays."""
+        self._live.stop()
+        show_warnings(self._warnings, console=self._console)
+
+
+class Head:
+    """The first line; its clock goes on between two updates."""
+
+    def __init__(self, title: str, status: str, words: str, seconds: float) -> None:
+        self._title, self._status, self._words = title, status, words
+        self._began = time.monotonic() - seconds
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        elapsed = duration_in_words(max(1.0, time.monotonic() - self._began))
+        yield Text.assemble(
+            (f"{self._title} ", "bold"),
+            ("" if self._status == "running" else f"{self._status} ", "cyan"),
+            f"{elapsed}  {self._words}",
+            no_wrap=True,
+            overflow="ellipsis",
+        )

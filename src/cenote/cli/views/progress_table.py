@@ -1,0 +1,126 @@
+"""Lay out a run's state in rows: stages with bars and rates, pools with their workers, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from cenote.cli.views.amounts import duration_in_words, plural, rate_in_words
+from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
+from cenote.runs.explain import waiting_in_words
+from cenote.runs.pool_words import pool_word
+from cenote.runs.summary import PoolView, StageView
+from cenote.runs.view import RunView
+from cenote.units import format_bytes
+
+MOST_WARNINGS = 3
+STATE_STYLES = {
+    "working": "green",
+    "idle": "dim",
+    "done": "dim",
+    "no worker yet": "yellow",
+    "workers lost": "red",
+    "waiting": "dim",
+    "Submitted": "yellow",
+    "PartiallyDispatched": "yellow",
+    "FullyDispatched": "yellow",
+    "PartiallyExecuting": "green",
+    "FullyExecuting": "green",
+    "Closing": "dim",
+    "Closed": "dim",
+    "Failure": "red",
+}
+
+
+_STAGE_COLUMNS = (
+    TableColumn("stage"),
+    TableColumn("", rank=4),
+    TableColumn("done", rank=1, right=True),
+    TableColumn("running", rank=3, right=True),
+    TableColumn("failed", rank=2, right=True),
+    TableColumn("events", rank=6, right=True),
+    TableColumn("left", rank=5, right=True),
+    TableColumn("memory", rank=7, right=True),
+)
+_POOL_COLUMNS = (
+    TableColumn("pool"),
+    TableColumn("state", rank=1),
+    TableColumn("workers", rank=2, right=True),
+    TableColumn("asked for", rank=5, right=True),
+    TableColumn("lost", rank=4, right=True),
+    TableColumn("running", rank=3, right=True),
+    TableColumn("done", rank=6, right=True),
+    TableColumn("left", rank=7, right=True),
+)
+
+
+def stage_rows(view: RunView, *, most: int) -> FittedTable:
+    """Stages with how far, how fast and how long; the ones at work come first when not all fit."""
+    table = FittedTable(_STAGE_COLUMNS)
+    stages = view.stages
+    shown = shown_stages(stages, most=most)
+    for stage in shown:
+        table.add_row(
+            name(stage.id, style="bold" if stage.running else ""),
+            ProgressBar(total=max(1, stage.tasks), completed=stage.done + stage.failed, width=12),
+            f"{stage.done:,}/{stage.tasks:,}",
+            f"{stage.running or ''}",
+            Text(f"{stage.failed or ''}", style="red"),
+            rate_in_words(stage.rate),
+            duration_in_words(stage.time_left),
+            format_bytes(stage.peak_memory) if stage.peak_memory else "",
+        )
+    if len(shown) < len(stages):
+        table.add_row(name(f"… {plural(len(stages) - len(shown), 'more stage')}", style="dim"))
+    return table
+
+
+def shown_stages(stages: Sequence[StageView], *, most: int) -> list[StageView]:
+    """All if they fit; else those at work, then those with failures, then those to come, in their order."""
+    if len(stages) <= most:
+        return list(stages)
+    ranked = sorted(stages, key=lambda s: (not s.running, not s.failed, s.done == s.tasks))[: max(1, most)]
+    chosen = {stage.id for stage in ranked}
+    return [stage for stage in stages if stage.id in chosen]
+
+
+def pool_rows(view: RunView) -> FittedTable:
+    """Pools with what they are doing and their workers: how many are there of as many as there may be, or came."""
+    table = FittedTable(_POOL_COLUMNS)
+    wanted = {pool.name: pool.workers for pool in view.facts.pools}
+    for pool in view.pools:
+        table.add_row(
+            name(pool.name),
+            Text(pool_word(pool.state).short, style=STATE_STYLES.get(pool.state, "")),
+            f"{pool.workers_started}" if view.finished else f"{pool.workers}/{wanted[pool.name]}",
+            f"{pool.awaited or ''}",
+            Text(f"{pool.workers_lost or ''}", style="red"),
+            _slots(pool),
+            f"{pool.done:,}",
+            duration_in_words(pool.time_left),
+        )
+    return table
+
+
+def _slots(pool: PoolView) -> str:
+    return f"{pool.running}/{pool.workers * pool.slots}" if pool.workers else f"{pool.running}"
+
+
+def waiting_lines(view: RunView) -> Group | None:
+    """Why stages wait that have waited for more than a moment."""
+    lines = [Text(line, style="yellow", overflow="ellipsis", no_wrap=True) for line in waiting_in_words(view)]
+    return Group(*lines) if lines else None
+
+
+def warning_lines(view: RunView) -> Group | None:
+    """The latest few warnings."""
+    if not view.warnings:
+        return None
+    latest = view.warnings[-MOST_WARNINGS:]
+    lines = [Text.assemble(("warning: ", "yellow"), warning, overflow="ellipsis", no_wrap=True) for warning in latest]
+    if len(latest) < len(view.warnings):
+        lines.insert(0, Text(f"… {len(view.warnings) - len(latest)} more warnings", style="dim"))
+    return Group(*lines)

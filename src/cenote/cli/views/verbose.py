@@ -1,0 +1,164 @@
+"""Word what `--verbose` adds: which files were read, and every event of a run as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from cenote.api import Analysis
+from cenote.cli.views.amounts import plural
+from cenote.engine.messages import (
+    AnyEvent,
+    CancelAsked,
+    FellBack,
+    JobChanged,
+    PoolChanged,
+    ResultLost,
+    ResultNotNeeded,
+    RunFinished,
+    RunStarted,
+    TaskDone,
+    TaskFailed,
+    TaskGivenUp,
+    TaskReused,
+    TaskSplit,
+    TaskStarted,
+    Tick,
+    Warned,
+    WorkerAnswers,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkerRequested,
+    WorkerSilent,
+)
+from cenote.plan.plan import MERGE, Plan
+from cenote.runs.pool_words import pool_word
+from cenote.units import format_bytes, format_seconds
+
+EVERYTHING = 2
+"""The level of `-vv`."""
+
+
+def layer_lines(analysis: Analysis) -> Iterator[str]:
+    """The files that the workflow was put together from."""
+    for layer, file in analysis.layers:
+        yield f"read {file}" + ("" if file.endswith(layer) else f" ({layer})")
+
+
+def dataset_lines(plan: Plan, *, level: int) -> Iterator[str]:
+    """The files of each dataset: the first and the last, or all of them."""
+    files: dict[str, dict[str, None]] = {}
+    for partition in plan.partitions:
+        files.setdefault(partition.dataset, {})[partition.url] = None
+    for dataset, urls in files.items():
+        shown = list(urls) if level >= EVERYTHING else _ends(list(urls))
+        yield f"dataset '{dataset}': {plural(len(urls), 'file')}, {', '.join(shown)}"
+
+
+def _ends(names: list[str]) -> list[str]:
+    return names if len(names) <= 2 else [f"{names[0]} … {names[-1]}"]
+
+
+class EventLines:
+    """Words for the events of one run, with the time since it started."""
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        self._started = 0.0
+
+    def __call__(self, plan: Plan, event: AnyEvent) -> Iterator[str]:
+        """A line, or none where the event is not news at this level."""
+        if isinstance(event, RunStarted):
+            self._started = event.at
+        for words in self._words(plan, event):
+            yield f"{format_seconds(max(0.0, event.at - self._started)):>8}  {words}"
+
+    def _words(self, plan: Plan, event: AnyEvent) -> Iterable[str]:
+        everything = self._level >= EVERYTHING
+        match event:
+            case TaskStarted():
+                return [f"{_task(plan, event.task)} starts on {event.worker}: {task_in_words(plan, event.task)}"]
+            case TaskDone():
+                return [_done(plan, event), *(_stages(event) if everything else ())]
+            case TaskFailed():
+                where = event.worker or f"pool '{event.pool}'"
+                return [f"{_task(plan, event.task)} failed on {where}: {_first_line(event.failure.message)}"]
+            case TaskGivenUp():
+                return [f"{_task(plan, event.task)} is given up: {_first_line(event.failure.message)}"]
+            case TaskReused():
+                words = f"{_task(plan, event.task)} is reused: {task_in_words(plan, event.task)}"
+                return [words] if everything else []
+            case TaskSplit():
+                return [f"{_task(plan, event.task)} is taken in {event.pieces} pieces: {event.reason}"]
+            case ResultLost():
+                return [f"the result of {_task(plan, event.task)} went with its worker and is made again"]
+            case ResultNotNeeded():
+                return [f"the lost result of {_task(plan, event.task)} is no longer needed"]
+            case WorkerRequested():
+                job = f" (job {event.job})" if event.job else ""
+                return [f"worker {event.worker} of pool '{event.pool}' is asked for{job}"]
+            case JobChanged():
+                said = " ".join(filter(None, (event.native, event.reason and f"({event.reason})")))
+                return [f"job {event.job} of worker {event.worker} is {event.state}: {said}"] if everything else []
+            case WorkerJoined():
+                return [f"worker {event.worker} joins pool '{event.pool}' with {plural(event.slots, 'slot')}"]
+            case WorkerSilent():
+                silent = format_seconds(event.seconds)
+                return [f"worker {event.worker} of pool '{event.pool}' has not answered for {silent}"]
+            case WorkerAnswers():
+                return [f"worker {event.worker} of pool '{event.pool}' answers again"]
+            case WorkerLeaving():
+                return [f"worker {event.worker} of pool '{event.pool}' begins no more tasks: {event.reason}"]
+            case WorkerLost():
+                return [f"worker {event.worker} of pool '{event.pool}' is gone: {event.reason}"]
+            case PoolChanged():
+                reason = f": {event.reason}" if event.reason else ""
+                return [f"pool '{event.pool}' is {event.state.value} ({pool_word(event.state.value).meaning}){reason}"]
+            case FellBack():
+                tasks = plural(event.tasks, "task")
+                return [f"{event.stage}: {tasks} moved from '{event.from_pool}' to '{event.to_pool}': {event.reason}"]
+            case CancelAsked():
+                return [f"the run is to end: {event.reason}"]
+            case RunStarted():
+                return [f"run {event.run} starts with {plural(event.tasks, 'task')}"]
+            case RunFinished() | Warned() | Tick():
+                return []  # progress and outcome tell
+            case _:
+                assert_never(event)
+
+
+def _task(plan: Plan, task: int) -> str:
+    return f"{'merge' if plan.tasks.kind[task] == MERGE else 'task'} {task}"
+
+
+def task_in_words(plan: Plan, task: int) -> str:
+    """`GoodMuons … DimuonPt on dy, data/dy_0.root, events 0 to 60,000`."""
+    stages = list(plan.stages_of(task))
+    named = stages[0] if len(stages) == 1 else f"{stages[0]} … {stages[-1]}"
+    if plan.tasks.kind[task] == MERGE:
+        return named
+    segment, place = plan.segments[int(plan.tasks.segment[task])], int(plan.tasks.partition[task])
+    if segment.scope == "run":
+        return f"{named} on all data"
+    if segment.scope == "dataset":
+        return f"{named} on {plan.datasets[place].name}"
+    partition = plan.partitions[place]
+    return f"{named} on {partition.dataset}, {partition.url}, events {partition.start:,} to {partition.stop:,}"
+
+
+def _done(plan: Plan, event: TaskDone) -> str:
+    parts = [f"{event.events:,} events"] if event.events else []
+    parts += [f"read {format_bytes(event.bytes_read)}"] if event.bytes_read else []
+    parts += [f"{format_bytes(event.peak_memory)} of memory"] if event.peak_memory else []
+    told = f": {', '.join(parts)}" if parts else ""
+    return f"{_task(plan, event.task)} done on {event.worker} in {format_seconds(event.seconds)}{told}"
+
+
+def _stages(event: TaskDone) -> Iterator[str]:
+    for stage, stats in event.stages.items():
+        yield f"    {stage}: {format_seconds(stats.seconds)}, {stats.events_in:,} events in, {stats.events_out:,} out"
+
+
+def _first_line(message: str) -> str:
+    return message.partition("\n")[0]

@@ -1,0 +1,90 @@
+"""Keep which workers have joined which pool, and how much more work each pool may be sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+_MOST_AHEAD = 100
+"""Tasks per slot at the most, however short they are."""
+_FORGETS = 0.1
+"""Weight of the latest task in what counts as typical."""
+
+
+class PoolCapacity:
+    """One pool: the slots of its workers, and the tasks sent to it that have not come back."""
+
+    def __init__(self, name: str, window_per_slot: float, ahead_seconds: float = 0.0) -> None:
+        self.name = name
+        self.slots = 0
+        self.window = 0
+        """The most tasks to have out at once."""
+        self.sent = 0
+        self._held: dict[str, int] = {}
+        """Workers that do not answer → the tasks that they have: those keep nobody else from getting one."""
+        self._window_per_slot = window_per_slot
+        self._ahead_seconds = ahead_seconds
+        self._typical = math.inf
+        self._workers: dict[str, int] = {}
+
+    @property
+    def workers(self) -> int:
+        """How many workers are there now."""
+        return len(self._workers)
+
+    @property
+    def has_idle_slot(self) -> bool:
+        """Whether a task sent now would start at once."""
+        return self._active < min(self.slots, self.window)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a task may be sent now."""
+        return self._active < self.window
+
+    @property
+    def _active(self) -> int:
+        return self.sent - sum(self._held.values()) if self._held else self.sent
+
+    def join(self, worker: str, slots: int) -> None:
+        """A worker is there; told twice, it still counts once."""
+        self._held.pop(worker, None)
+        self._measure(slots - self._workers.get(worker, 0))
+        self._workers[worker] = slots
+
+    def leave(self, *workers: str) -> None:
+        """Workers are gone, or to be sent nothing more; one that was never there is not an error."""
+        for worker in workers:
+            self._held.pop(worker, None)
+            self._measure(-self._workers.pop(worker, 0))
+
+    def hold(self, worker: str, tasks: int) -> None:
+        """A worker does not answer, and has so many tasks: it is sent nothing more until it joins again."""
+        self.leave(worker)
+        self._held[worker] = tasks
+
+    def _measure(self, more: int) -> None:
+        self.slots += more
+        enough = self._ahead_seconds / max(self._typical, self._ahead_seconds / _MOST_AHEAD, 1e-9)
+        self.window = math.ceil(self.slots * max(self._window_per_slot, enough))
+
+    def finish(self, seconds: float) -> None:
+        """A task took so long: the shorter they are, the more are sent ahead."""
+        if self._ahead_seconds:
+            known = self._typical if math.isfinite(self._typical) else seconds
+            self._typical = known + _FORGETS * (seconds - known)
+            self._measure(0)
+
+
+class Pools:
+    """Every pool of the run."""
+
+    def __init__(self, names: Iterable[str], window_per_slot: float, ahead_seconds: float = 0.0) -> None:
+        self._window = (window_per_slot, ahead_seconds)
+        self._rooms = {name: PoolCapacity(name, *self._window) for name in names}
+
+    def room(self, name: str) -> PoolCapacity:
+        """The pool of this name; one that nobody has mentioned yet has no workers."""
+        if name not in self._rooms:
+            self._rooms[name] = PoolCapacity(name, *self._window)
+        return self._rooms[name]

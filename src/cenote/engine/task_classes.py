@@ -1,0 +1,105 @@
+"""Sort tasks into rows: alike, and at the same choice of pools. A task that falls back changes its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cenote.language.workflow import Amounts
+from cenote.placement.pools import PlacedPool
+from cenote.placement.resources import lacking, largest, share
+from cenote.plan.plan import Plan, Segment
+
+
+@dataclass(frozen=True)
+class CandidatePools:
+    """Pools that a task may be sent to; several share the work. The next choice is for when they do not do."""
+
+    pools: tuple[str, ...]
+    own: bool = True
+    """Whether the stage itself allows them; otherwise a pool's `fallback` does."""
+
+
+@dataclass(frozen=True)
+class TaskClass:
+    """The tasks of one segment and kind, while they are at one of their choices."""
+
+    number: int
+    segment: int
+    merges: bool
+    choice: CandidatePools
+    later: tuple[int, ...]
+    """The rows of the choices that come after this one, in order."""
+
+
+class TaskClasses:
+    """All rows of a plan. Row 2 × segment + kind is the first choice of those tasks; later choices come behind."""
+
+    def __init__(self, plan: Plan) -> None:
+        choices = [choices_of(segment, plan, merges=merges) for segment in plan.segments for merges in (False, True)]
+        self._of: list[tuple[int, ...]] = []
+        free = len(choices)
+        for base, found in enumerate(choices):
+            self._of.append((base, *range(free, free + len(found) - 1)))
+            free += len(found) - 1
+        rows = [
+            TaskClass(number, base // 2, bool(base % 2), choice, self._of[base][place + 1 :])
+            for base, found in enumerate(choices)
+            for place, (number, choice) in enumerate(zip(self._of[base], found, strict=True))
+        ]
+        self._rows = sorted(rows, key=lambda row: row.number)
+        self._choosing: dict[str, list[int]] = {}
+        self._reaching: dict[str, list[int]] = {}
+        for row in self._rows:
+            for pool in row.choice.pools:
+                self._choosing.setdefault(pool, []).append(row.number)
+            for pool in {pool for number in (row.number, *row.later) for pool in self[number].choice.pools}:
+                self._reaching.setdefault(pool, []).append(row.number)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[TaskClass]:
+        return iter(self._rows)
+
+    def __getitem__(self, number: int) -> TaskClass:
+        return self._rows[number]
+
+    def of(self, segment: int, *, merges: bool) -> tuple[int, ...]:
+        """The rows of a segment's tasks, or of its merges, first choice first."""
+        return self._of[2 * segment + merges]
+
+    def choosing(self, pool: str) -> Sequence[int]:
+        """The rows whose tasks may go to a pool now."""
+        return self._choosing.get(pool, ())
+
+    def reaching(self, pool: str) -> Sequence[int]:
+        """The rows whose tasks may go to a pool, now or when they have fallen back."""
+        return self._reaching.get(pool, ())
+
+
+def choices_of(segment: Segment, plan: Plan, *, merges: bool) -> tuple[CandidatePools, ...]:
+    """First what the stage says, in order; then what the `fallback` of those pools says, where the tasks fit."""
+    if merges:
+        first: tuple[CandidatePools, ...] = (CandidatePools((plan.placement.merge_pool,)),)
+    elif segment.shared or not segment.pools:
+        first = (CandidatePools(segment.pools),)
+    else:
+        first = tuple(CandidatePools((pool,)) for pool in segment.pools)
+    known = {pool.name: pool for pool in plan.placement.pools}
+    asked = Amounts() if merges else _asked(segment, plan)
+    reached = [name for choice in first for name in choice.pools]
+    for name in reached:  # grows while it is read: fallbacks of fallbacks come last
+        further = known[name].fallback if name in known else ()
+        reached += [other for other in further if other not in reached and _fits(known.get(other), asked)]
+    own = sum(len(choice.pools) for choice in first)
+    return (*first, *(CandidatePools((name,), own=False) for name in reached[own:]))
+
+
+def _asked(segment: Segment, plan: Plan) -> Amounts:
+    mine = set(segment.stages)
+    return largest(stage.requirement.amounts for stage in plan.workflow.stages if stage.id in mine)
+
+
+def _fits(pool: PlacedPool | None, asked: Amounts) -> bool:
+    return pool is not None and not lacking(share(pool.resources, pool.slots), asked)

@@ -1,0 +1,1 @@
+"""Checks of a merged document: everything that is wrong, at once."""

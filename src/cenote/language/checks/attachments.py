@@ -1,0 +1,149 @@
+"""Check what hangs on a stage: skims to write, pictures to draw, columns to look at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cenote import errors
+from cenote.errors import CenoteError
+from cenote.language.checks.execution import one_or_many
+from cenote.language.checks.findings import Findings
+from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
+from cenote.language.layers.merge import merge
+from cenote.language.schema.stage import StageModel, WriteModel
+from cenote.language.styles import Styles
+from cenote.language.workflow import KeyPath, PluginUse, Render, Write
+from cenote.language.yaml.source import Located
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+
+NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
+"""Keys of a resolved picture that are not settings of its renderer."""
+NOT_THE_SINKS = ("kind", "path", "keep", "use", "when", "from", "mode")
+AT_THE_END = ("final", "run_end")
+PER_PARTITION = ("partition", "partition_end")
+PER_DATASET = ("dataset", "dataset_end")
+PLACEHOLDERS = ("dataset", "part", "partition_id")
+"""What stands in braces in the path of a skim."""
+
+
+@dataclass
+class Attachments:
+    """Everything that hangs on stages, by the stage whose events or product it takes."""
+
+    styles: Styles
+    outputs: Located | None
+    findings: Findings
+    writes: dict[str, list[Write]] = field(default_factory=dict)
+    renders: dict[str, list[Render]] = field(default_factory=dict)
+    elsewhere: list[Located] = field(default_factory=list)
+    """Names of stages that a `from` in here refers to."""
+
+    def take(self, stage: str, model: StageModel, node: Located, path: KeyPath) -> None:
+        """Check and keep what a stage writes and draws."""
+        for index, (write, entry) in enumerate(zip(model.write or (), one_or_many(node.get("write")), strict=False)):
+            self._write(self._target(stage, write.from_, entry), write, entry, (*path, "write", index))
+        for index, (render, entry) in enumerate(zip(model.render or (), one_or_many(node.get("render")), strict=False)):
+            if render.when not in AT_THE_END:
+                self.findings.accept(f"drawing when: {render.when}", (*path, "render", index), matters=False)
+            target = self._target(stage, render.from_, entry)
+            self.draw(target, entry, (*path, "render", index))
+
+    def draw(self, target: str, entry: Located, path: KeyPath, *, out: str | None = None) -> None:
+        """Keep a picture of the stage `target`, once its style is resolved and its renderer known."""
+        resolved = self.styles.of_render(entry)
+        if resolved is None:
+            return
+        op, written_out = resolved.get("op"), resolved.get("out")
+        if op is None or op.text is None:
+            hint = "for example op: hep.render.hist1d"
+            self.findings.report(
+                errors.MISSING_KEY, "this picture names no renderer: 'op' is missing", entry, hint=hint
+            )
+            return
+        self._check_braces("out", written_out, ())
+        settings = resolved.without(*NOT_THE_RENDERERS)
+        if check_name(PluginKind.RENDERER, op, self.findings):
+            check_settings(PluginKind.RENDERER, op.text, settings, f"renderer '{op.text}'", self.findings)
+        file = written_out.text if written_out is not None else out
+        self.renders.setdefault(target, []).append(Render(op.text, file, plain_mapping(settings), path))
+
+    def _target(self, stage: str, other: str | None, entry: Located) -> str:
+        named = entry.get("from")
+        if other is None or named is None:
+            return stage
+        self.elsewhere.append(named)
+        return other
+
+    def _write(self, target: str, model: WriteModel, entry: Located, path: KeyPath) -> None:
+        per_dataset = model.when in PER_DATASET
+        if not per_dataset and model.when not in PER_PARTITION:
+            self.findings.accept(f"writing when: {model.when}", path)
+        known, where = (PLACEHOLDERS[:1], " where a dataset has one file") if per_dataset else (PLACEHOLDERS, "")
+        self._check_braces("path", entry.get("path"), known, where)
+        merged = self._with_layout(entry)
+        settings, keep = merged.without(*NOT_THE_SINKS), merged.get("keep")
+        if check_name(PluginKind.SINK, entry.get("kind"), self.findings):
+            check_settings(PluginKind.SINK, model.kind, settings, f"sink '{model.kind}'", self.findings)
+            if per_dataset:
+                self._check_merges(model.kind, entry.get("when"))
+        columns = tuple(item.text or "" for item in one_or_many(keep)) if keep is not None else None
+        self.writes.setdefault(target, []).append(
+            Write(
+                model.kind,
+                model.path,
+                keep=columns,
+                per_dataset=per_dataset,
+                settings=plain_mapping(settings),
+                path=path,
+            )
+        )
+
+    def _check_braces(self, key: str, written: Located | None, known: Sequence[str], where: str = "") -> None:
+        """Note a name in braces that stands for nothing."""
+        for name in re.findall(r"\{([^{}]*)\}", written.text or "" if written is not None else ""):
+            if name not in known and written is not None:
+                self.findings.report_unknown(
+                    errors.BAD_VALUE,
+                    f"'{{{name}}}' in '{key}' stands for nothing{where}",
+                    written.holding(name),
+                    known,
+                    what="names in braces",
+                )
+
+    def _check_merges(self, sink: str, when: Located | None) -> None:
+        """Note a sink that cannot put parts together."""
+        try:
+            merges = registry.load(PluginKind.SINK, sink).merges
+        except CenoteError:
+            return  # check_settings has said so
+        if not merges:
+            self.findings.report(
+                errors.BAD_VALUE,
+                f"sink '{sink}' cannot write one file for a whole dataset: it does not say how parts become one",
+                when,
+                hint="leave `when` out: then every partition has a file",
+            )
+
+    def _with_layout(self, entry: Located) -> Located:
+        use = entry.get("use")
+        if use is None or use.text is None:
+            return entry
+        known = self.outputs.mapping if self.outputs else {}
+        if use.text not in known:
+            self.findings.report_unknown(
+                errors.BAD_VALUE, f"there is no layout '{use.text}' in 'outputs'", use, known, what="outputs"
+            )
+            return entry
+        return merge(known[use.text], entry)
+
+
+def inspections(model: StageModel, node: Located, path: KeyPath) -> tuple[PluginUse, ...]:
+    """What a stage wants to have looked at."""
+    written = zip(model.inspect or (), one_or_many(node.get("inspect")), strict=False)
+    return tuple(
+        PluginUse(one.kind, plain_mapping(entry.without("kind")), (*path, "inspect", index))
+        for index, (one, entry) in enumerate(written)
+    )

@@ -1,0 +1,203 @@
+"""Check what a workflow runs on: datasets, sources, fields and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cenote import errors
+from cenote.language.checks.findings import Findings
+from cenote.language.checks.plugins import check_name, check_settings
+from cenote.language.checks.validation import described, keys_of, validated
+from cenote.language.schema.document import DataDefaultsModel, DatasetModel, FieldModel, JoinModel, SourceModel
+from cenote.language.workflow import Dataset, Field, Join, KeyPath, SourceUse
+from cenote.language.yaml.source import Located
+from cenote.names import nearest
+from cenote.plugins.kinds import PluginKind
+
+
+def entries(node: Located | None, what: str, findings: Findings) -> Iterable[tuple[str, Located]]:
+    """The entries of a mapping; anything else there is a problem."""
+    if node is None or node.value is None:
+        return ()
+    if not isinstance(node.value, dict):
+        findings.report(errors.BAD_VALUE, f"{what} should be a mapping, not {described(node)}", node)
+        return ()
+    return node.value.items()
+
+
+def check_datasets(root: Located, findings: Findings) -> tuple[Dataset, ...]:
+    """The datasets of `datasets` and `data.datasets`, in this order."""
+    data = root.get("data")
+    for key, child in entries(data, "'data'", findings):
+        if key not in ("datasets", "defaults"):
+            findings.report_unknown_key(key, child, "'data'", ("datasets", "defaults"))
+    defaults = _defaults(data.get("defaults") if data else None, findings)
+    found: dict[str, tuple[Dataset, Located]] = {}
+    for path in (("datasets",), ("data", "datasets")):
+        for item_path, node in _written_datasets(root.get(*path), path, findings):
+            dataset = _dataset(node, item_path, defaults, findings)
+            if dataset is None:
+                continue
+            if dataset.name in found:
+                _report_twice("dataset", dataset.name, node, found[dataset.name][1], findings)
+            found.setdefault(dataset.name, (dataset, node))
+    return tuple(dataset for dataset, _ in found.values())
+
+
+def dataset_names(root: Located) -> frozenset[str]:
+    """The names of all datasets, broken ones included: a reference to one of them is not at fault."""
+    written = [
+        node.get("name")
+        for path in (("datasets",), ("data", "datasets"))
+        for _, node in _written_datasets(root.get(*path), path, Findings())
+    ]
+    return frozenset(str(name.value) for name in written if name is not None)
+
+
+def _report_twice(what: str, name: str, node: Located, first: Located, findings: Findings) -> None:
+    at = node.get("id") or node.get("name") or node
+    details = (f"first at {first.place}",) if first.place else ()
+    findings.report(errors.DUPLICATE_ID, f"two {what}s are called '{name}'", at, details=details)
+
+
+def _defaults(node: Located | None, findings: Findings) -> dict[str, Any]:
+    if node is None or node.value is None:
+        return {}
+    model = validated(DataDefaultsModel, node, "'data.defaults'", findings)
+    return model.model_dump(exclude_none=True, exclude={"tree_primary"}) if model else {}
+
+
+def _written_datasets(node: Located | None, path: KeyPath, findings: Findings) -> Iterator[tuple[KeyPath, Located]]:
+    """Each dataset with its name inside it, whether they stand in a list or under their names."""
+    if node is None or node.value is None:
+        return
+    if isinstance(node.value, list):
+        yield from (((*path, index), item) for index, item in enumerate(node.value))
+        return
+    for name, item in entries(node, "'datasets'", findings):
+        if not isinstance(item.value, dict):  # files alone
+            item = item.holding({"files": item})
+        named = {"name": Located(name, item.layer, item.key_place or item.place), **item.mapping}
+        yield (*path, name), item.holding(named)
+
+
+def _dataset(node: Located, path: KeyPath, defaults: dict[str, Any], findings: Findings) -> Dataset | None:
+    name = node.get("name")
+    what = f"dataset '{name.value}'" if name is not None and name.text else f"dataset {path[-1]}"
+    model = validated(DatasetModel, node, what, findings)
+    if model is None:
+        return None
+    extra = model.model_extra or {}
+    for key in extra:
+        meant = nearest(key, keys_of(DatasetModel))
+        if meant:
+            place = node.mapping[key].key_place
+            findings.warnings.append(f"{place}: '{key}' is kept as metadata of {what}; did you mean '{meant}'?")
+    given = {**defaults, **model.model_dump(exclude_none=True, exclude={"metadata"})}
+    known = {key: given.pop(key) for key in ("name", "files", "eventtype", "group", "nevents") if key in given}
+    return Dataset(**known, metadata={**given, **(model.metadata or {})}, path=path)
+
+
+def check_sources(root: Located, findings: Findings) -> tuple[SourceUse, ...]:
+    """The sources; without any, one `root_tree` called `events`."""
+    found = [
+        source
+        for name, node in entries(root.get("sources"), "'sources'", findings)
+        if (source := _source(name, node, findings)) is not None
+    ]
+    if found or root.get("sources") is not None:
+        return tuple(found)
+    tree = root.get("data", "defaults", "tree_primary")
+    settings = {"tree": tree.text} if tree is not None and tree.text else {}
+    return (SourceUse("events", "root_tree", settings, path=("sources", "events")),)
+
+
+def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
+    what = f"source '{name}'"
+    model = validated(SourceModel, node, what, findings)
+    if model is None:
+        return None
+    path = ("sources", name)
+    if model.defaults and model.missing_branches != "default":
+        words = f"'defaults' of {what} are used with missing_branches: default"
+        findings.report(
+            errors.BAD_VALUE, words, node.get("defaults"), on_key=True, hint="add missing_branches: default"
+        )
+    for column, value in (model.defaults or {}).items():
+        if not isinstance(value, bool | int | float | str):
+            words = f"the default of '{column}' should be a number, true, false or a text"
+            findings.report(errors.BAD_VALUE, words, node.get("defaults", column))
+    check_name(PluginKind.SOURCE, node.get("kind"), findings)
+    own = node.without(*SourceModel.model_fields)
+    if not check_settings(PluginKind.SOURCE, model.kind, own, what, findings):
+        return None
+    return SourceUse(
+        id=name,
+        kind=model.kind,
+        settings=own.plain(),
+        branches=model.branches,
+        start=model.start,
+        stop=model.stop,
+        chunk_size=model.chunk_size,
+        missing_branches=model.missing_branches,
+        defaults=model.defaults or {},
+        path=path,
+    )
+
+
+def check_joins(root: Located, sources: Iterable[str], findings: Findings) -> tuple[Join, ...]:
+    """The joins, each of sources that are there."""
+    known, found = set(sources), []
+    for name, node in entries(root.get("joins"), "'joins'", findings):
+        model = validated(JoinModel, node, f"join '{name}'", findings)
+        if name in known:
+            findings.report(errors.DUPLICATE_ID, f"a source and a join are called '{name}'", node, on_key=True)
+        if model is None:
+            continue
+        for index, one in enumerate(model.inputs):
+            written = node.mapping["inputs"].items[index]
+            _check_stream(written.get("source") or written, one.source, known, findings)
+        found.append(
+            Join(
+                id=name,
+                kind=model.kind,
+                inputs=tuple(one.source for one in model.inputs),
+                prefixes=tuple(one.prefix or one.source for one in model.inputs),
+                on_mismatch=model.on_mismatch,
+                path=("joins", name),
+            )
+        )
+    return tuple(found)
+
+
+def check_fields(root: Located, streams: Iterable[str], findings: Findings) -> tuple[Field, ...]:
+    """The aliases, each of a source or join that is there."""
+    known, found = set(streams), []
+    for alias, node in entries(root.get("fields"), "'fields'", findings):
+        if node.text is not None:
+            found.append(Field(alias, None, node.text, path=("fields", alias)))
+            continue
+        model = validated(FieldModel, node, f"field '{alias}'", findings)
+        if model is None:
+            continue
+        _check_stream(node.get("stream"), model.stream, known, findings)
+        found.append(Field(alias, model.stream, model.branch, path=("fields", alias)))
+    return tuple(found)
+
+
+def check_primary_stream(root: Located, streams: Iterable[str], findings: Findings) -> str | None:
+    """The source or join that stages start from, where the file says so."""
+    node = root.get("primary_stream")
+    if node is None or node.value is None:
+        return None
+    _check_stream(node, node.text, set(streams), findings)
+    return node.text
+
+
+def _check_stream(node: Located | None, name: str | None, known: set[str], findings: Findings) -> None:
+    if node is not None and name not in known:
+        shown = node.holding(name)
+        findings.report_unknown(
+            errors.UNKNOWN_STAGE, f"there is no source or join '{name}'", shown, known, what="sources and joins"
+        )

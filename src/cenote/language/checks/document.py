@@ -1,0 +1,172 @@
+"""Check a merged document, all of it at once, and freeze it into a Workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cenote import errors
+from cenote.language.checks.attachments import Attachments
+from cenote.language.checks.data import (
+    check_datasets,
+    check_fields,
+    check_joins,
+    check_primary_stream,
+    check_sources,
+    dataset_names,
+    entries,
+)
+from cenote.language.checks.execution import check_execution
+from cenote.language.checks.findings import Findings
+from cenote.language.checks.plugins import load_plugins
+from cenote.language.checks.stages import Surroundings, check_stages
+from cenote.language.checks.validation import described, keys_of, validated
+from cenote.language.schema.document import (
+    AnalysisModel,
+    ObserverModel,
+    OutputModel,
+    SiteModel,
+    SystematicsModel,
+    UseModel,
+    WorkflowModel,
+)
+from cenote.language.styles import Styles
+from cenote.language.workflow import Execution, KeyPath, Origin, Workflow
+from cenote.language.yaml.source import Located
+from cenote.names import nearest
+
+LANGUAGE_VERSIONS = ("1.0", "1")
+
+
+def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
+    """The workflow that a document describes. What is wrong is noted in `findings` and left out."""
+    misspelt = _check_top_level(root, findings)
+    plugins = load_plugins(root, file.parent, findings)
+    sources = check_sources(root, findings)
+    source_ids = _written(root, "sources") | {source.id for source in sources}
+    joins = check_joins(root, source_ids, findings)
+    streams = source_ids | _written(root, "joins")
+    datasets = check_datasets(root, findings)
+    execution = check_execution(root, findings)
+    pools = _written(root, "execution", "pools") | {pool.name for pool in execution.pools}
+    around = Surroundings(
+        datasets=dataset_names(root),
+        streams=streams,
+        primary_stream=check_primary_stream(root, streams, findings),
+        pools=pools,
+        labels=pools.union(*(pool.labels for pool in execution.pools)),
+    )
+    attachments = Attachments(Styles(root.get("styles"), findings), root.get("outputs"), findings)
+    analysis = _check_analysis(root, misspelt, findings)
+    return Workflow(
+        file=file,
+        folder=file.parent,
+        version=_version(root, findings),
+        datasets=datasets,
+        sources=sources,
+        fields=check_fields(root, streams, findings),
+        joins=joins,
+        constants=_constants(analysis, findings),
+        stages=check_stages(analysis.get("stages") if analysis else None, around, attachments, findings),
+        systematics=_systematics(root.get("systematics"), findings),
+        execution=execution,
+        plugins=plugins,
+        unexecuted=tuple(findings.unexecuted),
+        origins=dict(_origins(root, ())),
+    )
+
+
+def check_surroundings(root: Located, folder: Path, findings: Findings) -> Execution:
+    """Where and how workflows run that a document without an analysis is merged under."""
+    _check_top_level(root, findings)
+    _version(root, findings)
+    load_plugins(root, folder, findings)
+    return check_execution(root, findings)
+
+
+def _written(root: Located, *keys: str) -> frozenset[str]:
+    """The names under these keys, of broken entries too: a reference to one of them is not at fault."""
+    node = root.get(*keys)
+    return frozenset(node.mapping if node else ())
+
+
+def _check_top_level(root: Located, findings: Findings) -> set[str]:
+    """Note unknown keys and parts with a simple shape; gives the keys that misspelt ones probably meant."""
+    misspelt = _check_keys(root, keys_of(WorkflowModel), "a workflow", findings)
+    use = root.get("use")
+    if use is not None and use.value is not None:
+        validated(UseModel, use, "'use'", findings)
+    site = root.get("site")
+    if site is not None and site.value is not None:
+        validated(SiteModel, site, "'site'", findings)
+    for name, output in entries(root.get("outputs"), "'outputs'", findings):
+        validated(OutputModel, output, f"output '{name}'", findings)
+    for name, style in entries(root.get("styles"), "'styles'", findings):
+        list(entries(style, f"style '{name}'", findings))
+    for name, kind in entries(root.get("registry"), "'registry'", findings):
+        list(entries(kind, f"'registry.{name}'", findings))
+    observers = root.get("observers")
+    if observers is not None:
+        for observer in observers.items or [observers]:
+            validated(ObserverModel, observer, "an observer", findings)
+        findings.accept("observers", ("observers",), matters=False)
+    return misspelt
+
+
+def _check_analysis(root: Located, misspelt: set[str], findings: Findings) -> Located | None:
+    node = root.get("analysis")
+    if node is None:
+        if "analysis" not in misspelt:
+            findings.missing("analysis", "the workflow", root)
+        return None
+    if node.value is not None and not isinstance(node.value, dict):
+        findings.report(errors.BAD_VALUE, f"'analysis' should be a mapping, not {described(node)}", node)
+        return None
+    meant = _check_keys(node, keys_of(AnalysisModel), "'analysis'", findings)
+    stages = node.get("stages")
+    if (stages is None or stages.value is None) and "stages" not in meant:
+        findings.missing("stages", "'analysis'", node)
+    return node
+
+
+def _check_keys(node: Located, known: list[str], what: str, findings: Findings) -> set[str]:
+    """Note unknown keys; gives the keys that they probably meant, so that those are not called missing as well."""
+    meant = set()
+    for key, child in node.mapping.items():
+        if key not in known:
+            findings.report_unknown_key(key, child, what, known)
+            meant.add(nearest(key, known) or "")
+    return meant
+
+
+def _constants(analysis: Located | None, findings: Findings) -> dict[str, object]:
+    node = analysis.get("globals") if analysis else None
+    return {name: child.plain() for name, child in entries(node, "'analysis.globals'", findings)}
+
+
+def _systematics(node: Located | None, findings: Findings) -> dict[str, object] | None:
+    if node is None or node.value is None:
+        return None
+    model = validated(SystematicsModel, node, "'systematics'", findings)
+    return model.model_dump(exclude_none=True) if model else None
+
+
+def _version(root: Located, findings: Findings) -> str:
+    node = root.get("version")
+    if node is None or node.value is None:
+        return "1.0"
+    if str(node.value) not in LANGUAGE_VERSIONS:
+        words = f"this is written in version {described(node)} of the language, and only 1.0 is known"
+        findings.report(errors.BAD_VALUE, words, node)
+    return "1.0"
+
+
+def _origins(node: Located, path: KeyPath) -> Iterator[tuple[KeyPath, Origin]]:
+    """Where every value of the document came from."""
+    yield path, Origin(node.layer, node.place)
+    if isinstance(node.value, dict):
+        for key, child in node.value.items():
+            yield from _origins(child, (*path, key))
+    elif isinstance(node.value, list):
+        for index, child in enumerate(node.value):
+            yield from _origins(child, (*path, index))

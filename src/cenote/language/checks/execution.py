@@ -1,0 +1,163 @@
+"""Check `execution` and make the pools of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from cenote import errors
+from cenote.language.checks.config import check_configs
+from cenote.language.checks.data import entries
+from cenote.language.checks.findings import Findings
+from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
+from cenote.language.checks.validation import validated
+from cenote.language.schema.execution import (
+    ExecutionModel,
+    ModifierModel,
+    PoolModel,
+    ResourcesModel,
+)
+from cenote.language.workflow import Amounts, Elastic, Execution, FallbackWhen, KeyPath, PluginUse, Pool
+from cenote.language.yaml.source import Located
+from cenote.plugins.kinds import PluginKind
+
+DEFAULT_POOL = Pool("default")
+"""What a workflow without pools gets; placement gives it one worker per core."""
+_FILE_NAME = re.compile(r"[^/\x00-\x1f]+")
+
+
+def check_execution(root: Located, findings: Findings) -> Execution:
+    """Where and how it runs; what is wrong is noted and replaced by the default."""
+    node = root.get("execution") or Located({}, "built-in")
+    entries(node, "'execution'", findings)  # says so if it is none
+    model = validated(ExecutionModel, node.without("pools", "resources"), "'execution'", findings) or ExecutionModel()
+    for key, kind in (("backend", PluginKind.BACKEND), ("strategy", PluginKind.STRATEGY)):
+        check_name(kind, node.get(key), findings)
+    if model.staging:
+        findings.accept("execution.staging", ("execution", "staging"), matters=False)
+    classes = _resource_classes(node.get("resources"), findings)
+    pools = _pools(node.get("pools"), classes, findings)
+    _check_profiles(root, findings)
+    names = {*pools, *(node.get("pools") or node.holding({})).mapping}
+    for key in ("cpu", "gpu"):
+        check_pool_name(node.get("defaults", key), names, "the default pool", findings)
+    strategy = _strategy(model.strategy) or "local"
+    elsewhere = {strategy, *(pool.strategy for pool in pools.values() if pool.strategy)} != {"local"}
+    backend = "dask" if elsewhere and node.get("backend") is None else model.backend
+    check_configs(node, pools.values(), backend=backend, strategy=strategy, findings=findings)
+    return Execution(
+        backend=backend,
+        strategy=strategy,
+        default_cpu=model.defaults.cpu if model.defaults else None,
+        default_gpu=model.defaults.gpu if model.defaults else None,
+        pools=tuple(pools.values()) or (DEFAULT_POOL,),
+        environment=model.environment.model_dump() if model.environment else None,
+        credentials=model.credentials,
+        modifiers=check_modifiers(node.get("modifiers"), model.modifiers, ("execution", "modifiers"), findings),
+        config=model.config or {},
+    )
+
+
+def check_pool_name(
+    name: Located | None, known: Collection[str], what: str, findings: Findings, *, listed_as: str = "pools"
+) -> None:
+    """Note a pool that is referred to and not there."""
+    if name is not None and name.text is not None and name.text not in known:
+        findings.report_unknown(
+            errors.UNKNOWN_POOL, f"there is no pool '{name.text}', named as {what}", name, known, what=listed_as
+        )
+
+
+def _strategy(name: str | None) -> str | None:
+    """FAST-HEP calls it `default`."""
+    return "local" if name == "default" else name
+
+
+def _resource_classes(node: Located | None, findings: Findings) -> dict[str, Amounts]:
+    found = {}
+    for name, written in entries(node, "'execution.resources'", findings):
+        model = validated(ResourcesModel, written, f"resource class '{name}'", findings)
+        found[name] = amounts(model)
+    return found
+
+
+def amounts(model: ResourcesModel | None, over: Amounts | None = None) -> Amounts:
+    """Amounts as written, over those of a class."""
+    given = {key: getattr(model, key) for key in ("cpus", "memory", "gpus", "disk")} if model else {}
+    return replace(over or Amounts(), **{key: value for key, value in given.items() if value is not None})
+
+
+def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findings) -> dict[str, Pool]:
+    written = dict(entries(node, "'execution.pools'", findings))
+    found = {}
+    for name, item in written.items():
+        nothing = item.value is None
+        if not _FILE_NAME.fullmatch(name):
+            message = f"{name!r} cannot be the name of a pool: its workers' files are called after it"
+            findings.report(errors.BAD_VALUE, message, item, hint="leave '/' and line breaks out of it", on_key=True)
+        model = validated(PoolModel, item.holding({}) if nothing else item, f"pool '{name}'", findings)
+        if model is None:
+            continue
+        check_name(PluginKind.STRATEGY, item.get("strategy"), findings)
+        for other in one_or_many(item.get("fallback")):
+            check_pool_name(other, written, f"fallback of pool '{name}'", findings)
+        found[name] = _pool(name, model, item, classes, findings)
+    return found
+
+
+def _pool(name: str, model: PoolModel, node: Located, classes: Mapping[str, Amounts], findings: Findings) -> Pool:
+    resource_class = model.resources.class_ if model.resources else None
+    if resource_class is not None and resource_class not in classes:
+        written = node.get("resources", "class") or node.get("resources") or node
+        findings.report_unknown(
+            errors.BAD_VALUE,
+            f"there is no resource class '{resource_class}'",
+            written.holding(resource_class),
+            classes,
+            what="classes of execution.resources",
+        )
+    return Pool(
+        name=name,
+        workers=model.workers,
+        elastic=Elastic(**model.elastic.model_dump()) if model.elastic else None,
+        slots=model.slots,
+        resources=amounts(model.resources, classes.get(resource_class or "")),
+        resource_class=resource_class,
+        provides=model.provides,
+        strategy=_strategy(model.strategy),
+        fallback=model.fallback,
+        fallback_when=FallbackWhen(**model.fallback_when.model_dump()) if model.fallback_when else FallbackWhen(),
+        queue_timeout=model.queue_timeout,
+        environment=model.environment.model_dump() if model.environment else None,
+        cost=model.cost,
+        config=model.config or {},
+        path=("execution", "pools", name),
+    )
+
+
+def _check_profiles(root: Located, findings: Findings) -> None:
+    """Pool profiles that nobody uses are checked too: they are read by the next person."""
+    for name, node in entries(root.get("pool_profiles"), "'pool_profiles'", findings):
+        validated(PoolModel, node, f"pool profile '{name}'", findings)
+
+
+def one_or_many(node: Located | None) -> list[Located]:
+    """The items of a list, or the one value that stands without a list."""
+    if node is None or node.value is None:
+        return []
+    return node.items if isinstance(node.value, list) else [node]
+
+
+def check_modifiers(
+    node: Located | None, models: Iterable[ModifierModel], path: KeyPath, findings: Findings
+) -> tuple[PluginUse, ...]:
+    """Modifiers by name, with their own settings checked."""
+    found = []
+    for index, (written, model) in enumerate(zip(one_or_many(node), models, strict=False)):
+        known = check_name(PluginKind.MODIFIER, written.get("name") or written, findings)
+        params = written.get("params") or written.holding({})
+        if known:
+            check_settings(PluginKind.MODIFIER, model.name, params, f"modifier '{model.name}'", findings)
+        found.append(PluginUse(model.name, plain_mapping(params), (*path, index)))
+    return tuple(found)

@@ -1,0 +1,255 @@
+"""Describe a whole workflow file: every key of the language, its type and its meaning."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
+
+from cenote.language.schema.execution import ExecutionModel, PoolModel
+from cenote.language.schema.forms import Count, Free, LanguageModel, OneOrMany, OrText, PlainName, PlainNames, Positive
+from cenote.language.schema.stage import StageModel
+
+Version = Annotated[str, BeforeValidator(str), WithJsonSchema({"enum": ["1.0", 1.0, "1", 1]})]
+
+
+class UseModel(LanguageModel):
+    """What the workflow builds on."""
+
+    profiles: PlainNames | None = None
+    """Named or file profiles, merged under this file."""
+
+
+class DatasetModel(LanguageModel, extra="allow"):
+    """Input files that belong together. Other keys are metadata, such as a cross section."""
+
+    name: PlainName
+    """Its name: unique."""
+    files: Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1)]
+    """Paths, patterns (`*.root`), text files of names, URLs (`root://`, `https://`)."""
+    eventtype: Literal["data", "mc"] | None = None
+    """`data` or `mc`; without it, `data.defaults.eventtype`, else `mc`."""
+    group: str | None = None
+    """What it is drawn together with."""
+    nevents: Count | None = None
+    """Read at most so many events."""
+    metadata: Free | None = Field(None, validation_alias=AliasChoices("metadata", "meta"))
+    """Further facts, visible to operations."""
+
+
+class DataDefaultsModel(LanguageModel, extra="allow"):
+    """What holds for every dataset that does not say otherwise. Other keys are metadata."""
+
+    eventtype: Literal["data", "mc"] | None = None
+    """`data` or `mc`."""
+    group: str | None = None
+    """What datasets are drawn together with."""
+    nevents: Count | None = None
+    """Read at most so many events of each."""
+    tree_primary: str | None = None
+    """The tree to read where no `sources` are given."""
+
+
+class SourceModel(LanguageModel, extra="allow"):
+    """How events are read. Other keys are the source's own, such as `tree`."""
+
+    kind: str = "root_tree"
+    """`root_tree`, `parquet`, or a plugin."""
+    branches: PlainNames | None = None
+    """Restricts what can be read."""
+    start: Count | None = None
+    """First event of each file."""
+    stop: Count | None = None
+    """Event of each file before which reading stops."""
+    chunk_size: Positive | None = None
+    """Events per partition; without it, chosen from the files."""
+    stream_type: Literal["event_stream"] = "event_stream"
+    """Accepted for FAST-HEP's sake."""
+    missing_branches: Literal["error", "ignore", "default"] = "error"
+    """What to do about columns that a file lacks.
+
+    `error`: refuse the run where a stage reads one. `ignore`: a dataset has the columns that all of its files have.
+    `default`: fill them, also in datasets of which no file has them."""
+    defaults: dict[str, Any] | None = None
+    """Column → value to fill with `missing_branches: default`; without it false, 0, NaN, or an empty list."""
+
+
+class FieldModel(LanguageModel):
+    """Another name for a column. Short form: the column."""
+
+    stream: str | None = None
+    """The source or join it comes from."""
+    branch: str
+    """The column's name there: `Muon.pt`, `L1Upgrade/jetEt`."""
+
+
+class JoinInputModel(LanguageModel):
+    """One side of a join. Short form: the source."""
+
+    source: str
+    """The source."""
+    prefix: str | None = None
+    """Under which name its columns appear; without it, the source's."""
+
+
+class JoinModel(LanguageModel):
+    """Several sources side by side, event by event."""
+
+    kind: Literal["zip"] = "zip"
+    """`zip`: the first event with the first, and so on."""
+    inputs: Annotated[tuple[Annotated[JoinInputModel, OrText("source")], ...], Field(min_length=1)]
+    """The sources to join."""
+    on_mismatch: Literal["error"] = "error"
+    """Different numbers of events are an error."""
+
+
+class VariationWeightModel(LanguageModel):
+    """How a variation changes weights."""
+
+    multiply: PlainNames
+    """Expressions that multiply every stage's weight."""
+
+
+class VariationDatasetsModel(LanguageModel):
+    """How a variation changes the input."""
+
+    replace: dict[str, str]
+    """Dataset to use instead, by the name of the nominal one."""
+
+
+class VariationModel(LanguageModel):
+    """One systematic variation."""
+
+    name: str
+    """Its name; may hold `{axis}` of `matrix`."""
+    mode: Literal["plan", "inline"] | None = None
+    """How it is computed; all variations are computed in one pass over the data."""
+    group: str | None = None
+    """What it belongs to, such as `jes`."""
+    direction: str | None = None
+    """`up` or `down`."""
+    metadata: Free | None = None
+    """Further facts."""
+    applies_to: str | Free | None = None
+    """An event type, or `{eventtypes, datasets}`."""
+    requires: PlainNames = ()
+    """Columns it needs."""
+    weight: VariationWeightModel | None = None
+    """Changes weights."""
+    replace: dict[str, str] | None = None
+    """Columns to read instead, in every expression."""
+    datasets: VariationDatasetsModel | None = None
+    """Other input files."""
+    anchor: str | None = Field(None, validation_alias=AliasChoices("anchor", "stage"))
+    """The stage that changes."""
+    patch: Free | None = Field(None, validation_alias=AliasChoices("patch", "params"))
+    """Changes to that stage's params."""
+    stop_before: PlainNames = ()
+    """Stages that do not see it."""
+    export: Free | None = None
+    """Columns that it leaves."""
+    matrix: dict[str, Any] | None = None
+    """Several variations from one entry: a list of values per name."""
+
+
+class SystematicsModel(LanguageModel):
+    """Variations of the analysis, all computed in one pass over the data."""
+
+    include_nominal: bool = False
+    """Whether the unchanged analysis is one of them."""
+    profiles: PlainNames = ()
+    """Files with more variations."""
+    variations: tuple[VariationModel, ...] = ()
+    """The variations."""
+
+
+class OutputModel(LanguageModel, extra="allow"):
+    """A layout that `write.use` refers to. Other keys are the sink's."""
+
+    tree: str | None = None
+    """The name of the tree."""
+    keep: PlainNames | None = None
+    """Columns to write."""
+
+
+class AnalysisModel(LanguageModel):
+    """What to compute."""
+
+    globals: dict[str, Any] | None = None
+    """Constants for expressions."""
+    stages: tuple[StageModel, ...]
+    """The steps, in order."""
+
+
+class DataModel(LanguageModel):
+    """What to run on."""
+
+    datasets: list[DatasetModel] | dict[PlainName, Any] | None = None
+    """A list, or a mapping from names."""
+    defaults: DataDefaultsModel | None = None
+    """What holds for every dataset that does not say otherwise."""
+
+
+class ObserverModel(LanguageModel, extra="allow"):
+    """A snapshot of the columns at some stages. Other keys are the observer's."""
+
+    kind: str
+    """`hep.branches` or `hep.schema_snapshot`."""
+    at: PlainNames = ()
+    """Where: `stage.NAME` or `read.SOURCE`."""
+
+
+class SiteModel(LanguageModel):
+    """Whose computers these are: the head of a file that a site keeps for all of its users."""
+
+    name: PlainName
+    """A short name, which `cenote plan` gives as the origin of values: `desy`."""
+    description: str | None = None
+    """What there is, in a sentence or two."""
+    contact: str | None = None
+    """Whom to ask: an address, a channel, a ticket queue."""
+    docs: str | None = None
+    """Address of the site's own pages."""
+
+
+class WorkflowModel(LanguageModel):
+    """A Cenote workflow: what to compute and, apart from that, where."""
+
+    version: Version = "1.0"
+    """Version of the language."""
+    include: PlainNames | None = None
+    """Other YAML files, merged under this one."""
+    use: UseModel | None = None
+    """What the workflow builds on."""
+    data: DataModel | None = None
+    """What to run on."""
+    datasets: list[DatasetModel] | dict[PlainName, Any] | None = None
+    """The same as `data.datasets`."""
+    sources: dict[PlainName, SourceModel] | None = None
+    """How events are read; without it, one `root_tree` called `events`."""
+    fields: dict[str, Annotated[FieldModel, OrText("branch")]] | None = None
+    """Other names for columns."""
+    joins: dict[PlainName, JoinModel] | None = None
+    """Sources side by side. Not available yet."""
+    primary_stream: str | None = None
+    """The source or join that stages start from, where there are several."""
+    analysis: AnalysisModel
+    """What to compute."""
+    systematics: SystematicsModel | None = None
+    """Variations of the analysis. Not available yet."""
+    outputs: dict[str, OutputModel] | None = None
+    """Layouts of files that stages write."""
+    styles: dict[str, Free] | None = None
+    """How pictures look; `use:` inherits, `with:` changes."""
+    observers: Annotated[tuple[ObserverModel, ...], OneOrMany()] | None = None
+    """Schema snapshots. Not available yet: left out with a warning."""
+    plugins: PlainNames | None = None
+    """Python files or packages with own operations, sources, modifiers."""
+    registry: dict[str, dict[str, Any]] | None = None
+    """Plugins by kind and name: `{impl: "module:object"}`; not available yet: `functions` and `constants`."""
+    pool_profiles: dict[PlainName, PoolModel] | None = None
+    """Pools that `execution.pools.NAME.use` refers to."""
+    execution: ExecutionModel | None = None
+    """Where and how it runs."""
+    site: SiteModel | None = None
+    """Only in the file of a site: whose it is. `cenote site show` prints it."""

@@ -1,0 +1,117 @@
+"""Describe a stage and what may hang on it: skims, pictures, schema snapshots."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
+
+from cenote.language.schema.execution import StageExecutionModel
+from cenote.language.schema.forms import Free, LanguageModel, OneOrMany, OrText, PlainName, PlainNames
+
+When = Literal["partition", "dataset", "final", "partition_end", "dataset_end", "run_end"]
+
+
+class InputModel(LanguageModel):
+    """An input by name. Short form: the name of a stage, source or join."""
+
+    node: str
+    """A stage, source or join."""
+    port: str | None = None
+    """Which of its results: `stream` (its events), `hist`, `cutflow`."""
+    as_: str | None = Field(None, alias="as")
+    """The name under which the operation sees it."""
+
+
+class AppliesToModel(LanguageModel):
+    """The datasets a stage runs on."""
+
+    eventtype: Annotated[tuple[Literal["data", "mc"], ...], OneOrMany()] = ()
+    """Only datasets of this type: `data` or `mc`."""
+    datasets: PlainNames = ()
+    """Only these datasets."""
+
+
+class WriteModel(LanguageModel, extra="allow"):
+    """Events of a stage written to files. Other keys are settings of the sink, such as `tree` or `compression`."""
+
+    kind: str = "root_tree"
+    """The sink: `root_tree`, `parquet`, or a plugin."""
+    path: str
+    """Below `products/`; `{dataset}` and `{part}` are filled in."""
+    keep: PlainNames | None = None
+    """Columns to write; without it, all."""
+    use: str | None = None
+    """A layout of `outputs` merged under this."""
+    when: When = "partition"
+    """`partition`: a file for each partition; `dataset`: one for each dataset, in its order; else not available yet."""
+    from_: str | None = Field(None, alias="from")
+    """Another stage whose events are written."""
+    mode: Literal["recreate"] = "recreate"
+    """Files are always written anew."""
+
+
+class RenderModel(LanguageModel, extra="allow"):
+    """A picture or table of a stage's product. Short form: the name of a style. Other keys are the renderer's."""
+
+    style: str | Free | None = None
+    """A name of `styles`, `{use: NAME, with: {…}}`, or the style itself."""
+    use: str | None = None
+    """A name of `styles`, as `style` takes it."""
+    with_: Free | None = Field(None, alias="with")
+    """Changes to that style."""
+    op: str | None = None
+    """The renderer, where no style names it: `hep.render.hist1d`."""
+    out: str | None = None
+    """File name below `plots/`, folders included; without it, the id of the stage."""
+    when: When = "final"
+    """Drawn when the run ends; at other times: not available yet, left out with a warning."""
+    from_: str | None = Field(None, alias="from")
+    """Another stage whose product is drawn."""
+
+
+class InspectModel(LanguageModel, extra="allow"):
+    """A snapshot of the columns at a stage. Other keys are the observer's."""
+
+    kind: str
+    """`hep.branches` or `hep.schema_snapshot`."""
+
+
+class StageModel(LanguageModel):
+    """One step of the analysis."""
+
+    id: PlainName
+    """Its name: unique, and the name of what it leaves behind."""
+    op: str
+    """The operation it runs: `hep.hist`, or one of your own; or a renderer (of several stages: not available yet)."""
+    params: Free | None = None
+    """The operation's own settings."""
+    from_: Annotated[tuple[Annotated[InputModel, OrText("node")], ...], OneOrMany()] | None = Field(
+        None, validation_alias=AliasChoices("from", "in")
+    )
+    """The input by name: a stage, a source or a join. `in` means the same."""
+    needs: PlainNames | None = None
+    """Stages that come before. Without it a stage follows the one before; several join branches; `[]` is none."""
+    depends_on: PlainNames | None = None
+    """Files that its results depend on: names or patterns, beside the workflow; a folder stands for all in it. After a
+    change of one, the stage and all that follow it are computed again. Code reads them by `cenote.resource`."""
+    role: Literal["transform", "sink"] | None = None
+    """Accepted for FAST-HEP's sake: the operation says what it is."""
+    applies_to: AppliesToModel | None = None
+    """The datasets it runs on; without it, all."""
+    scope: Literal["partition", "dataset", "run"] | None = None
+    """How much data one call sees: needed for training, which wants all of it at once."""
+    write: Annotated[tuple[WriteModel, ...], OneOrMany()] | None = None
+    """Skims: its events written to files."""
+    render: Annotated[tuple[Annotated[RenderModel, OrText("style")], ...], OneOrMany()] | None = None
+    """Pictures and tables of its product."""
+    inspect: Annotated[tuple[InspectModel, ...], OneOrMany()] | None = None
+    """Schema snapshots. Not available yet: left out with a warning."""
+    execution: StageExecutionModel | None = None
+    """Where it may run."""
+    out: str | None = None
+    """File name, for a stage whose operation is a renderer."""
+    when: When | None = None
+    """When it is drawn, for a stage whose operation is a renderer."""
+    variations: dict[str, Any] | None = None
+    """One picture per variation, for a stage whose operation is a renderer. Not available yet."""

@@ -1,0 +1,1 @@
+"""YAML with the line and column of every key and value."""

@@ -1,0 +1,191 @@
+"""The operation `hep.hist`: fill a histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AliasChoices, Field, PrivateAttr, field_validator
+from pydantic_core import PydanticCustomError
+
+from cenote.expressions.expression import ExpressionText
+from cenote.expressions.problems import EvaluationError
+from cenote.language.schema.forms import OneOrMany
+from cenote.operations.hep.hist.axis import Axis
+from cenote.operations.hep.hist.entries import aligned
+from cenote.operations.hep.hist.filling import AxisFill, as_weight, axis_fill, filled, named_category
+from cenote.operations.interface import Operation, ProductShape, Result
+from cenote.operations.support.evaluation import evaluate
+from cenote.operations.support.events import Column, DatasetInfo, Events
+from cenote.plugins.settings import Settings
+
+DATASET_NAME = "dataset_name"
+NOMINAL = "nominal"
+
+
+class ApplyTo(Settings):
+    """Which datasets are varied."""
+
+    eventtype: str | tuple[str, ...] | None = None
+    """`mc`, `data`, or a list."""
+    datasets: tuple[str, ...] | None = None
+    """Names of datasets."""
+
+    def includes(self, dataset: DatasetInfo) -> bool:
+        """Whether the dataset is meant."""
+        types = (self.eventtype,) if isinstance(self.eventtype, str) else self.eventtype
+        return (types is None or dataset.eventtype in types) and (
+            self.datasets is None or dataset.name in self.datasets
+        )
+
+
+class Variations(Settings):
+    """The same histogram with several weights, along one more axis."""
+
+    weights: dict[str, ExpressionText] = Field(min_length=1)
+    """Label → weight. Datasets that are not varied fill the label `nominal` only, with `weight_expr` or 1."""
+    axis: str = "variation"
+    """The name of the axis."""
+    apply_to: ApplyTo = Field(default=ApplyTo(), validation_alias=AliasChoices("apply_to", "applies_to"))
+    """`{eventtype: mc}`; by default every dataset is varied."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The categories of the axis; `nominal` is always one where some datasets are not varied."""
+        everywhere = self.apply_to == ApplyTo()
+        return tuple(self.weights) if everywhere or NOMINAL in self.weights else (NOMINAL, *self.weights)
+
+
+class Hist(Operation):
+    """Fills a histogram with every value of its axes: lists are opened, missing values left out, NaN overflows.
+
+    Without any settings it takes the column that the stage is called after, with customary bins.
+    """
+
+    product: ClassVar[str | None] = "histogram"
+
+    axes: Annotated[tuple[Axis, ...], OneOrMany()] = ()
+    """`{name, type, source, bins, label, overflow}` each; a plain column name is enough for customary bins."""
+    weight_expr: ExpressionText | None = Field(default=None, validation_alias=AliasChoices("weight_expr", "weight"))
+    """A weight per event or per element."""
+    storage: Literal["count", "weighted"] | None = None
+    """`count`: whole numbers, weights ignored; `weighted`: sums of weights and their variances (with weights)."""
+    dataset_axis: bool | Axis | None = None
+    """One more axis, in front: `true` for the dataset's name, or an axis of your own."""
+    variations: Variations | None = None
+    """Several weights in one pass."""
+
+    _inferred: str | None = PrivateAttr(default=None)
+
+    @field_validator("dataset_axis", mode="before")
+    @classmethod
+    def _named_dataset(cls, given: Any) -> Any:  # Any: whatever the YAML holds
+        return (
+            {"name": "dataset", "type": "category", "source": DATASET_NAME, **given}
+            if isinstance(given, Mapping)
+            else given
+        )
+
+    @field_validator("axes")
+    @classmethod
+    def _names_differ(cls, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        names = [axis.name for axis in axes]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise PydanticCustomError("bad_axis", "two axes are called '{name}'", {"name": twice})
+        return axes
+
+    def resolve(self, columns: Collection[str]) -> Self:
+        """Without axes: the column that the stage is called after, else the newest one."""
+        resolved = super().resolve(columns)
+        if self.axes or not columns:
+            return resolved
+        wanted = _folded(self.stage)
+        column = next((name for name in columns if _folded(name) == wanted), None) or list(columns)[-1]
+        axis = Axis.model_validate(column)
+        chosen = resolved.model_copy(update={"axes": (axis,)})
+        chosen._inferred = f"no axes are given: filling '{column}', {_in_words(axis)}"  # noqa: SLF001  # a copy of itself
+        return chosen
+
+    def inferred_axis_note(self) -> str | None:
+        """What `resolve` chose, for a warning; None when the author chose."""
+        return self._inferred
+
+    @property
+    def weighted(self) -> bool:
+        """Whether sums of weights are kept rather than counts."""
+        weighed = self.weight_expr is not None or self.variations is not None
+        return self.storage == "weighted" or (self.storage is None and weighed)
+
+    def reads(self) -> Collection[str]:
+        """Columns of axes and weights."""
+        varied = self.variations.weights.values() if self.variations else ()
+        return self._names_with([self.weight_expr, *varied] if self.weighted else ())
+
+    def reads_for(self, datasets: Collection[DatasetInfo]) -> Collection[str]:
+        """Datasets that are not varied need none of the weights of variations."""
+        weights = (text for dataset in datasets for text in self._weights(dataset).values())
+        return self._names_with(dict.fromkeys(weights))
+
+    def _names_with(self, weights: Iterable[str | None]) -> Collection[str]:
+        own = [self.dataset_axis.source] if isinstance(self.dataset_axis, Axis) else []
+        return self.names_in(*own, *(axis.source for axis in self.axes), *weights)
+
+    def shape(self) -> ProductShape:
+        """Its axes; categories may turn out to be datasets or variations, so that they leave it open."""
+        clear = all(axis.type != "category" for axis in self.axes)
+        return ProductShape(
+            "histogram",
+            axes=tuple(axis.name for axis in self.axes) if clear and self.axes else None,
+            per_dataset=None if isinstance(self.dataset_axis, Axis) or not clear else bool(self.dataset_axis),
+            variations=self.variations.labels if self.variations else (),
+        )
+
+    def run(self, events: Events) -> Result:
+        """Fill one histogram for these events."""
+        axes = [self.dataset_axis, *self.axes] if isinstance(self.dataset_axis, Axis) else list(self.axes)
+        if not axes and self.dataset_axis is not True:
+            raise EvaluationError("a histogram needs axes, and there is no column to choose one from")
+        weights = self._weights(events.dataset)
+        texts = [*(axis.source for axis in axes), *(text for text in weights.values() if text is not None)]
+        columns = aligned([evaluate(text, events) for text in texts], texts, events.size)
+        fills = [self._axis_fill(axis, column, events) for axis, column in zip(axes, columns, strict=False)]
+        if self.dataset_axis is True:
+            fills.insert(0, _dataset_fill("dataset", "", events))
+        given = iter(columns[len(axes) :])
+        product = filled(
+            fills,
+            {label: None if text is None else as_weight(next(given)) for label, text in weights.items()},
+            size=events.size,
+            weighted=self.weighted,
+            variation=self.variations.axis if self.variations else "",
+            labels=self.variations.labels if self.variations else (),
+        )
+        return Result(events, product)
+
+    def _weights(self, dataset: DatasetInfo) -> Mapping[str | None, str | None]:
+        """Label of a variation (None: there is no such axis) → weight (None: 1) for a dataset."""
+        if self.variations is None:
+            return {None: self.weight_expr if self.weighted else None}
+        if not self.weighted:
+            return {label: None for label in self.variations.weights}  # noqa: C420  # keeps the type of the keys
+        if self.variations.apply_to.includes(dataset):
+            return {label: text for label, text in self.variations.weights.items()}  # noqa: C416  # the same
+        return {NOMINAL: self.weight_expr}
+
+    def _axis_fill(self, axis: Axis, values: Column, events: Events) -> AxisFill:
+        if axis.source == DATASET_NAME and axis.bins is None:
+            return _dataset_fill(axis.name, axis.label or "", events)
+        return axis_fill(axis, values)
+
+
+def _dataset_fill(name: str, label: str, events: Events) -> AxisFill:
+    return named_category(name, label, events.datasets or (events.dataset.name,), events.dataset.name)
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "").replace(".", "")
+
+
+def _in_words(axis: Axis) -> str:
+    bins = axis.model_dump(exclude_unset=True).get("bins") or {}
+    return f"{bins.get('nbins')} bins from {bins.get('low'):g} to {bins.get('high'):g}"

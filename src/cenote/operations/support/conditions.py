@@ -1,0 +1,93 @@
+"""State how conditions are written in settings: expressions, reductions, and trees of All and Any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AliasChoices, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from cenote.expressions.expression import EXPRESSION, ConditionText
+from cenote.language.schema.forms import OneOrMany
+from cenote.operations.support.evaluation import evaluate, event_mask
+from cenote.operations.support.events import Events
+from cenote.operations.support.variables import Reduce
+from cenote.plugins.settings import Settings
+
+
+class Condition(Settings):
+    """What an event must fulfil: exactly one of `expr`, `reduce`, `All` and `Any`."""
+
+    short_forms: ClassVar = (EXPRESSION,)
+    lists_are_short: ClassVar = True
+
+    expr: ConditionText | None = None
+    """An expression that is true or false for each event."""
+    reduce: Reduce | None = None
+    """`{op: any, over: "Muon_pt > 25"}`."""
+    all_of: tuple[Condition, ...] | None = Field(
+        default=None, validation_alias=AliasChoices("All", "all"), serialization_alias="All", min_length=1
+    )
+    """Conditions that must all hold."""
+    any_of: tuple[Condition, ...] | None = Field(
+        default=None, validation_alias=AliasChoices("Any", "any"), serialization_alias="Any", min_length=1
+    )
+    """Conditions of which one must hold."""
+    label: str | None = None
+    """For tables."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, given: Any) -> Any:  # Any: whatever the YAML holds
+        if isinstance(given, list | tuple):
+            return {"All": list(given)}
+        return given if isinstance(given, Mapping | Condition) else {"expr": given}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        given = [form for form in (self.expr, self.reduce, self.all_of, self.any_of) if form is not None]
+        if len(given) != 1:
+            raise PydanticCustomError("bad_condition", "a condition is one of: an expression, reduce, All, Any", {})
+        return self
+
+    @property
+    def text(self) -> str:
+        """As one line a person can read."""
+        if self.reduce is not None:
+            return self.reduce.text
+        if self.all_of is not None:
+            return f"all({', '.join(part.text for part in self.all_of)})"
+        if self.any_of is not None:
+            return f"any({', '.join(part.text for part in self.any_of)})"
+        return self.expr or ""
+
+    def texts(self) -> Iterator[str]:
+        """Every expression in it, in order."""
+        if self.expr is not None:
+            yield self.expr
+        if self.reduce is not None:
+            yield self.reduce.over
+        for part in (*(self.all_of or ()), *(self.any_of or ())):
+            yield from part.texts()
+
+    def mask(self, events: Events) -> NDArray[np.bool_]:
+        """One boolean per event."""
+        if self.all_of is not None:
+            return reduce(np.logical_and, (part.mask(events) for part in self.all_of))
+        if self.any_of is not None:
+            return reduce(np.logical_or, (part.mask(events) for part in self.any_of))
+        value = self.reduce.value(events) if self.reduce is not None else evaluate(self.text, events)
+        return event_mask(value, events, self.text)
+
+
+Conditions = Annotated[tuple[Condition, ...], OneOrMany(), Field(min_length=1)]
+"""Conditions that must all hold: one, or a list."""
+
+
+def mask_of(conditions: tuple[Condition, ...], events: Events) -> NDArray[np.bool_]:
+    """The events that fulfil all of them."""
+    return reduce(np.logical_and, (condition.mask(events) for condition in conditions))

@@ -1,0 +1,186 @@
+"""Make operations out of people's own functions and classes: the decorator `operation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar, cast
+
+from pydantic import ConfigDict, Field, PrivateAttr, create_model
+
+from cenote import errors
+from cenote.operations.interface import Merge, Operation, Result, Scope
+from cenote.operations.support.declared import Declared, parts_of
+from cenote.operations.support.events import Events
+from cenote.operations.support.own_code import OwnCode, fingerprint_of, own_code
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+ColumnNames = Sequence[str] | str | Callable[..., Iterable[str]]
+"""Names of columns, or a function of the params that gives them."""
+
+OBJECT = "object"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What the decorator was told."""
+
+    name: str
+    reads: ColumnNames | None
+    adds: ColumnNames
+    keeps: ColumnNames | None
+    filters: bool
+    product: bool
+    merge: Merge | None
+
+
+class Params(dict[str, Any]):
+    """The params of a stage, for functions that compute `reads` from them: `params["pt"]` or `params.pt`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class CustomOperation(Operation):
+    """An operation made by the decorator; a subclass per function, with the function's parameters as fields."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    declaration: ClassVar[Declaration]
+    code: ClassVar[OwnCode]
+    field_names: ClassVar[dict[str, str]] = {}
+    """Parameter → field, where a parameter is called like something that every operation has."""
+
+    _ready: Any = PrivateAttr(default=None)
+
+    @property
+    def params(self) -> Params:
+        """The settings by the names that the author gave them."""
+        return Params({name: getattr(self, self.field_names[name]) for name in self.code.parameters})
+
+    def reads(self) -> Sequence[str]:
+        """As declared; without a declaration, the columns named in a parameter called `columns`."""
+        if self.declaration.reads is None:
+            return _listed(self.params.get("columns") or ())
+        return self._names(self.declaration.reads)
+
+    def facts(self) -> Sequence[str]:
+        """None: own code asks `events.dataset`, and every name that it reads is a column."""
+        return ()
+
+    def adds(self) -> Sequence[str]:
+        """As declared."""
+        return self._names(self.declaration.adds)
+
+    def keeps(self) -> Sequence[str] | None:
+        """As declared."""
+        return None if self.declaration.keeps is None else self._names(self.declaration.keeps)
+
+    def _names(self, declared: ColumnNames) -> Sequence[str]:
+        return _listed(self.code.of_params(declared, self.params) if callable(declared) else declared)
+
+    def prepare(self) -> None:
+        """Make the instance of a class, and let it prepare itself."""
+        self._ready = self.code.ready(self.params)
+
+    def run(self, events: Events) -> Result:
+        """Call the code with the columns it declared, and check what comes back."""
+        if self._ready is None:
+            self.prepare()
+        declared = Declared(
+            operation=self.declaration.name,
+            stage=self.stage,
+            reads=tuple(self.reads()),
+            adds=tuple(self.adds()),
+            filters=self.declaration.filters,
+            product=self.declaration.product,
+        )
+        seen = events.keep(name.replace(".", "_") if name not in events.columns else name for name in declared.reads)
+        with declared.explained():
+            returned = self._ready(seen)
+        parts = parts_of(returned, declared, events)
+        going_on = events.with_columns(parts.columns) if parts.columns else events
+        if parts.mask is not None:
+            going_on = going_on.where(parts.mask)
+        keeps = self.keeps()
+        return Result(going_on if keeps is None else going_on.keep({*keeps, *declared.adds}), parts.product)
+
+    def merge(self, parts: Sequence[Any]) -> Any | None:
+        """By the declared function."""
+        if self.declaration.merge is None:
+            return None
+        return parts[0] if len(parts) == 1 else self.declaration.merge(parts)
+
+
+def operation(
+    name: str,
+    *,
+    reads: ColumnNames | None = None,
+    adds: ColumnNames = (),
+    keeps: ColumnNames | None = None,
+    filter: bool = False,  # noqa: A002  # the word people use
+    scope: Literal["partition", "dataset", "run"] = "partition",
+    product: str | bool | None = None,
+    merge: Merge | None = None,
+) -> Callable[[Decorated], Decorated]:
+    """Make an operation of a function or a class; it stays usable as what it is.
+
+    A function takes the events, and the stage's params as keyword arguments; a class may have `prepare()`, called
+    once per worker, and has `run(events)` or `__call__(events)`. They return what is declared: a mapping of columns
+    (`adds`), one boolean per event (`filter`), a product; or a tuple of these in this order.
+    """
+
+    def decorate(code: Decorated) -> Decorated:
+        declaration = Declaration(name, reads, adds, keeps, filter, bool(product), merge)
+        made = _made(declaration, own_code(name, code), Scope(scope), product)
+        code.cenote_plugin = (PluginKind.OPERATION.value, name)  # type: ignore[attr-defined]  # read by the registry
+        code.cenote_factory = made  # type: ignore[attr-defined]  # the same
+        return code
+
+    return decorate
+
+
+def _made(declaration: Declaration, code: OwnCode, scope: Scope, product: str | bool | None) -> type[CustomOperation]:
+    kind = _product_kind(product)
+    if kind == OBJECT and declaration.merge is None and scope is Scope.PARTITION:
+        raise errors.error(
+            errors.BAD_PLUGIN,
+            f"operation '{declaration.name}' makes a product '{product}' per partition, but not how they merge",
+            hint="add merge=, a function of the list of products; or scope='run' to see all events at once",
+        )
+    field_names = {parameter: _field_name(parameter) for parameter in code.parameters}
+    fields: dict[str, Any] = {
+        field_names[parameter]: (annotation, _field(default, parameter, field_names[parameter]))
+        for parameter, (annotation, default) in code.parameters.items()
+    }
+    made = create_model(code.model_name, __base__=CustomOperation, __module__=code.module, __doc__=code.doc, **fields)
+    made.scope, made.product, made.fingerprint = scope, kind, fingerprint_of(code.source)
+    made.declaration, made.code, made.field_names = declaration, code, field_names
+    return cast(type[CustomOperation], made)
+
+
+def _product_kind(product: str | bool | None) -> str | None:
+    """A kind of product that is known; any other name is a plain object."""
+    if not product:
+        return None
+    known = registry.names(PluginKind.PRODUCT)
+    return product if isinstance(product, str) and product in known else OBJECT
+
+
+def _field_name(parameter: str) -> str:
+    taken = hasattr(CustomOperation, parameter) or parameter.startswith(("_", "model_"))
+    return f"param_{parameter.lstrip('_')}" if taken else parameter
+
+
+def _field(default: Any, parameter: str, field: str) -> Any:
+    alias = None if field == parameter else parameter
+    return Field(default, alias=alias) if alias else Field(default)
+
+
+def _listed(names: Iterable[str] | str) -> Sequence[str]:
+    return (names,) if isinstance(names, str) else tuple(names)

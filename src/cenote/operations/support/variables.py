@@ -1,0 +1,149 @@
+"""State how columns are defined in settings: an expression or a reduction, possibly many from one pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic_core import PydanticCustomError
+
+from cenote.expressions.expression import EXPRESSION, ExpressionText
+from cenote.expressions.functions import FUNCTIONS
+from cenote.operations.support.evaluation import cast, evaluate, event_column
+from cenote.operations.support.events import Column, Events
+from cenote.plugins.settings import AlsoWritten, Settings
+
+
+def _known_dtype(name: str) -> str:
+    try:
+        return np.dtype(name).name
+    except TypeError:
+        raise PydanticCustomError(
+            "bad_dtype", "'{name}' is not a numpy type, such as int32, float64 or bool", {"name": name}
+        ) from None
+
+
+DType = Annotated[str, AfterValidator(_known_dtype)]
+"""The name of a numpy type."""
+
+
+class Reduce(Settings):
+    """One value per event out of the elements of each event."""
+
+    op: Literal["count_nonzero", "any", "all", "sum", "min", "max", "mean", "count"]
+    """What to compute."""
+    over: ExpressionText
+    """A column, or an expression such as `Muon_pt > 25`."""
+
+    def value(self, events: Events) -> Column:
+        """One value per event."""
+        return FUNCTIONS[self.op].apply(evaluate(self.over, events), axis=1)
+
+    @property
+    def text(self) -> str:
+        """As a person would write it."""
+        return f"{self.op}({self.over})"
+
+
+class Variable(Settings):
+    """A column and how to compute it."""
+
+    spelt_out: ClassVar = {
+        "matrix": {"type": "object", "description": "Several columns from one pattern: a list of values per `{name}`."}
+    }
+
+    name: str
+    """Of the column; one that exists is replaced."""
+    expr: ExpressionText | None = None
+    """An expression over columns."""
+    reduce: Reduce | None = None
+    """Instead of `expr`: one value per event out of lists."""
+    dtype: DType | None = None
+    """Cast to this numpy type at the end."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.expr is None) == (self.reduce is None):
+            raise PydanticCustomError(
+                "one_of_two", "variable '{name}' needs either 'expr' or 'reduce'", {"name": self.name}
+            )
+        return self
+
+    @property
+    def text(self) -> str:
+        """The expression that its columns come from."""
+        return self.reduce.over if self.reduce else self.expr or ""
+
+    def column(self, events: Events) -> Column:
+        """The column for these events."""
+        value = self.reduce.value(events) if self.reduce else evaluate(self.text, events)
+        return event_column(cast(value, self.dtype), events, f"column '{self.name}'")
+
+
+def _written_out(value: Any) -> Any:  # Any: whatever the YAML holds
+    """A mapping of names to expressions becomes a list; patterns with a `matrix` become one entry per combination."""
+    if isinstance(value, Mapping):
+        value = [
+            {"name": name, **inner} if isinstance(inner, Mapping) else {"name": name, "expr": inner}
+            for name, inner in value.items()
+        ]
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return value
+    return [entry for given in value for entry in _combinations(given)]
+
+
+def _combinations(entry: Any) -> Iterator[Any]:  # Any: whatever the YAML holds
+    if not isinstance(entry, Mapping) or "matrix" not in entry:
+        yield entry
+        return
+    pattern = {key: value for key, value in entry.items() if key != "matrix"}
+    axes = {str(axis): _axis_values(values) for axis, values in dict(entry["matrix"]).items()}
+    for values in product(*axes.values()):
+        yield _filled_in(pattern, dict(zip(axes, values, strict=True)))
+
+
+def _axis_values(values: Any) -> list[Any]:  # Any: whatever the YAML holds
+    if isinstance(values, Mapping):
+        limits = values.get("range")
+        if not isinstance(limits, Mapping) or "stop" not in limits:
+            raise PydanticCustomError("bad_matrix", "a matrix axis is a list, or {range: {start, stop, step}}", {})
+        return list(range(int(limits.get("start", 0)), int(limits["stop"]), int(limits.get("step", 1))))
+    return list(values)
+
+
+def _filled_in(value: Any, axes: Mapping[str, Any]) -> Any:  # Any: whatever the YAML holds
+    if isinstance(value, str):
+        for axis, inserted in axes.items():
+            value = value.replace(f"{{{axis}}}", str(inserted))
+        return value
+    if isinstance(value, Mapping):
+        return {key: _filled_in(inner, axes) for key, inner in value.items()}
+    return [_filled_in(inner, axes) for inner in value] if isinstance(value, list) else value
+
+
+Variables = Annotated[
+    tuple[Variable, ...],
+    BeforeValidator(_written_out),
+    AlsoWritten({"type": "object", "additionalProperties": {"anyOf": [EXPRESSION, {"type": "object"}]}}),
+]
+"""Definitions in order: a list of variables, or a mapping of names to expressions. Later ones see earlier ones."""
+
+
+def with_variables(variables: Sequence[Variable], events: Events) -> Events:
+    """Events with these columns added, each seeing those before it."""
+    for variable in variables:
+        events = events.with_columns({variable.name: variable.column(events)})
+    return events
+
+
+def texts_read(variables: Sequence[Variable]) -> dict[str, frozenset[str]]:
+    """Each expression → the names that were defined before it and so need not be there."""
+    defined: set[str] = set()
+    texts: dict[str, frozenset[str]] = {}
+    for variable in variables:
+        texts.setdefault(variable.text, frozenset(defined))
+        defined.add(variable.name)
+    return texts

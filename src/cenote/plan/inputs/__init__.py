@@ -1,0 +1,1 @@
+"""Input files: which exist, and what their metadata says."""

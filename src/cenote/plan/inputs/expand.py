@@ -1,0 +1,133 @@
+"""Turn what a dataset says under `files` into the names of files that exist."""
+
+from __future__ import annotations
+
+import glob
+import os.path
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from cenote import errors, storage
+from cenote.errors import Problem
+from cenote.language.workflow import Dataset
+from cenote.names import listed, nearest
+
+LISTS = frozenset({".txt", ".list", ".lst"})
+"""Endings of text files that hold names of files, one a line; `#` starts a comment."""
+
+_UNSET = re.compile(r"\$(\w+|\{[^}]*\})")
+
+
+def expand_files(dataset: Dataset, folder: Path) -> tuple[list[str], list[Problem]]:
+    """The files of a dataset, each once: in the order written, sorted within a pattern. Remote ones are not looked up.
+
+    Relative names are relative to `folder`; those in a list of names, to the list's own folder.
+    """
+    files: dict[str, None] = {}
+    problems: list[Problem] = []
+    for written in dataset.files:
+        for found in _looked_up(written, folder):
+            if isinstance(found, Problem):
+                problems.append(found)
+            else:
+                files[found] = None
+    if not dataset.files:
+        problems.append(Problem(errors.NO_DATA, f"dataset '{dataset.name}' names no files"))
+    return list(files), problems
+
+
+def _looked_up(written: str, folder: Path) -> Iterator[str | Problem]:
+    """Files by a name or pattern; one that the file system refuses to look up is a problem."""
+    try:
+        yield from _expanded(written, folder, within=())
+    except OSError as problem:
+        found = storage.problem_of(problem, written)
+        if found is None:
+            raise
+        yield found
+
+
+def _expanded(written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+    name = os.path.expandvars(written.strip())
+    if unset := _UNSET.search(name):
+        yield Problem(errors.NO_DATA, f"{written}: the environment variable {unset.group()} is not set")
+        return
+    if "://" in name and not name.startswith("file://"):
+        yield _remote(name)
+        return
+    path = folder / storage.expanded(name.removeprefix("file://"))
+    if path.suffix.lower() in LISTS and path.is_file():
+        yield from _listed_in(path, within)
+    elif path.is_file():
+        yield os.path.normpath(path)
+    elif glob.has_magic(name):
+        matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
+        files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  # ten times faster
+        yield from (os.path.normpath(match) for match in files)
+        if not files:
+            yield _nothing_matches(written, path)
+    else:
+        yield _missing(written, path)
+
+
+def _remote(name: str) -> str | Problem:
+    if "*" not in name:
+        return name
+    return Problem(
+        errors.NO_DATA,
+        f"{name}: patterns work for files on this machine, not for addresses",
+        hint="write the addresses in a text file, one a line, and name it under `files`",
+    )
+
+
+def _listed_in(path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+    if path in within:
+        yield Problem(errors.NO_DATA, f"{path} names itself: {' → '.join(map(str, (*within, path)))}")
+        return
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        yield Problem(errors.NO_DATA, f"{path} is not a text file of names")
+        return
+    names = [name for line in lines if (name := re.sub(r"(^|\s)#.*", "", line).strip())]
+    if not names:
+        yield Problem(errors.NO_DATA, f"{path} names no files")
+    for name in names:
+        yield from _expanded(name, path.parent, within=(*within, path))
+
+
+def _nothing_matches(written: str, path: Path) -> Problem:
+    existing = _existing_parent(path)
+    return Problem(
+        errors.NO_DATA,
+        f"no file matches '{written}'",
+        details=(f"looked in {existing}, which holds: {listed(_names_in(existing))}",),
+        hint=_near(path, existing),
+    )
+
+
+def _missing(written: str, path: Path) -> Problem:
+    if path.is_dir():
+        return Problem(errors.NO_DATA, f"'{written}' is a folder", hint=f"did you mean '{Path(written) / '*.root'}'?")
+    existing = _existing_parent(path)
+    details = (f"looked in {existing}",) if existing == path.parent else (f"{existing} exists, nothing below it does",)
+    return Problem(errors.BAD_INPUT, f"file '{written}' does not exist", details=details, hint=_near(path, existing))
+
+
+def _existing_parent(path: Path) -> Path:
+    return next(parent for parent in path.parents if parent.is_dir() and not glob.has_magic(str(parent)))
+
+
+def _near(path: Path, existing: Path) -> str | None:
+    """A hint with the existing name that is closest to the first part that does not exist."""
+    lost = path.relative_to(existing).parts[0]
+    match = nearest(lost, _names_in(existing))
+    return f"did you mean '{match}'?" if match else None
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208  # names only: no path objects for ten thousand files
+    except OSError:
+        return []

@@ -1,0 +1,163 @@
+"""Look at the inputs: which files there are, and what their metadata says."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from cenote import errors
+from cenote.errors import CenoteError, Problem
+from cenote.language.workflow import Dataset, SourceUse, Workflow
+from cenote.names import listed
+from cenote.plan.inputs.expand import expand_files
+from cenote.plan.inputs.metadata import describe_all
+from cenote.plan.inputs.packed_columns import one_of_each_schema
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
+
+InputsProgress = Callable[[int, int], None]
+"""Told how many files of how many have been looked at."""
+
+
+class Look(Enum):
+    """Which files are opened to see what they hold."""
+
+    NONE = "none"
+    FIRST = "the first of each dataset"
+    EVERY = "every file"
+
+    def at(self, files: Sequence[str]) -> Sequence[str]:
+        """Of these files of a dataset, the ones to open."""
+        return {Look.NONE: (), Look.FIRST: files[:1], Look.EVERY: files}[self]
+
+
+@dataclass(frozen=True)
+class BadFile:
+    """A file that could not be looked at."""
+
+    dataset: str
+    source: str
+    url: str
+    problem: Problem
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What there is to read."""
+
+    infos: Mapping[tuple[str, str], Sequence[FileInfo]]
+    """(dataset, source) → its files, in order."""
+    bad: tuple[BadFile, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def unreadable(self) -> list[Problem]:
+        """What is wrong with the bad files: each thing once, however many files it is wrong with."""
+        alike: dict[tuple[object, ...], list[BadFile]] = {}
+        for file in self.bad:
+            problem = file.problem
+            alike.setdefault((problem.kind, problem.message.replace(file.url, ""), problem.hint), []).append(file)
+        return [_of_all(files) for files in alike.values()]
+
+    def refused(self) -> dict[str, Problem]:
+        """Column (by its flat name) → why it cannot be used, although files have it."""
+        schemas = one_of_each_schema([info for infos in self.infos.values() for info in infos])
+        return {name: problem for info in schemas for name, problem in _refused(info).items()}
+
+
+def usable(info: FileInfo) -> list[str]:
+    """The columns of a file that expressions may name."""
+    refused = _refused(info)
+    return [name for name in info.columns if flat_name(path_name(name)) not in refused]
+
+
+def _refused(info: FileInfo) -> dict[str, Problem]:
+    found = {
+        flat_name(path_name(name)): Problem(
+            errors.BAD_INPUT, f"branch '{name}' {column.unreadable}", details=(f"file: {info.url}",)
+        )
+        for name, column in info.columns.items()
+        if column.unreadable
+    }
+    for flat, names in clashes(info.columns).items():
+        written = " and ".join(f"'{name}'" for name in names)
+        found[flat] = Problem(
+            errors.COLUMN_CLASH,
+            f"{written} differ only in '.' and '_': which one is meant, cannot be told",
+            details=(f"file: {info.url}",),
+            hint="give the branch a name of its own under `fields`, such as "
+            f"`{flat}_1: {{branch: {names[0]}}}`, and use that",
+        )
+    return found
+
+
+def look_at_inputs(workflow: Workflow, look: Look, *, progress: InputsProgress | None = None) -> Inputs:
+    """Find the files and read their metadata; a look at none of them does not even search."""
+    infos: dict[tuple[str, str], list[FileInfo]] = {}
+    bad: list[BadFile] = []
+    problems: list[Problem] = []
+    wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
+    files_of: dict[str, list[str]] = {}
+    for dataset in workflow.datasets:
+        files, missing = ([], []) if look is Look.NONE else expand_files(dataset, workflow.folder)
+        files_of[dataset.name] = files
+        problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in missing)
+        for use in workflow.sources:
+            source = _source(workflow, use, problems)
+            if source is not None:
+                infos[dataset.name, use.id] = []
+                wanted += [(dataset, use, source, url) for url in look.at(files)]
+    found = describe_all([(source, use.kind, url) for _, use, source, url in wanted], progress=progress)
+    for (dataset, use, _, url), info in zip(wanted, found, strict=True):
+        if isinstance(info, Problem):
+            placed = info.at(workflow.place(*dataset.path, "files"))
+            bad.append(BadFile(dataset.name, use.id, url, placed))
+        else:
+            infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
+    return Inputs(infos, tuple(bad), tuple(problems), tuple(_in_two_datasets(files_of)))
+
+
+def _in_two_datasets(files_of: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A warning for each pair of datasets that share files: their events count twice in what adds datasets up."""
+    first: dict[str, str] = {}
+    shared: dict[tuple[str, str], list[str]] = {}
+    for dataset, files in files_of.items():
+        for url in files:
+            file = url if "://" in url else os.path.realpath(url)
+            if first.setdefault(file, dataset) != dataset:
+                shared.setdefault((first[file], dataset), []).append(url)
+    for (one, other), files in shared.items():
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        yield f"datasets '{one}' and '{other}' share {files[0]}{more}: its events are read for both"
+
+
+def _of_all(files: Sequence[BadFile]) -> Problem:
+    """The problem of the first of these files, which the others have too."""
+    first, *others = files
+    if not others:
+        return first.problem
+    datasets = listed(dict.fromkeys(file.dataset for file in others))
+    count = "one more file" if len(others) == 1 else f"{len(others)} more files"
+    return replace(first.problem, details=(*first.problem.details, f"the same with {count} of: {datasets}"))
+
+
+def _source(workflow: Workflow, use: SourceUse, problems: list[Problem]) -> Source | None:
+    try:
+        source: Source = registry.load(PluginKind.SOURCE, use.kind).model_validate(dict(use.settings))
+    except CenoteError as problem:
+        problems.extend(p.at(workflow.place(*use.path, "kind")) for p in problem.problems)
+        return None
+    return source
+
+
+def nothing_to_read(workflow: Workflow) -> Problem:
+    """The problem of a workflow without data."""
+    return Problem(
+        errors.NO_DATA,
+        "there is nothing to run on: the workflow has no datasets",
+        place=workflow.place("data") or workflow.place(),
+        hint="name files under `data.datasets`, or add a profile that does",
+    )

@@ -1,0 +1,171 @@
+"""Read the metadata of many files at once, and of none twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cenote import errors
+from cenote.errors import CenoteError, Problem
+from cenote.machine import this_machine
+from cenote.plan.inputs.metadata_cache import MetadataCache
+from cenote.plan.inputs.packed_columns import Packer
+from cenote.shell import ALONE, run_command
+from cenote.signals import Interrupted
+from cenote.sources.interface import FileInfo, Source
+from cenote.sources.support.files import is_remote
+
+REMOTE_AT_ONCE = 16
+"""Files asked for at the same time over the network: the waiting is what costs, not the work."""
+MANY = 64
+"""Local files from which on processes are worth the second that they take to start."""
+FILES_PER_PROCESS = 200
+"""Then a process hands in what it read, and progress moves on."""
+
+FilesProgress = Callable[[int, int], None]
+"""Told how many files of how many are known."""
+FileAnswer = FileInfo | Problem
+
+
+@dataclass(frozen=True)
+class _Asked:
+    source: Source
+    kind: str
+    url: str
+    key: bytes
+
+
+def describe_all(
+    requests: Sequence[tuple[Source, str, str]],
+    *,
+    cache: MetadataCache | None = None,
+    progress: FilesProgress | None = None,
+) -> list[FileAnswer]:
+    """For every (source, its kind, file): the metadata, or the problem with that file. The order is kept.
+
+    Files on this machine that are many are read by processes, remote ones by threads. What was read before, and has
+    not changed since, comes from the cache.
+    """
+    cache = cache or MetadataCache()
+    told = progress or (lambda _done, _total: None)
+    asked = [_Asked(source, kind, url, _key(source, kind, url)) for source, kind, url in requests]
+    distinct = {request.key: request for request in asked}
+    stamps = _stamps(list(distinct.values()))
+    packer = Packer()
+    answers: dict[bytes, FileAnswer] = dict(cache.known({key: stamp for key, stamp in stamps.items() if stamp}, packer))
+    told(len(answers), len(distinct))
+    fresh: list[tuple[bytes, str, FileInfo]] = []
+    for request, answer in _read([one for key, one in distinct.items() if key not in answers]):
+        if isinstance(answer, FileInfo):
+            answer = packer.pack(answer)
+            fresh.append((request.key, stamps[request.key], answer))
+        answers[request.key] = answer
+        told(len(answers), len(distinct))
+    cache.remember([(key, stamp, info) for key, stamp, info in fresh if stamp])
+    return [answers[request.key] for request in asked]
+
+
+def describe_one(source: Source, url: str) -> FileAnswer:
+    """The metadata of one file, or the problem with it."""
+    try:
+        return source.describe(url)
+    except CenoteError as problem:
+        return problem.problems[0]
+    except Interrupted:
+        raise
+    except BaseException as problem:
+        if _is_built_in(source):
+            raise
+        name = type(source).__name__
+        return Problem(errors.BAD_INPUT, f"{url}: {name} cannot read it: {errors.words_of(problem)}")
+
+
+def _key(source: Source, kind: str, url: str) -> bytes:
+    text = json.dumps([kind, source.model_dump(mode="json"), url], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _stamps(asked: Sequence[_Asked]) -> dict[bytes, str]:
+    """By threads, in a few large pieces: on network file systems each question takes a millisecond."""
+
+    def of_piece(start: int) -> list[tuple[bytes, str]]:
+        return [(request.key, request.source.stamp(request.url)) for request in asked[start::REMOTE_AT_ONCE]]
+
+    if len(asked) <= REMOTE_AT_ONCE and not any(is_remote(request.url) for request in asked):
+        return {request.key: request.source.stamp(request.url) for request in asked}
+    with _pool(REMOTE_AT_ONCE) as pool:
+        return {key: stamp for piece in pool.map(of_piece, range(REMOTE_AT_ONCE)) for key, stamp in piece}
+
+
+def _read(missing: Sequence[_Asked]) -> Iterator[tuple[_Asked, FileAnswer]]:
+    remote = [request for request in missing if is_remote(request.url)]
+    local = [request for request in missing if not is_remote(request.url)]
+    shared_out = [request for request in local if _is_built_in(request.source)]
+    if len(shared_out) < MANY or this_machine().cpus < 2:
+        shared_out = []
+    with _pool(this_machine().cpus) as pool:
+        for future in as_completed([pool.submit(_read_in_process, batch) for batch in _batches(shared_out)]):
+            yield from future.result()
+    with _pool(REMOTE_AT_ONCE) as pool:
+        waiting = {pool.submit(describe_one, request.source, request.url): request for request in remote}
+        for request in local if not shared_out else [one for one in local if not _is_built_in(one.source)]:
+            yield request, describe_one(request.source, request.url)
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()
+
+
+def _is_built_in(source: Source) -> bool:
+    """Whether a process of its own can find it: plugins beside the workflow are known in this one only."""
+    return type(source).__module__.startswith("cenote.")
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[Executor]:
+    """Threads that are not waited for when something goes wrong, or somebody presses Ctrl-C."""
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _batches(requests: Sequence[_Asked]) -> Iterator[list[_Asked]]:
+    """Requests to the same source, so many that every core has work and progress can be seen."""
+    by_source: dict[tuple[str, str], list[_Asked]] = {}
+    for request in requests:
+        by_source.setdefault((request.kind, request.source.model_dump_json()), []).append(request)
+    size = max(1, min(FILES_PER_PROCESS, len(requests) // this_machine().cpus))
+    for alike in by_source.values():
+        yield from (alike[start : start + size] for start in range(0, len(alike), size))
+
+
+def _read_in_process(batch: Sequence[_Asked]) -> list[tuple[_Asked, FileAnswer]]:
+    """In a fresh interpreter: `multiprocessing` would run the user's own script again in every child."""
+    first = batch[0]
+    question: Mapping[str, object] = {
+        "kind": first.kind,
+        "settings": first.source.model_dump(mode="json"),
+        "urls": [request.url for request in batch],
+    }
+    with tempfile.TemporaryDirectory(prefix="cenote-") as folder:
+        asked, answered = Path(folder) / "asked.json", Path(folder) / "answered.pickle"
+        asked.write_text(json.dumps(question))
+        command = [sys.executable, *ALONE, "-m", "cenote.plan.inputs.metadata_reader", str(asked), str(answered)]
+        try:
+            run_command(command, seconds=60 + 10 * len(batch))
+            answers: list[FileAnswer] = pickle.loads(
+                answered.read_bytes()
+            )  # by our own process, in a folder of our own
+        except (OSError, TimeoutError, pickle.UnpicklingError, EOFError):  # it died: what kills it may well be one file
+            answers = [describe_one(request.source, request.url) for request in batch]
+    return list(zip(batch, answers, strict=True))

@@ -1,0 +1,92 @@
+"""Remember the metadata of files between runs, in one small database that may vanish at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cenote.cache_file import CacheFile, rows_with_keys
+from cenote.plan.inputs.packed_columns import ColumnSchema, PackedColumns, Packer
+from cenote.sources.interface import FileInfo
+
+_TABLES = """
+create table if not exists schemas (
+    digest blob primary key, names text not null, types text not null, unreadable text not null
+);
+create table if not exists files (
+    key blob primary key, valid text not null, url text not null, stamp text not null, size integer not null,
+    entries integer not null, schema blob not null, sizes blob not null, boundaries blob not null
+);
+"""
+_FORMAT = 2
+"""Part of the database's name: another layout starts a new file, and leaves the old one to older versions."""
+
+
+class MetadataCache:
+    """Metadata by key, as long as the file is the one it was read from. Every failure only means: not known."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._cache = CacheFile(f"metadata-{_FORMAT}.sqlite", folder)
+
+    def known(self, wanted: Mapping[bytes, str], packer: Packer) -> dict[bytes, FileInfo]:
+        """Key → metadata, for the keys whose validity text is unchanged."""
+        return self._cache.read(lambda database: dict(_rows(database, wanted, packer)), unreadable=ValueError) or {}
+
+    def remember(self, found: Sequence[tuple[bytes, str, FileInfo]]) -> None:
+        """Keep these: key, validity text and (packed) metadata."""
+
+        def change(database: sqlite3.Connection) -> None:
+            database.executescript(_TABLES)
+            schemas = {schema: _digest(schema) for schema in {_packed(info).schema for *_, info in found}}
+            database.executemany(
+                "insert or ignore into schemas values (?, ?, ?, ?)",
+                [(digest, *map(json.dumps, (s.names, s.types, s.unreadable))) for s, digest in schemas.items()],
+            )
+            database.executemany(
+                "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_row(key, valid, info, schemas) for key, valid, info in found],
+            )
+
+        if found:
+            self._cache.write(change)
+
+
+def _rows(
+    database: sqlite3.Connection, wanted: Mapping[bytes, str], packer: Packer
+) -> Iterator[tuple[bytes, FileInfo]]:
+    schemas: dict[bytes, ColumnSchema] = {}
+    for row in rows_with_keys(database, "select * from files", list(wanted)):
+        key, valid, url, stamp, size, entries, digest, sizes, boundaries = row
+        if valid != wanted[key]:
+            continue
+        schema = schemas.get(digest) or schemas.setdefault(digest, packer.shared(_schema(database, digest)))
+        columns = PackedColumns(schema, np.frombuffer(sizes, np.float32))
+        yield key, FileInfo(url, size, stamp, entries, columns, np.frombuffer(boundaries, np.int64).tolist())
+
+
+def _schema(database: sqlite3.Connection, digest: bytes) -> ColumnSchema:
+    row = database.execute("select names, types, unreadable from schemas where digest = ?", (digest,)).fetchone()
+    names, types, unreadable = map(json.loads, row)
+    return ColumnSchema(tuple(names), tuple(types), tuple((name, reason) for name, reason in unreadable))
+
+
+def _row(key: bytes, valid: str, info: FileInfo, schemas: Mapping[ColumnSchema, bytes]) -> tuple[object, ...]:
+    columns = _packed(info)
+    boundaries = np.asarray(info.boundaries, np.int64).tobytes()
+    digest = schemas[columns.schema]
+    return (key, valid, info.url, info.stamp, info.size, info.entries, digest, columns.sizes.tobytes(), boundaries)
+
+
+def _packed(info: FileInfo) -> PackedColumns:
+    assert isinstance(info.columns, PackedColumns), "only packed metadata is remembered"
+    return info.columns
+
+
+def _digest(schema: ColumnSchema) -> bytes:
+    text = json.dumps([schema.names, schema.types, schema.unreadable])
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

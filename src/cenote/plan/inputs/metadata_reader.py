@@ -1,0 +1,30 @@
+"""Run as a program: it reads the metadata of the files that it is asked for, and ends."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+
+from cenote.plan.inputs.metadata import FileAnswer, describe_one
+from cenote.plan.inputs.packed_columns import Packer
+from cenote.plugins.kinds import PluginKind
+from cenote.plugins.registry import load
+from cenote.sources.interface import FileInfo
+
+
+def main(asked: Path, answered: Path) -> None:
+    """Answer the question in one file by writing another."""
+    question = json.loads(asked.read_text())
+    source = load(PluginKind.SOURCE, question["kind"]).model_validate(question["settings"])
+    packer = Packer()
+    answers: list[FileAnswer] = []
+    for url in question["urls"]:
+        answer = describe_one(source, url)
+        answers.append(packer.pack(answer) if isinstance(answer, FileInfo) else answer)
+    answered.write_bytes(pickle.dumps(answers, protocol=5))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

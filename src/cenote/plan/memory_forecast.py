@@ -1,0 +1,92 @@
+"""State what a plan knows from earlier runs: how much memory its tasks will take, and where that is too much.
+
+It never changes a plan: partitions depend on the data alone, so that results do too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cenote.placement.pools import PlacedPool
+from cenote.plan.memory_history import Seen, memory_key
+from cenote.plan.plan import Learned, Partition, Plan, Segment
+from cenote.plan.tasks import applies
+from cenote.units import format_bytes, format_count
+
+_FAR = 4
+"""Sizes that differ by this factor say how memory grows."""
+
+
+def with_history(plan: Plan, history: Mapping[str, Sequence[Seen]]) -> Plan:
+    """The same plan, with what was learned and a warning where a pool gives less than that."""
+    found = [learned for segment in plan.segments if (learned := _learned(plan, segment, history)) is not None]
+    warnings = [warning for learned in found if (warning := too_little(learned)) is not None]
+    return replace(plan, learned=tuple(found), warnings=tuple(dict.fromkeys([*plan.warnings, *warnings])))
+
+
+def _learned(plan: Plan, segment: Segment, history: Mapping[str, Sequence[Seen]]) -> Learned | None:
+    seen = history.get(memory_key(segment), ())
+    events = largest_input(segment, plan.partitions)
+    peak = expected_peak(seen, events)
+    if peak is None or not segment.pools:
+        return None
+    pool = plan.placement.pool(segment.pools[0])
+    return Learned(
+        segment=segment.index,
+        stages=segment.stages,
+        events=events,
+        peak_memory=peak,
+        tasks=sum(one.tasks for one in seen),
+        pool=pool.name,
+        memory=memory_per_task(pool),
+    )
+
+
+def expected_peak(seen: Sequence[Seen], events: int) -> int | None:
+    """Bytes that a task with so many events will take; None when nothing alike was seen.
+
+    Inputs of about that size tell directly. Larger ones than were ever seen are reckoned from two sizes that are far
+    enough apart; from one size alone only that it will not be less.
+    """
+    if not seen or 2 * events < min(one.events for one in seen):
+        return None
+    alike = [one.peak for one in seen if events <= 2 * one.events and one.events <= 2 * events]
+    if alike:
+        return max(alike)
+    smallest, largest = min(seen, key=lambda one: one.events), max(seen, key=lambda one: one.events)
+    if events < largest.events or largest.events < _FAR * max(1, smallest.events):
+        return max(one.peak for one in seen if one.events <= 2 * events)
+    per_event = max(0.0, (largest.peak - smallest.peak) / (largest.events - smallest.events))
+    return int(largest.peak + per_event * (events - largest.events))
+
+
+def largest_input(segment: Segment, partitions: Sequence[Partition]) -> int:
+    """Events of the largest of its tasks."""
+    sizes = Counter[str]()
+    for partition in partitions:
+        if partition.source == segment.root and applies(segment, partition.dataset):
+            if segment.scope == "partition":
+                sizes["one"] = max(sizes["one"], partition.events)
+            else:
+                sizes[partition.dataset if segment.scope == "dataset" else "all"] += partition.events
+    return max(sizes.values(), default=0)
+
+
+def memory_per_task(pool: PlacedPool) -> int | None:
+    """What a worker of the pool has for one task; None where that is not known."""
+    return None if pool.granted.memory is None else pool.granted.memory // max(1, pool.slots)
+
+
+def too_little(learned: Learned) -> str | None:
+    """A warning, where the pool gives a task less than it took before."""
+    if learned.memory is None or learned.peak_memory <= learned.memory:
+        return None
+    one = len(learned.stages) == 1
+    who = f"stage '{learned.stages[0]}' needs" if one else f"stages '{learned.stages[0]}' … '{learned.stages[-1]}' need"
+    tasks = "1 task" if learned.tasks == 1 else f"{learned.tasks:,} tasks"
+    return (
+        f"{who} about {format_bytes(learned.peak_memory)} for {format_count(learned.events)} events, "
+        f"as learned from {tasks} of earlier runs; pool '{learned.pool}' gives {format_bytes(learned.memory)} a task"
+    )

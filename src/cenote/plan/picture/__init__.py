@@ -1,0 +1,1 @@
+"""The picture of a plan: SVG, Mermaid or DOT."""

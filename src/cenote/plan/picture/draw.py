@@ -1,0 +1,106 @@
+"""Draw a plan: as Mermaid or DOT text, as SVG, or as PNG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cenote.plan.picture.cards import DATA, Card, Link, sketch
+from cenote.plan.picture.parts import INK, PALETTE, label_lines
+from cenote.plan.picture.scene import compose
+from cenote.plan.picture.shapes import as_svg
+from cenote.plan.plan import Plan
+
+
+def svg(plan: Plan) -> str:
+    """A standalone picture for browsers, reports and papers."""
+    return as_svg(compose(plan))
+
+
+def png(plan: Plan, path: Path) -> None:
+    """The same picture as pixels."""
+    from cenote.plan.picture.png import save_png
+
+    save_png(compose(plan), path)
+
+
+def mermaid(plan: Plan) -> str:
+    """A flowchart that code hosts and wikis draw themselves."""
+    shown = sketch(plan)
+    names = {card.id: f"c{number}" for number, card in enumerate(shown.cards)}
+    lines = ["flowchart LR"]
+    lines += [_node(card, names[card.id]) for card in shown.cards if card.segment == DATA]
+    for frame in shown.frames:
+        lines.append(f'  subgraph s{frame.segment}["{_safe(frame.title)}"]')
+        lines += [f"  {_node(card, names[card.id])}" for card in shown.cards if card.segment == frame.segment]
+        lines.append("  end")
+    if shown.left_out:
+        lines.append(f'  more["… and {shown.left_out} more segments"]')
+    lines += [f"  {names[link.source]} {_arrow(link)} {names[link.target]}" for link in shown.links]
+    pools = [pool.name for pool in plan.placement.pools]
+    for frame in shown.frames:
+        if frame.pools and frame.pools[0] in pools:
+            colour = PALETTE[pools.index(frame.pools[0]) % len(PALETTE)]
+            lines.append(f"  style s{frame.segment} fill:{colour}1a,stroke:{colour}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(plan: Plan) -> str:
+    """A graph for Graphviz and what reads its language."""
+    shown = sketch(plan)
+    names = {card.id: f"c{number}" for number, card in enumerate(shown.cards)}
+    lines = [
+        f"digraph {_quoted(plan.workflow.file.name)} {{",
+        "  rankdir=LR; node [shape=box, style=rounded, fontname=Helvetica]; edge [fontname=Helvetica, fontsize=10];",
+    ]
+    lines += [f"  {_dot_node(card, names[card.id])}" for card in shown.cards if card.segment == DATA]
+    pools = [pool.name for pool in plan.placement.pools]
+    for frame in shown.frames:
+        known = frame.pools and frame.pools[0] in pools
+        colour = PALETTE[pools.index(frame.pools[0]) % len(PALETTE)] if known else INK
+        title = _quoted(frame.title, frame.detail)
+        lines.append(f'  subgraph cluster_s{frame.segment} {{ label={title}; color="{colour}"; fontname=Helvetica;')
+        lines += [f"    {_dot_node(card, names[card.id])}" for card in shown.cards if card.segment == frame.segment]
+        lines.append("  }")
+    if shown.left_out:
+        lines.append(f"  more [shape=plaintext, label={_quoted(f'… and {shown.left_out} more segments')}];")
+    lines += [f"  {names[link.source]} -> {names[link.target]}{_dot_style(link)};" for link in shown.links]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _dot_node(card: Card, name: str) -> str:
+    shape = ", shape=cylinder, style=solid" if card.kind == "data" else ""
+    return f"{name} [label={_quoted(*_card_lines(card))}{shape}];"
+
+
+def _dot_style(link: Link) -> str:
+    if link.product:
+        return " [style=dashed]"
+    return f" [label={_quoted(*label_lines(link))}]" if link.columns else ""
+
+
+def _quoted(*lines: str) -> str:
+    """Lines as one string of DOT, where a backslash and a quote have a meaning of their own."""
+    safe = [line.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for line in lines]
+    return '"' + "\\n".join(safe) + '"'
+
+
+def _card_lines(card: Card) -> list[str]:
+    return [f"{row.title} ({row.product})" if row.product else row.title for row in card.rows]
+
+
+def _node(card: Card, name: str) -> str:
+    text = "<br/>".join(_safe(line) for line in _card_lines(card))
+    return f'  {name}[("{text}")]' if card.kind == "data" else f'  {name}["{text}"]'
+
+
+def _arrow(link: Link) -> str:
+    if link.product:
+        return "-.->"
+    if not link.columns:
+        return "-->"
+    return f'-- "{"<br/>".join(_safe(line) for line in label_lines(link))}" -->'
+
+
+def _safe(text: str) -> str:
+    """Without the characters that Mermaid reads as its own."""
+    return text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;")

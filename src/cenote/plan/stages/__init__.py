@@ -1,0 +1,1 @@
+"""Stages made concrete: their operations, columns and pictures."""

@@ -1,0 +1,119 @@
+"""Decide which columns are alive where: so that nothing else is read, kept, or sent to another pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cenote import errors
+from cenote.errors import Problem
+from cenote.language.workflow import Workflow
+from cenote.operations.interface import Scope
+from cenote.plan.stages.resolve import SOURCE, Flavour, Resolved, ResolvedStage
+
+
+@dataclass(frozen=True)
+class ColumnFlow:
+    """What is alive, over all flavours."""
+
+    live: Mapping[str, frozenset[str]]
+    """Stage → columns that somebody reads after it."""
+    needed: Mapping[tuple[int, str], frozenset[str]]
+    """(flavour, stage) → columns that must come in: what it reads, and what others read after it."""
+    inputs: Mapping[tuple[int, str], tuple[str, ...]]
+    """(flavour, stage) → the stages its events really come from (`SOURCE` for the files): stages that do not
+    apply, or that see all data at once, let events pass by."""
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass
+class _Walk:
+    """The backward walk over the stages of one flavour."""
+
+    workflow: Workflow
+    resolved: Resolved
+    number: int
+    inputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    read_after: dict[str, set[str]] = field(default_factory=dict)
+    needed: dict[str, frozenset[str]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def flavour(self) -> Flavour:
+        return self.resolved.flavours[self.number]
+
+    def run(self) -> None:
+        by_id = {stage.id: stage for stage in self.resolved.stages}
+        for stage in self.resolved.stages:
+            self.inputs[stage.id] = self._effective_inputs(stage, by_id)
+            self.read_after[stage.id] = set()
+        for stage in reversed(self.resolved.stages):
+            if stage.id in self.flavour.applies:
+                self._add(stage)
+
+    def _effective_inputs(self, stage: ResolvedStage, by_id: Mapping[str, ResolvedStage]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for need in stage.inputs:
+            carries = need in self.flavour.applies and need in by_id and by_id[need].scope is Scope.PARTITION
+            found.update(dict.fromkeys((need,) if carries else self.inputs.get(need, (SOURCE,))))
+        return tuple(found) or (SOURCE,)
+
+    def _add(self, stage: ResolvedStage) -> None:
+        applied = stage.applied[self.number]
+        after = self.read_after[stage.id]
+        after.update(*applied.writes)
+        passing = set() if stage.scope is not Scope.PARTITION else after - set(applied.adds)
+        needed = frozenset(passing.union(applied.reads))
+        self.needed[stage.id] = needed
+        for name in self.inputs[stage.id]:
+            if name != SOURCE:
+                self.read_after[name].update(needed)
+        if len(self.inputs[stage.id]) > 1:
+            self._check_clash(stage, needed)
+
+    def _check_clash(self, stage: ResolvedStage, needed: frozenset[str]) -> None:
+        definers: dict[str, set[str]] = {}
+        for source in self.inputs[stage.id]:
+            columns = self._columns_from(source, stage.root)
+            for name in needed & columns.keys():
+                definers.setdefault(name, set()).add(columns[name])
+        for name, stages in definers.items():
+            if len(stages) > 1:
+                written = sorted(stage or "the files" for stage in stages)
+                self.problems.append(
+                    Problem(
+                        errors.COLUMN_CLASH,
+                        f"stage '{stage.id}' joins branches that hold different columns '{name}'",
+                        place=self.workflow.place(*stage.stage.path, "needs"),
+                        details=(f"defined by: {', '.join(written)}",),
+                        hint="give one of them another name",
+                    )
+                )
+
+    def _columns_from(self, source: str, root: str) -> Mapping[str, str]:
+        """Column → the stage that defined it, for one input."""
+        if source == SOURCE:
+            return dict.fromkeys(self.flavour.columns.get(root) or (), SOURCE)
+        return self.resolved.available.get((self.number, source)) or {}
+
+
+def column_flow(workflow: Workflow, resolved: Resolved) -> ColumnFlow:
+    """Walk the stages backwards, once per flavour."""
+    live: dict[str, set[str]] = {stage.id: set() for stage in resolved.stages}
+    needed: dict[tuple[int, str], frozenset[str]] = {}
+    inputs: dict[tuple[int, str], tuple[str, ...]] = {}
+    problems: list[Problem] = []
+    for number in range(len(resolved.flavours)):
+        walk = _Walk(workflow, resolved, number)
+        walk.run()
+        for stage in resolved.stages:
+            live[stage.id] |= walk.read_after[stage.id]
+            inputs[number, stage.id] = walk.inputs[stage.id]
+        needed.update({(number, stage): columns for stage, columns in walk.needed.items()})
+        problems.extend(walk.problems)
+    return ColumnFlow(
+        live={stage: frozenset(columns) for stage, columns in live.items()},
+        needed=needed,
+        inputs=inputs,
+        problems=tuple(problems),
+    )

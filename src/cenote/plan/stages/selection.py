@@ -1,0 +1,75 @@
+"""Choose a part of a workflow: up to a stage, for a stage alone, or from a stage on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from cenote import errors
+from cenote.errors import CenoteError, Problem
+from cenote.language.workflow import Stage, Workflow
+from cenote.names import did_you_mean, listed
+from cenote.plan.plan import Plan
+
+
+def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str] = ()) -> Workflow:
+    """The same workflow with fewer stages: with `until` those named and all that they need, with `only` the same, and
+    of what they need nothing is written, drawn or published. Raises with the nearest names for unknown ones."""
+    if until and only:
+        raise errors.error(errors.USAGE, "--until and --only choose different parts of the workflow: choose one")
+    if not (until or only):
+        return workflow
+    refuse_unknown((*until, *only), workflow)
+    kept = _reached((*until, *only), {stage.id: stage.needs for stage in workflow.stages})
+    helpers = kept - set(only) if only else frozenset()
+    return replace(
+        workflow,
+        stages=tuple(_as_helper(s) if s.id in helpers else s for s in workflow.stages if s.id in kept),
+        helpers=helpers,
+        left_out=frozenset(stage.id for stage in workflow.stages) - kept,
+    )
+
+
+def refuse_unknown(names: Iterable[str], workflow: Workflow) -> None:
+    """Raise for names that are no stage's."""
+    known = [stage.id for stage in workflow.stages]
+    problems = [
+        Problem(
+            errors.UNKNOWN_STAGE,
+            f"stage '{name}' is not part of this run" if name in workflow.left_out else f"there is no stage '{name}'",
+            details=(f"stages: {listed(known)}",),
+            hint=did_you_mean(name, known),
+        )
+        for name in dict.fromkeys(names)
+        if name not in known
+    ]
+    if problems:
+        raise CenoteError(problems)
+
+
+def tasks_from(plan: Plan, stages: Collection[str]) -> frozenset[int]:
+    """The tasks of these stages and of all that follow them, by number; stages that run together go together."""
+    if not stages:
+        return frozenset()
+    followers: dict[str, list[str]] = {stage.id: [] for stage in plan.workflow.stages}
+    for stage in plan.workflow.stages:
+        for need in stage.needs:
+            followers[need].append(stage.id)
+    reached = _reached(stages, followers)
+    numbers = {segment.index for segment in plan.segments if reached.intersection(segment.stages)}
+    return frozenset(number for number, segment in enumerate(plan.tasks.segment.tolist()) if segment in numbers)
+
+
+def _reached(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    found: dict[str, None] = {}
+    waiting = list(first)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            waiting += ways.get(name, ())
+    return frozenset(found)
+
+
+def _as_helper(stage: Stage) -> Stage:
+    return replace(stage, write=(), render=(), inspect=())

@@ -1,0 +1,1 @@
+"""Probes: what a worker of each pool would find on its node."""

@@ -1,0 +1,104 @@
+"""Listen where a backend would, so that probes can show that the driver is within their reach."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import socketserver
+import threading
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from cenote.backends.interface import MeetingPoint
+from cenote.probe.report import NodeReport
+
+_LONGEST = 1_000_000
+"""Bytes of a report."""
+_SECONDS = 20.0
+"""That somebody who connects has to say something."""
+
+
+class ReportListener:
+    """Takes reports in from wherever they come; those without the right token are not looked at."""
+
+    def __init__(self, point: MeetingPoint, token: str) -> None:
+        """Raises OSError when it cannot listen there."""
+        self._reports: queue.SimpleQueue[NodeReport] = queue.SimpleQueue()
+        self._server = _listening(point, _handler(self._reports, token))
+        self.host, self.port = _told(point, self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def reports(self) -> list[NodeReport]:
+        """Those that came since the last time."""
+        found = []
+        while not self._reports.empty():
+            found.append(self._reports.get())
+        return found
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever connects and says nonsense is of no interest."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+def _listening(point: MeetingPoint, handler: type[socketserver.BaseRequestHandler]) -> _Server:
+    problem = OSError(f"there is no port to listen on at {point.host}")
+    server = _Server6 if ":" in point.host else _Server
+    for port in point.ports:
+        try:
+            return server((point.host, port), handler)
+        except OSError as taken:
+            problem = taken
+    raise problem
+
+
+def _told(point: MeetingPoint, port: int) -> tuple[str, int]:
+    """What workers are told: another host, and perhaps another port, where somebody forwards."""
+    if point.contact is None:
+        return point.host, port
+    host, colon, forwarded = point.contact.rpartition(":")
+    if colon and not host.endswith(":") and forwarded.isdecimal():
+        return host.strip("[]"), int(forwarded)
+    return point.contact.strip("[]"), port
+
+
+def _handler(reports: queue.SimpleQueue[NodeReport], token: str) -> type[socketserver.BaseRequestHandler]:
+    class Handler(socketserver.StreamRequestHandler):
+        timeout = _SECONDS
+
+        def handle(self) -> None:
+            report = read_report(self.rfile.readline(_LONGEST), token)
+            if report is not None:
+                reports.put(report)
+                self.wfile.write(b"\n")
+
+    return Handler
+
+
+def read_report(line: bytes, token: str) -> NodeReport | None:
+    """The report that a line holds, if it holds one of ours."""
+    try:
+        report = msgspec.json.decode(line, type=NodeReport)
+    except msgspec.MsgspecError:
+        return None
+    return report if report.token == token else None

@@ -1,0 +1,235 @@
+"""Run on a node in the place of a worker: find out what a worker would find, report it, and end.
+
+Started as `python -m cenote.probe.node WORD`. Nothing is imported that might be missing or broken: what is, is tried
+one by one, with a time limit each, since a file system that hangs is one of the things to find out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypeVar
+
+from cenote.machine import this_machine, visible_gpus
+from cenote.probe.report import (
+    MARK,
+    NOT_THERE,
+    FileAsked,
+    FileSeen,
+    FolderSeen,
+    Loaded,
+    NodeReport,
+    PluginAsked,
+    Question,
+    as_line,
+    from_word,
+)
+from cenote.worker.process.scratch import filled_in
+
+_FOLDER_SECONDS, _IMPORT_SECONDS, _FILE_SECONDS, _CONNECT_SECONDS = 20.0, 90.0, 60.0, 15.0
+ALL_SECONDS = 150.0
+"""What is left by then is not tried any more."""
+_FEW = 10
+"""Values of a column that are read."""
+Found = TypeVar("Found")
+
+
+class _Clock:
+    """Tries things with a time limit each, and one for all."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def within(self, seconds: float, look: Callable[[], Found]) -> tuple[Found | None, float, str]:
+        """What was found, how long it took, and the problem if there was one: an error, or no answer in time."""
+        allowed = min(seconds, ALL_SECONDS - self.seconds)
+        if allowed <= 0:
+            return None, 0.0, "not tried: everything before it took too long"
+        answer: list[Found] = []
+        problem: list[str] = []
+
+        def work() -> None:
+            try:
+                answer.append(look())
+            except BaseException as raised:  # plugins may do anything, SystemExit included
+                problem.append(_in_words(raised))
+
+        began = time.monotonic()
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(allowed)
+        took = round(time.monotonic() - began, 4)
+        if answer:
+            return answer[0], took, ""
+        return None, took, problem[0] if problem else f"no answer within {allowed:.0f} s"
+
+
+def look_around(question: Question) -> NodeReport:
+    """Everything but the network."""
+    clock = _Clock()
+    here = this_machine()
+    return NodeReport(
+        pool=question.pool,
+        token=question.token,
+        host=socket.gethostname(),
+        python=platform.python_version(),
+        executable=sys.executable,
+        cpus=here.cpus,
+        memory=here.memory,
+        gpus=visible_gpus(),
+        gpu_models=gpu_models(),
+        packages=versions(question.packages),
+        scratch=_folder(clock, question.scratch or tempfile.gettempdir(), may_be_made=True),
+        folder=_folder(clock, question.folder),
+        modules=tuple(_module(clock, name) for name in question.modules),
+        plugins=_plugins(clock, question),
+        files=tuple(_file(clock, file) for file in question.files),
+        seconds=round(clock.seconds, 4),
+    )
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Of what is installed here, without importing it."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def gpu_models(root: Path = Path("/")) -> tuple[str, ...]:
+    """What the NVIDIA driver says of the GPUs of this machine; empty without a driver."""
+    found = []
+    for file in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
+        try:
+            lines = file.read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        found += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    return tuple(found)
+
+
+def _folder(clock: _Clock, place: str, *, may_be_made: bool = False) -> FolderSeen:
+    path = Path(filled_in(place))
+    free, _, problem = clock.within(_FOLDER_SECONDS, lambda: _write_into(path, may_be_made=may_be_made))
+    return FolderSeen(str(path), free or 0, problem)
+
+
+def _write_into(folder: Path, *, may_be_made: bool) -> int:
+    """Bytes that are free there. Raises OSError where nothing can be written.
+
+    Of a folder that workers would make, the nearest one around it that exists is tried.
+    """
+    if "$" in str(folder):
+        raise FileNotFoundError("a variable in it is not set on this node")
+    if may_be_made:
+        folder = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(NOT_THERE)
+    with tempfile.NamedTemporaryFile(prefix=".cenote-probe-", dir=folder) as file:
+        file.write(b"x")
+        file.flush()
+        os.fsync(file.fileno())
+    return shutil.disk_usage(folder).free
+
+
+def _module(clock: _Clock, name: str) -> Loaded:
+    _, seconds, problem = clock.within(_IMPORT_SECONDS, lambda: importlib.import_module(name))
+    return Loaded(name, seconds, problem)
+
+
+def _plugins(clock: _Clock, question: Question) -> tuple[Loaded, ...]:
+    found = []
+    for plugin in question.plugins:
+        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, plugin, question))
+        found.append(Loaded(plugin.target, seconds, problem))
+    return tuple(found)
+
+
+def _add(plugin: PluginAsked, question: Question) -> None:
+    """As a worker does before its first task."""
+    from cenote.plugins import registry
+    from cenote.plugins.shipped import SourceFile, bring_along, extend_path
+
+    sources = [
+        SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package, one.target, one.name, one.binary)
+        for one in question.sources
+    ]
+    extend_path(question.path)
+    bring_along(sources, complete=True)
+    registry.add_travelled(plugin.target, plugin.kind, plugin.name, sources)
+
+
+def _file(clock: _Clock, file: FileAsked) -> FileSeen:
+    entries, seconds, problem = clock.within(_FILE_SECONDS, lambda: _read_from(file))
+    return FileSeen(file.dataset, file.url, seconds, entries or 0, problem)
+
+
+def _read_from(file: FileAsked) -> int:
+    """How many events the file has, after a few values of it were read as the workflow reads them."""
+    from cenote.plugins import registry
+    from cenote.plugins.kinds import PluginKind
+
+    source = registry.load(PluginKind.SOURCE, file.kind).model_validate(dict(file.settings))
+    entries = int(source.describe(file.url).entries)
+    if file.column is not None:
+        source.read(file.url, [file.column], 0, min(_FEW, entries))
+    return entries
+
+
+def _in_words(raised: BaseException) -> str:
+    """The first line: an OSError without its number, our own errors without our class."""
+    if isinstance(raised, OSError) and raised.strerror:
+        return raised.strerror
+    first = next((line.strip() for line in str(raised).splitlines() if line.strip()), "")
+    if isinstance(raised, FileNotFoundError) or type(raised).__module__ == "cenote.errors":
+        return first
+    return f"{type(raised).__name__}: {first}" if first else type(raised).__name__
+
+
+def hand_over(report: NodeReport, host: str, port: int) -> NodeReport:
+    """Tell the driver; what comes back says whether that worked."""
+    try:
+        with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as connection:
+            connection.sendall(as_line(report).encode() + b"\n")
+            connection.shutdown(socket.SHUT_WR)
+            if not connection.recv(1):
+                return replace(report, no_connection="something else answers there")
+    except OSError as problem:
+        slow = isinstance(problem, TimeoutError)
+        words = f"no answer within {_CONNECT_SECONDS:.0f} s" if slow else _in_words(problem)
+        return replace(report, no_connection=words)
+    return report
+
+
+def main() -> None:
+    """Entry point of the process."""
+    question = from_word(sys.argv[1])
+    report = look_around(question)
+    if question.host is not None:
+        report = hand_over(report, question.host, question.port)
+    sys.stdout.write(f"\n{MARK}{as_line(report)}\n")
+    sys.stdout.flush()
+    os._exit(0)  # what hangs, hangs in a thread
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Define what a probe is asked and what it answers: plain values that any Python can read and write.
+
+Only the standard library is used: a node whose software is incomplete must be able to say so.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+NOT_THERE = "it is not there"
+"""The problem of a folder that the node does not see."""
+MARK = "cenote-probe "
+"""Begins the line of a job's output that holds the answer."""
+
+
+@dataclass(frozen=True)
+class FileAsked:
+    """A file of the data, and how the workflow reads it."""
+
+    dataset: str
+    url: str
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    column: str | None = None
+    """One that the workflow reads; a few values of it are read."""
+
+
+@dataclass(frozen=True)
+class PluginAsked:
+    """A plugin of the workflow."""
+
+    target: str
+    kind: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class SourceSent:
+    """A Python file of the user's that travels with the question, as it does with the tasks of a run."""
+
+    path: str
+    text: str
+    """Its bytes, a character each."""
+    module: str = ""
+    package: bool = False
+    target: str = ""
+    name: str = ""
+    binary: bool = False
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a probe is to find out."""
+
+    pool: str
+    token: str
+    """Tells our own probes from whoever else connects."""
+    host: str | None = None
+    """Where the driver listens; None: there is no driver to connect to."""
+    port: int = 0
+    packages: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    """To be imported: what a worker begins with."""
+    plugins: tuple[PluginAsked, ...] = ()
+    sources: tuple[SourceSent, ...] = ()
+    path: tuple[str, ...] = ()
+    """Folders that the driver imports from, and a Python of its kind by itself does not."""
+    files: tuple[FileAsked, ...] = ()
+    folder: str = ""
+    """The run's."""
+    scratch: str | None = None
+    """Where workers put temporary files; None for the usual place of the node."""
+
+
+@dataclass(frozen=True)
+class FolderSeen:
+    """A folder, and whether one can write there."""
+
+    path: str
+    free: int = 0
+    """Bytes."""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class FileSeen:
+    """A file of the data, as the node sees it."""
+
+    dataset: str
+    url: str
+    seconds: float = 0.0
+    entries: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A module or plugin that was imported, or why not."""
+
+    name: str
+    seconds: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What a probe found on its node."""
+
+    pool: str
+    token: str
+    host: str
+    python: str
+    executable: str
+    cpus: int
+    memory: int
+    """Bytes; 0 where it cannot be told."""
+    gpus: tuple[str, ...] = ()
+    """As CUDA calls those that this job may use."""
+    gpu_models: tuple[str, ...] = ()
+    """Of the GPUs that the driver of the node knows, the job's or not."""
+    packages: Mapping[str, str | None] = field(default_factory=dict)
+    """Name → version; None where it is missing."""
+    modules: tuple[Loaded, ...] = ()
+    plugins: tuple[Loaded, ...] = ()
+    scratch: FolderSeen = FolderSeen("")
+    folder: FolderSeen = FolderSeen("")
+    files: tuple[FileSeen, ...] = ()
+    no_connection: str = ""
+    """Why the driver could not be reached; empty where it was, or was not to be."""
+    seconds: float = 0.0
+
+
+def as_word(question: Question) -> str:
+    """A question as one word of a command: it must not depend on files that the node may not see."""
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(asdict(question), default=str).encode())).decode()
+
+
+def from_word(word: str) -> Question:
+    """The question that such a word stands for."""
+    said: dict[str, Any] = json.loads(zlib.decompress(base64.urlsafe_b64decode(word)))
+    return Question(
+        **{
+            **said,
+            "packages": tuple(said["packages"]),
+            "modules": tuple(said["modules"]),
+            "plugins": tuple(PluginAsked(**one) for one in said["plugins"]),
+            "sources": tuple(SourceSent(**one) for one in said["sources"]),
+            "path": tuple(said["path"]),
+            "files": tuple(FileAsked(**one) for one in said["files"]),
+        }
+    )
+
+
+def as_line(report: NodeReport) -> str:
+    """A report as one line."""
+    return json.dumps(asdict(report))

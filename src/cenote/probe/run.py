@@ -1,0 +1,233 @@
+"""Probe pools: one short job each, started as a worker would be, that tells what it finds on its node."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from cenote import signals
+from cenote.errors import USAGE, error
+from cenote.names import worker_name
+from cenote.placement.pools import PlacedPool
+from cenote.plan.plan import Plan
+from cenote.plan.probe_cache import ProbeHistory, probe_key
+from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, worst
+from cenote.probe.attempt import Attempt, ProbePhase
+from cenote.probe.listener import ReportListener
+from cenote.probe.question import question_for_all
+from cenote.probe.report import NodeReport, Question, as_word
+from cenote.probe.verdicts import expected_of, judge
+from cenote.runs.configured import backend_of, strategy_of
+from cenote.runs.folder import RunFolder
+from cenote.runtime.worker_jobs import worker_request
+from cenote.shell import ALONE
+from cenote.signals import Interruptions
+from cenote.strategies.interface import Strategy
+from cenote.strategies.local.strategy import LocalStrategy
+
+PATIENCE = 300.0
+"""Seconds that jobs may wait in the queue, unless somebody says otherwise."""
+_LOOK_EVERY = 0.1
+_GOODBYE = 10.0
+"""Seconds that the batch system has to take cancelled jobs away before we leave."""
+_HERE = "cenote.worker.process.main"
+"""What a worker begins with where there are no jobs."""
+
+
+@dataclass(frozen=True)
+class PoolProbe:
+    """How the probe of one pool stands, or what it found."""
+
+    pool: str
+    strategy: str
+    phase: ProbePhase
+    job: str = ""
+    words: str = ""
+    """What the batch system says of the job."""
+    waited: float | None = None
+    """Seconds until the job began."""
+    findings: tuple[Finding, ...] = ()
+    report: NodeReport | None = None
+
+    @property
+    def verdict(self) -> ProbeVerdict:
+        """The worst of what was found."""
+        return worst(self.findings)
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What all pools said."""
+
+    pools: tuple[PoolProbe, ...]
+    at: float
+    """When it was over: seconds since 1970."""
+    seconds: float
+    jobs: bool
+    """Whether there were jobs; without, this machine was looked at."""
+
+    @property
+    def verdict(self) -> ProbeVerdict:
+        """The worst of all pools."""
+        return worst(tuple(finding for pool in self.pools for finding in pool.findings))
+
+
+ProbeWatcher = Callable[[Sequence[PoolProbe]], None]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Where time comes from."""
+
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+
+def probe(
+    plan: Plan, out: Path, *, wait: float = PATIENCE, listen: ProbeWatcher | None = None, pace: Pace | None = None
+) -> ProbeResult:
+    """Probe all pools at once and come back when all have answered, or will not. No job and no file is left.
+
+    Raises `network` when the driver cannot listen as the backend's settings say.
+    """
+    pace = pace or Pace()
+    began = pace.clock()
+    token = secrets.token_hex(8)
+    question = question_for_all(plan, out, token=token)
+    point = backend_of(plan).meeting_point(plan.placement.pools)
+    try:
+        desk = None if point is None else ReportListener(point, token)
+        deaf = ""
+    except OSError as problem:
+        desk, deaf = None, problem.strerror or str(problem)
+    if desk is not None:
+        question = replace(question, host=desk.host, port=desk.port)
+    with signals.noted() as interruptions, desk or nullcontext(), _folder_in(out, token) as logs:
+        probes = [
+            _PoolUnderProbe(plan, pool, question, logs=logs, jobs=point is not None, wait=wait, pace=pace)
+            for pool in plan.placement.pools
+        ]
+        _carry_out(probes, desk, listen or (lambda _: None), pace, interruptions)
+        found = tuple(one.result(unheard=deaf) for one in probes)
+    result = ProbeResult(found, time.time(), pace.clock() - began, jobs=point is not None)
+    _keep(plan, result)
+    return result
+
+
+class _PoolUnderProbe:
+    """A pool, its job, and what is expected of it."""
+
+    def __init__(
+        self, plan: Plan, pool: PlacedPool, question: Question, *, logs: Path, jobs: bool, wait: float, pace: Pace
+    ) -> None:
+        strategy: Strategy = strategy_of(plan, pool) if jobs else LocalStrategy()
+        self.pool, self.strategy = pool, pool.strategy if jobs else "local"
+        worker = worker_name(pool.name, 1)
+        like = backend_of(plan).example_command(
+            plan.placement.pools, pool, worker, log=logs / "logs" / worker, lifetime=strategy.lifetime
+        )
+        words = like or (sys.executable, *ALONE, "-m", _HERE)
+        question = replace(
+            question, pool=pool.name, modules=(_after("-m", words) or _HERE,), scratch=_after("--scratch", words)
+        )
+        command = (words[0], *ALONE, "-m", "cenote.probe.node", as_word(question))
+        request = worker_request(f"probe-{question.token[:8]}", pool, worker, command=command, logs=logs)
+        self.attempt = Attempt(strategy, request, token=question.token, wait=wait, clock=pace.clock)
+        self._expected = expected_of(plan, pool, question)
+
+    def now(self) -> PoolProbe:
+        """How it stands."""
+        attempt = self.attempt
+        return PoolProbe(
+            self.pool.name, self.strategy, attempt.phase, str(attempt.job or ""), attempt.words, attempt.waited
+        )
+
+    def result(self, *, unheard: str) -> PoolProbe:
+        """What came out."""
+        report = self.attempt.report
+        findings = [self.attempt.finding()]
+        if report is not None:
+            findings += judge(self._expected, report)
+            if unheard:
+                words = f"not tried, because the driver cannot listen now: {unheard}"
+                hint = "perhaps another run holds the port: probe again when it is over"
+                findings.append(Finding("network", "warning", words, hint=hint))
+        return replace(self.now(), findings=tuple(findings), report=report)
+
+
+def _carry_out(
+    probes: Sequence[_PoolUnderProbe],
+    desk: ReportListener | None,
+    listen: ProbeWatcher,
+    pace: Pace,
+    interruptions: Interruptions,
+) -> None:
+    try:
+        while True:
+            interruptions.check()
+            came = {report.pool: report for report in desk.reports()} if desk else {}
+            for one in probes:
+                one.attempt.step(came.get(one.pool.name))
+                listen([other.now() for other in probes])
+            if all(one.attempt.over for one in probes):
+                return
+            pace.pause(_LOOK_EVERY)
+    finally:
+        with ExitStack() as at_last:  # all of them, though one may raise
+            at_last.callback(_see_off, [one.attempt for one in probes], pace, interruptions)
+            for one in probes:
+                at_last.callback(one.attempt.cancel)
+
+
+def _see_off(attempts: Sequence[Attempt], pace: Pace, interruptions: Interruptions) -> None:
+    """Wait until cancelled jobs are gone: a batch system may complain about files that vanish under it."""
+    until = pace.clock() + _GOODBYE
+    while not all(attempt.is_gone() for attempt in attempts) and pace.clock() < until and not interruptions.hurried:
+        pace.pause(_LOOK_EVERY)
+
+
+@contextmanager
+def _folder_in(out: Path, token: str) -> Iterator[Path]:
+    """A folder for the jobs' output where a run would have it; gone afterwards, with all that was made for it."""
+    debug = RunFolder(out).path.absolute() / "debug"
+    made = [folder for folder in (debug, *debug.parents) if not folder.exists()]
+    logs = debug / f"probe-{token[:8]}"
+    try:
+        for name in ("logs", "out", "err"):
+            (logs / name).mkdir(parents=True)
+    except OSError as problem:
+        raise error(
+            USAGE,
+            f"the jobs' output would be in {out}, where nothing can be written: {problem.strerror}",
+            hint="choose another folder for the run",
+        ) from problem
+    try:
+        yield logs
+    finally:
+        shutil.rmtree(logs, ignore_errors=True)
+        with suppress(OSError):  # somebody else put something there meanwhile
+            for folder in made:
+                folder.rmdir()
+
+
+def _after(option: str, words: Sequence[str]) -> str | None:
+    """`-m` of `python -m cenote.worker …` → `cenote.worker`."""
+    return next((value for word, value in pairwise(words) if word == option), None)
+
+
+def _keep(plan: Plan, result: ProbeResult) -> None:
+    workflow = str(plan.workflow.file.absolute())
+    keys = {pool.name: probe_key(plan, pool) for pool in plan.placement.pools}
+    ProbeHistory().keep(
+        {
+            keys[one.pool]: Probed(result.at, workflow, one.report.host if one.report else "", one.findings)
+            for one in result.pools
+        }
+    )

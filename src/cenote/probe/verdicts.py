@@ -1,0 +1,245 @@
+"""Judge what a probe found on its node against what the driver has and the pool promises."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cenote.names import listed
+from cenote.placement.pools import PlacedPool
+from cenote.plan.plan import Plan
+from cenote.plan.probe_result import Finding, ProbeVerdict
+from cenote.probe.node import versions
+from cenote.probe.report import NOT_THERE, FileSeen, NodeReport, Question
+from cenote.units import format_bytes, format_seconds
+
+SLOW_SECONDS = 30.0
+"""For importing the worker, or opening a file."""
+_LITTLE_SCRATCH = 10**9
+_MARGIN = 0.9
+"""Share of the promised memory that is enough: batch systems count in other units, and the system keeps some."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a node is measured by."""
+
+    question: Question
+    pool: PlacedPool
+    reads_files: bool
+    """Whether tasks of this pool read the data themselves."""
+    writes_files: bool
+    """Whether tasks write files of the run."""
+    has_plugins: bool = False
+
+
+def expected_of(plan: Plan, pool: PlacedPool, question: Question) -> Expectation:
+    """From what the plan lets this pool do."""
+    fallbacks = {one.name: one.fallback for one in plan.placement.pools}
+    mine = [
+        segment
+        for segment in plan.segments
+        if any(pool.name in (first, *fallbacks.get(first, ())) for first in segment.pools)
+    ]
+    return Expectation(
+        question,
+        pool,
+        reads_files=any(segment.source is not None for segment in mine),
+        writes_files=any(step.writes for segment in mine for step in segment.steps),
+        has_plugins=bool(plan.workflow.plugins),
+    )
+
+
+def judge(expected: Expectation, report: NodeReport) -> tuple[Finding, ...]:
+    """A finding for every question, in the order in which a worker would meet them."""
+    return (
+        *_network(expected.question, report),
+        *_python(report),
+        *_packages(report),
+        *_worker(report),
+        *_plugins(expected, report),
+        *_amounts(expected.pool, report),
+        *_gpus(expected.pool, report),
+        *_scratch(expected.pool, report),
+        *_folder(expected, report),
+        *_data(expected, report),
+    )
+
+
+def _python(report: NodeReport) -> Iterator[Finding]:
+    here = platform.python_version()
+    if report.python == here:
+        yield Finding("python", "ok", f"{report.python}, as here: {report.executable}")
+    else:
+        yield Finding(
+            "python",
+            "warning",
+            f"{report.python} in {report.executable}, here it is {here}",
+            hint="the same path holds another Python there: put the software where driver and nodes share it",
+        )
+
+
+def _packages(report: NodeReport) -> Iterator[Finding]:
+    here = versions(report.packages)
+    missing = [name for name, found in report.packages.items() if found is None and here[name] is not None]
+    other = [name for name, found in report.packages.items() if found is not None and here[name] not in (None, found)]
+    if missing:
+        yield Finding(
+            "packages",
+            "problem",
+            f"missing there: {listed(missing)}",
+            hint="install them into the Python that workers use",
+            of_workflow=True,
+        )
+    if other:
+        differences = ", ".join(f"{name} {report.packages[name]} (here {here[name]})" for name in other)
+        yield Finding(
+            "packages",
+            "problem" if "cenote" in other else "warning",
+            f"other versions there: {differences}",
+            hint="numbers may differ, and workers may not understand the driver: install the same versions",
+            of_workflow=True,
+        )
+    if not missing and not other:
+        same = sum(found is not None for found in report.packages.values())
+        yield Finding("packages", "ok", f"the {same} that are needed, in the same versions as here", of_workflow=True)
+
+
+def _worker(report: NodeReport) -> Iterator[Finding]:
+    for loaded in report.modules:
+        if loaded.problem:
+            hint = "the software is incomplete there, or on a file system that hangs"
+            yield Finding("worker", "problem", f"cannot be imported: {loaded.problem}", hint=hint)
+        elif loaded.seconds > SLOW_SECONDS:
+            yield Finding(
+                "worker",
+                "warning",
+                f"takes {format_seconds(loaded.seconds)} to import: the software is on a slow file system",
+                hint="workers will join late; put the software on a faster one",
+            )
+        else:
+            yield Finding("worker", "ok", f"its software is imported in {format_seconds(loaded.seconds)}")
+
+
+def _network(question: Question, report: NodeReport) -> Iterator[Finding]:
+    if question.host is None:
+        return
+    where = f"the driver at {question.host}:{question.port}"
+    if not report.no_connection:
+        yield Finding("network", "ok", f"reaches {where}")
+        return
+    yield Finding(
+        "network",
+        "problem",
+        f"does not reach {where}: {report.no_connection}",
+        hint="say in `execution.config` where workers find the driver: `host` or `interface` to listen on, `port` (a "
+        "range that firewalls let through), `contact` behind NAT; or start the driver where nodes reach it",
+    )
+
+
+def _amounts(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
+    asked = pool.granted
+    hint = "tasks beyond it are slow or get killed: ask the batch system for what the pool promises"
+    cpus = f"{report.cpus} seen, {asked.cpus:g} promised" if asked.cpus else f"{report.cpus} seen"
+    enough = not asked.cpus or report.cpus >= asked.cpus
+    yield Finding("cpus", "ok", cpus) if enough else Finding("cpus", "warning", cpus, hint=hint)
+    if not report.memory:
+        yield Finding("memory", "warning", "cannot be told there")
+        return
+    memory = f"{format_bytes(report.memory)} seen"
+    memory += f", {format_bytes(asked.memory)} promised" if asked.memory else ""
+    enough = not asked.memory or report.memory >= _MARGIN * asked.memory
+    yield Finding("memory", "ok", memory) if enough else Finding("memory", "warning", memory, hint=hint)
+
+
+def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
+    promised = pool.granted.gpus or 0
+    seen = len(report.gpus)
+    if not promised and pool.resources.gpus:
+        yield Finding("gpus", "warning", f"{seen} visible, {pool.resources.gpus} asked for: this machine has no more")
+    if not promised:
+        return
+    if seen < promised:
+        yield Finding(
+            "gpus",
+            "problem",
+            f"{seen} visible, {promised} promised",
+            hint="`cenote plan --show-jobs` shows what is asked for; the batch system must hand GPUs out and name them",
+        )
+    elif not report.gpu_models:
+        words = f"handed out: {listed(report.gpus)}, but the node has no NVIDIA driver"
+        yield Finding("gpus", "warning", words, hint="CUDA will not work there; choose other nodes")
+    else:
+        models = listed(dict.fromkeys(report.gpu_models))
+        yield Finding("gpus", "ok", f"{seen} visible, {promised} promised: {models}")
+
+
+def _scratch(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
+    scratch = report.scratch
+    if scratch.problem:
+        hint = "name another folder of the nodes as `scratch` in `execution.config`"
+        yield Finding("scratch", "problem", f"{scratch.path} cannot be written: {scratch.problem}", hint=hint)
+        return
+    words = f"{format_bytes(scratch.free)} free in {scratch.path}"
+    promised = pool.granted.disk
+    if scratch.free >= max(promised or 0, _LITTLE_SCRATCH):
+        yield Finding("scratch", "ok", words)
+    else:
+        words += f", {format_bytes(promised)} promised" if promised else ""
+        yield Finding("scratch", "warning", words, hint="data that memory cannot hold goes there: choose another place")
+
+
+def _folder(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
+    folder = report.folder
+    if not folder.problem:
+        yield Finding("folder", "ok", f"{folder.path} can be written", of_workflow=True)
+    elif folder.problem == NOT_THERE:
+        hint = "results come home all the same, over the network; so do files that stages write, which takes longer"
+        yield Finding("folder", "warning", f"{folder.path} is not there", hint=hint, of_workflow=True)
+    else:
+        words = f"{folder.path} cannot be written: {folder.problem}"
+        hint = "choose a folder for the run that the nodes may write to"
+        verdict: ProbeVerdict = "problem" if expected.writes_files else "warning"
+        yield Finding("folder", verdict, words, hint=hint, of_workflow=True)
+
+
+def _plugins(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
+    for loaded in report.plugins:
+        if loaded.problem:
+            hint = "what it imports must be installed there"
+            yield Finding("plugins", "problem", f"{loaded.name}: {loaded.problem}", hint=hint, of_workflow=True)
+    if report.plugins and not any(loaded.problem for loaded in report.plugins):
+        names = listed([Path(loaded.name).name for loaded in report.plugins])
+        yield Finding("plugins", "ok", f"imported: {names}", of_workflow=True)
+    elif expected.has_plugins and not report.plugins:
+        hint = "a short run shows whether they work there"
+        yield Finding("plugins", "warning", "not tried: too large to send along", hint=hint, of_workflow=True)
+
+
+def _data(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
+    bad = [file for file in report.files if file.problem]
+    for file in bad:
+        words = f"dataset '{file.dataset}': {_with_name(file)}"
+        if expected.reads_files:
+            hint = "the nodes must see the data under the same name, or read it by root:// or https://"
+            yield Finding("data", "problem", words, hint=hint, of_workflow=True)
+        else:
+            hint = "no stage of this pool reads files, so it can do without"
+            yield Finding("data", "warning", words, hint=hint, of_workflow=True)
+    good = [file for file in report.files if not file.problem]
+    if not good:
+        return
+    slowest = max(good, key=lambda file: file.seconds)
+    words = f"{len(good)} of {len(report.files)} files opened, " if bad or len(good) > 1 else "opened "
+    words += "the slowest " if len(good) > 1 else ""
+    words += f"in {format_seconds(slowest.seconds)}: {Path(slowest.url).name}"
+    slow = slowest.seconds > SLOW_SECONDS
+    hint = "tasks will wait for the data: is there a copy nearer to the nodes?" if slow else ""
+    yield Finding("data", "warning" if slow else "ok", words, hint=hint, of_workflow=True)
+
+
+def _with_name(file: FileSeen) -> str:
+    name = file.url
+    return file.problem if name in file.problem else f"{name}: {file.problem}"

@@ -1,0 +1,1 @@
+"""What several renderers share: how pictures are drawn."""

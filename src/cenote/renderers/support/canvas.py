@@ -1,0 +1,227 @@
+"""Prepare the paper and put pictures on disk: experiment styles, labels, marks, files.
+
+Matplotlib is imported inside the functions, so that naming a renderer costs nothing; pyplot is never used, so that
+a notebook's own figures and settings stay as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cenote import errors, storage
+from cenote.renderers.support.label import write_label
+from cenote.renderers.support.style import ExperimentStyle, FigureStyle, Format
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What mplhep has for an experiment."""
+
+    style: str
+    drawn_for: tuple[float, float]
+    """The size in inches that the style's fonts are made for."""
+    font: float
+    """The size of the label in points, for that size of figure."""
+
+    def scale(self, size: tuple[float, float]) -> float:
+        """By how much fonts and lines shrink for a figure of this size."""
+        return min(size[0] / self.drawn_for[0], size[1] / self.drawn_for[1])
+
+
+_LOOKS = {
+    "CMS": _Look("CMS", (10, 10), 26),
+    "ATLAS": _Look("ATLAS", (8, 6), 16),
+    "LHCb": _Look("LHCb2", (12, 9), 28),
+    "ALICE": _Look("ALICE", (12, 9), 26),
+    "ROOT": _Look("ROOT", (10, 10), 26),
+    "none": _Look("ROOT", (10, 10), 26),
+}
+_MORE_COLOURS = (
+    *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
+    *("#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"),
+)
+"""Ten that people with any colour vision tell apart (Petroff, arXiv:2107.02270)."""
+_WITHOUT_DATES = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+}
+MARGIN = 0.15
+"""White around a picture, in inches."""
+_SCALED_ENDINGS = ("size", "pad", "width")
+
+
+@contextmanager
+def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
+    """Within it, figures look like the experiment's, with fonts and lines in proportion to the size."""
+    import matplotlib.style
+    import mplhep
+
+    look = _LOOKS[style.experiment]
+    parameters = dict(getattr(mplhep.style, look.style))
+    scale = look.scale(size)
+    for key, value in parameters.items():
+        if isinstance(value, int | float) and key.endswith(_SCALED_ENDINGS) and not _relative(key):
+            parameters[key] = value * scale
+    parameters.update(_fonts(parameters))
+    parameters.update(
+        {
+            "figure.autolayout": False,
+            "xtick.major.pad": max(float(parameters.get("xtick.major.pad", 3.5)), 9 * scale),
+            "savefig.bbox": "standard",
+            "savefig.format": "png",
+            "hatch.linewidth": 0.6,
+            "svg.hashsalt": "cenote",
+            "axes.autolimit_mode": "data",
+        }
+    )
+    # Matplotlib 3.11 reports each root sign of a font that has no large one, and then draws the ordinary one.
+    log = logging.getLogger("matplotlib.mathtext")
+    level = log.level
+    try:
+        log.setLevel(logging.ERROR)
+        with matplotlib.style.context(["default", parameters]), warnings.catch_warnings():
+            # A letter that no font has is drawn as a box: nothing that the reader of the log could change.
+            warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+            yield
+    except ValueError as problem:
+        explained = _unreadable(problem)
+        if explained is None:
+            raise
+        raise explained from None
+    finally:
+        log.setLevel(level)
+
+
+def _relative(key: str) -> bool:
+    """Paddings of the legend count in font sizes already."""
+    return key.startswith("legend.") and not key.endswith("fontsize")
+
+
+def _fonts(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The first font of the style that is installed, then one that has nearly every letter."""
+    from matplotlib import font_manager
+
+    installed = {name.lower(): name for name in font_manager.get_font_names()}
+    family = "serif" if parameters.get("font.family") == "serif" else "sans-serif"
+    wished = [str(name).lower() for name in parameters.get(f"font.{family}", [])]
+    font = next((installed[name] for name in wished if name in installed), None)
+    spare = "DejaVu Serif" if family == "serif" else "DejaVu Sans"
+    chosen: dict[str, Any] = {"font.family": [font, spare] if font else [spare]}
+    if font is None:
+        return chosen | {"mathtext.fontset": "dejavuserif" if family == "serif" else "dejavusans"}
+    if parameters.get("mathtext.fontset") == "custom":
+        chosen |= {f"mathtext.{kind}": font for kind in ("rm", "sf", "tt", "cal")}
+        chosen |= {"mathtext.bf": f"{font}:bold", "mathtext.it": f"{font}:italic"}
+    return chosen
+
+
+def new_figure(size: tuple[float, float], *, heights: Sequence[float] = (1,)) -> tuple[Figure, Any]:
+    """A figure that pyplot does not know of, and its panels from top to bottom, as an array with one column."""
+    figure = _blank(size)
+    spacing = {"height_ratios": list(heights), "hspace": 0.09}
+    panels = figure.subplots(len(heights), 1, squeeze=False, sharex="col", gridspec_kw=spacing)
+    figure.subplots_adjust(left=0.14, right=0.96, bottom=0.13, top=0.92)
+    return figure, panels
+
+
+def new_grid(size: tuple[float, float], *, rows: int, columns: int) -> tuple[Figure, Any]:
+    """A figure with panels side by side, as an array of rows and columns."""
+    figure = _blank(size)
+    panels = figure.subplots(rows, columns, squeeze=False, gridspec_kw={"hspace": 0.3, "wspace": 0.2})
+    figure.subplots_adjust(left=0.14 / columns, right=1 - 0.05 / columns, bottom=0.13 / rows, top=1 - 0.09 / rows)
+    return figure, panels
+
+
+def _blank(size: tuple[float, float]) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def figure_size(figure: FigureStyle, otherwise: tuple[float, float]) -> tuple[float, float]:
+    """As written, or the renderer's own."""
+    return figure.size or otherwise
+
+
+def colours(style: ExperimentStyle, many: int) -> list[str]:
+    """A colour for each of this many datasets."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    cycle = list(style.color_cycle)
+    if not cycle:
+        cycle = [to_hex(entry["color"]) for entry in matplotlib.rcParams["axes.prop_cycle"]]
+        cycle = list(_MORE_COLOURS) if many > len(cycle) else cycle
+    return [cycle[index % len(cycle)] for index in range(many)]
+
+
+def experiment_label(
+    axes: Axes, style: ExperimentStyle, size: tuple[float, float], *, has_data: bool, above: bool = False
+) -> list[Text]:
+    """The experiment's name and what belongs to it. Returns the texts that stand inside the frame.
+
+    `size` is the one the picture is styled for; `above` keeps the inside free.
+    """
+    look = _LOOKS[style.experiment]
+    return write_label(axes, style, points=look.font * look.scale(size), has_data=has_data, above=above)
+
+
+def mark_partial(figure: Figure) -> None:
+    """Say across the picture that some of the data is missing."""
+    figure.text(
+        *(0.55, 0.5, "PARTIAL"),
+        ha="center",
+        va="center",
+        rotation=25,
+        fontsize=min(figure.get_size_inches()) * 9,
+        fontweight="bold",
+        color="#c1121f",
+        alpha=0.28,
+        zorder=20,
+        gid="partial",
+    )
+
+
+def note(axes: Axes, text: str, *, at: tuple[float, float] = (0.5, 0.5), size: str = "large") -> None:
+    """Words within the frame, such as `no entries`."""
+    axes.text(*at, text, transform=axes.transAxes, ha="center", va="center", color="#666666", fontsize=size, zorder=15)
+
+
+def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -> list[Path]:
+    """Write the figure once per format; a file is there whole or not at all. Equal figures give equal bytes."""
+    page = figure.get_tightbbox().padded(MARGIN)
+    written = []
+    for kind in formats:
+        path = target.with_name(f"{target.name}.{kind}")
+        with storage.appearing(path) as unfinished:
+            figure.savefig(unfinished, format=kind, dpi=dpi, bbox_inches=page, metadata=_WITHOUT_DATES[kind])
+        written.append(path)
+    return written
+
+
+def _unreadable(problem: ValueError) -> errors.CenoteError | None:
+    """Mathematics that matplotlib cannot read, in the user's words; None for anything else."""
+    lines = [line for line in str(problem).splitlines() if line.strip()]
+    if not any(line.startswith("Parse") for line in lines):
+        return None
+    return errors.error(
+        errors.RENDER_FAILED,
+        f"a label cannot be drawn: {lines[-1].partition(': ')[2]}",
+        details=lines[:-1],
+        hint="text between two $ must be mathematics that matplotlib understands",
+    )

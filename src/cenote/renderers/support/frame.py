@@ -1,0 +1,234 @@
+"""Arrange what surrounds the data: ranges, ticks and legend, so that nothing covers anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cenote.renderers.support.bins import BinAxis, Floats
+from cenote.renderers.support.style import AxisStyle, LegendPlace, LegendStyle
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
+LOWEST_OBSTACLE = 0.35
+"""A legend that reaches further down than this (of the height) may cover data: the picture would be all legend."""
+OTHER_PLACES: tuple[LegendPlace, ...] = ("upper left", "upper center", "outside")
+"""Where a legend goes that would cover data in its usual place; the last one never does."""
+LOG_DECADES = 6
+"""The most that a logarithmic axis shows below the highest point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """Something drawn: its line in the legend, and how far it reaches in each bin."""
+
+    handle: Any
+    label: str
+    bottoms: Floats
+    tops: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """How far the drawn data reaches in each bin."""
+
+    edges: Floats
+    tops: Floats
+    bottoms: Floats
+    smallest: float = 1.0
+    """The smallest positive height of anything drawn: a logarithmic axis begins below it."""
+
+    @classmethod
+    def around(cls, edges: Floats, entries: Sequence[Entry]) -> Outline:
+        """The outline of everything drawn."""
+        if not entries:
+            empty = np.zeros(len(edges) - 1)
+            return cls(edges, empty, empty)
+        tops = np.array([entry.tops for entry in entries])
+        smallest = float(tops[tops > 0].min(initial=np.inf))
+        return cls(edges, tops.max(axis=0), np.min([entry.bottoms for entry in entries], axis=0), smallest)
+
+
+def set_x(axes: Axes, axis: BinAxis, style: AxisStyle) -> None:
+    """Range, scale and ticks of the horizontal axis."""
+    low, high = style.limits or (None, None)
+    first, last = float(axis.edges[0]), float(axis.edges[-1])
+    if style.scale == "log" and axis.ticks is None:
+        axes.set_xscale("log")
+        positive = axis.edges[axis.edges > 0]
+        first = float(positive[0]) if len(positive) else 0.1
+    axes.set_xlim(*spread(first if low is None else low, last if high is None else high))
+    if axis.ticks is not None:
+        category_ticks(axes, axis.ticks, which="x")
+    elif any(axis.flow):
+        _flow_ticks(axes, axis)
+
+
+def spread(low: float, high: float) -> tuple[float, float]:
+    """A range that is not empty."""
+    return (low, high) if high > low else (low - 0.5, low + 0.5)
+
+
+def category_ticks(axes: Axes, names: Sequence[str], *, which: str) -> None:
+    """One tick per category, named; slanted where the names would run into each other."""
+    target = axes.xaxis if which == "x" else axes.yaxis
+    every = max(1, math.ceil(len(names) / 60))
+    shown = [name if index % every == 0 else "" for index, name in enumerate(names)]
+    target.set_ticks(range(len(names)), labels=shown)
+    target.set_tick_params(which="minor", bottom=False, top=False, left=False, right=False)
+    if which == "x" and sum(len(name) + 2 for name in shown) > 50:
+        for text in target.get_ticklabels():
+            text.set(rotation=35, ha="right", rotation_mode="anchor")
+
+
+def _flow_ticks(axes: Axes, axis: BinAxis) -> None:
+    """Grey bins for under- and overflow, with ticks that say what is in them."""
+    inner = axis.edges[axis.flow[0] : len(axis.edges) - axis.flow[1]]
+    low, high = float(inner[0]), float(inner[-1])
+    pad = float(max(axis.widths[0] * axis.flow[0], axis.widths[-1] * axis.flow[1]))
+    ticks = {
+        float(tick): f"{tick:g}"
+        for tick in axes.get_xticks()
+        if low + pad * axis.flow[0] < tick < high - pad * axis.flow[1]
+    }
+    if axis.flow[0]:
+        ticks[low - pad / 2] = f"<{low:g}"
+        axes.axvspan(low - pad, low, color="0.93", zorder=-5, linewidth=0)
+    if axis.flow[1]:
+        ticks[high + pad / 2] = f">{high:g}"
+        axes.axvspan(high, high + pad, color="0.93", zorder=-5, linewidth=0)
+    axes.set_xticks(list(ticks), labels=list(ticks.values()))
+    axes.tick_params(axis="x", which="minor", bottom=False, top=False)
+
+
+def draw_legend(
+    axes: Axes,
+    entries: Sequence[Entry],
+    style: LegendStyle,
+    outline: Outline,
+    *,
+    columns: int,
+    beside: Sequence[Any] = (),
+) -> Legend | None:
+    """The legend, or None; moved down where it would cover the texts `beside` it."""
+    if not style.show or not entries:
+        return None
+    place: dict[str, Any] = {"loc": style.loc}
+    if style.loc == "outside":
+        place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    elif style.loc == "best":
+        half = len(outline.tops) // 2
+        empty_left = outline.tops[:half].max(initial=0.0) < outline.tops[half:].max(initial=0.0)
+        place = {"loc": "upper left" if empty_left and not beside else "upper right"}
+    legend = axes.legend(
+        [entry.handle for entry in entries],
+        [entry.label for entry in entries],
+        ncols=style.ncol or columns,
+        frameon=style.frameon,
+        fontsize=style.fontsize,
+        title=style.title,
+        columnspacing=1.2,
+        **place,
+    )
+    boxes = [_within(axes, text) for text in beside]
+    if any(_overlap(_within(axes, legend), box) for box in boxes) and style.loc != "outside":
+        legend.set_bbox_to_anchor((0.0, 0.0, 1.0, min(box[1] for box in boxes)), transform=axes.transAxes)
+    return legend
+
+
+def move_legend(
+    axes: Axes,
+    legend: Legend,
+    entries: Sequence[Entry],
+    style: LegendStyle,
+    outline: Outline,
+    *,
+    columns: int,
+    beside: Sequence[Any] = (),
+) -> None:
+    """Where the range is given, or the legend tall, it may cover data: then it goes to another place."""
+    for place in OTHER_PLACES:
+        if not _covers(axes, legend, outline):
+            return
+        elsewhere = style.model_copy(update={"loc": place})
+        legend = draw_legend(axes, entries, elsewhere, outline, columns=columns, beside=beside) or legend
+
+
+def _covers(axes: Axes, legend: Legend, outline: Outline) -> bool:
+    """Whether anything drawn reaches below the legend."""
+    left, bottom, right, top = _within(axes, legend)
+    to_frame = axes.transData + axes.transAxes.inverted()
+    low, high = axes.get_ylim()
+
+    def fractions(values: Floats, of: int) -> Floats:
+        points = np.zeros((len(values), 2))
+        points[:, of] = values if of == 0 else np.clip(values, low, high)
+        points[:, 1 - of] = low if of == 0 else outline.edges[-1]
+        return np.asarray(to_frame.transform(points)[:, of])
+
+    edges, lows, highs = fractions(outline.edges, 0), fractions(outline.bottoms, 1), fractions(outline.tops, 1)
+    drawn = outline.tops > outline.bottoms
+    return bool(((edges[1:] > left) & (edges[:-1] < right) & (highs > bottom) & (lows < top) & drawn).any())
+
+
+def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def set_y(axes: Axes, outline: Outline, style: AxisStyle, obstacles: Sequence[Any]) -> None:
+    """A vertical range that holds the data, and leaves room below what stands at the top of the frame."""
+    log = style.scale == "log" and bool((outline.tops > 0).any())
+    if log:
+        axes.set_yscale("log")
+    low, high = _log_range(outline) if log else _linear_range(outline)
+    given_low, given_high = style.limits or (None, None)
+    low = low if given_low is None or (log and given_low <= 0) else given_low
+    if given_high is None:
+        boxes = [_within(axes, obstacle) for obstacle in obstacles]
+        high = max([high, *(_needed(axes, outline, box, low=low, log=log) for box in boxes)])
+    axes.set_ylim(*spread(low, high if given_high is None else given_high))
+    if not log:
+        axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
+        # Beside the frame, where the experiment's label is not.
+        axes.yaxis.get_offset_text().set(ha="right", x=-0.01)
+
+
+def _linear_range(outline: Outline) -> tuple[float, float]:
+    top, bottom = float(outline.tops.max(initial=0.0)), float(outline.bottoms.min(initial=0.0))
+    if top <= 0 and bottom >= 0:
+        return 0.0, 1.0
+    room = 0.08 * (max(top, 0.0) - min(bottom, 0.0))
+    return (bottom - room if bottom < 0 else 0.0), max(top, 0.0) + room
+
+
+def _log_range(outline: Outline) -> tuple[float, float]:
+    top = float(outline.tops.max())
+    return max(outline.smallest * 0.4, top / 10**LOG_DECADES), top * 2.5
+
+
+def _within(axes: Axes, obstacle: Any) -> tuple[float, float, float, float]:
+    """The box of an artist in fractions of the frame: left, bottom, right, top."""
+    canvas: Any = axes.figure.canvas  # always Agg's, which has a renderer before the first drawing
+    box = obstacle.get_window_extent(canvas.get_renderer()).transformed(axes.transAxes.inverted())
+    return box.x0, box.y0, box.x1, box.y1
+
+
+def _needed(axes: Axes, outline: Outline, box: tuple[float, float, float, float], *, low: float, log: bool) -> float:
+    """The end of the range for which the data below this box stays below it."""
+    left, bottom, right, top = box
+    if top < 0.6 or left > 1:
+        return low
+    to_data = axes.transAxes + axes.transData.inverted()
+    first, last = (float(to_data.transform((fraction, 0.5))[0]) for fraction in (left - 0.02, right + 0.02))
+    below = (outline.edges[1:] > first) & (outline.edges[:-1] < last)
+    height = float(outline.tops[below].max(initial=low))
+    share = max(bottom - 0.03, LOWEST_OBSTACLE)
+    if height <= low:
+        return low
+    return float(low * (height / low) ** (1 / share)) if log else low + (height - low) / share

@@ -1,0 +1,133 @@
+"""Write the experiment's label: its name, `Preliminary` and the like, luminosity and energy.
+
+The places and weights are those of mplhep, whose own function would draw the figure once more and ask pyplot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cenote.renderers.support.style import ExperimentStyle
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+    from matplotlib.text import Text
+
+DESCENT = 0.21
+"""How far letters reach below their line, as a share of the font size."""
+
+
+@dataclass(frozen=True)
+class LabelLook:
+    """Where a label stands by custom, and how it is set."""
+
+    place: Literal["above", "inside", "inside, luminosity below"] = "above"
+    name_style: Literal["normal", "italic"] = "normal"
+    name_weight: Literal["normal", "bold"] = "bold"
+    text_style: Literal["normal", "italic"] = "italic"
+
+
+LOOKS = {
+    "CMS": LabelLook(),
+    "ATLAS": LabelLook("inside, luminosity below", name_style="italic", text_style="normal"),
+    "LHCb": LabelLook("inside", name_weight="normal", text_style="normal"),
+    "ALICE": LabelLook("inside", text_style="normal"),
+}
+PLAIN = LabelLook(name_weight="normal")
+
+
+def write_label(axes: Axes, style: ExperimentStyle, *, points: float, has_data: bool, above: bool) -> list[Text]:
+    """Write it in fonts of about this many points. Returns the texts that stand inside the frame."""
+    look = LOOKS.get(style.experiment, PLAIN)
+    inside = look.place != "above" and not above
+    name: str = style.experiment
+    text = style.label
+    if look is PLAIN:
+        name, text = style.label, ""
+    elif not has_data:
+        text = f"Simulation {text}".strip()
+    shown = _name_and_text(axes, look, name, text, points=points, inside=inside)
+    below = look.place == "inside, luminosity below" and inside
+    conditions = conditions_below(style) if below else conditions_above(style)
+    if conditions and below:
+        under = axes.annotate(
+            *(conditions, (0, 0)),
+            xycoords=shown[0],
+            xytext=(0, -0.3 * points),
+            textcoords="offset points",
+            ha="left",
+            va="top",
+            fontsize=0.85 * points,
+        )
+        shown.append(under)
+    elif conditions:
+        axes.annotate(
+            *(conditions, (1.0, 1.0)),
+            xycoords="axes fraction",
+            xytext=(0, 0.25 * points),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=0.85 * points,
+        )
+    return shown if inside else []
+
+
+def _name_and_text(axes: Axes, look: LabelLook, name: str, text: str, *, points: float, inside: bool) -> list[Text]:
+    if not name:
+        return []
+    big = 1.25 * points if look is not PLAIN else points
+    first = axes.annotate(
+        *(name, (0.05, 0.95) if inside else (0.0, 1.0)),
+        xycoords="axes fraction",
+        xytext=(0, 0 if inside else 0.25 * points),
+        textcoords="offset points",
+        ha="left",
+        va="top" if inside else "bottom",
+        fontsize=big,
+        fontweight=look.name_weight,
+        fontstyle=look.name_style,
+    )
+    if not text:
+        return [first]
+    second = axes.annotate(
+        *(text, (1, 0)),
+        xycoords=first,
+        xytext=(0.3 * points, DESCENT * (big - points)),
+        textcoords="offset points",
+        ha="left",
+        va="bottom",
+        fontsize=points,
+        fontstyle=look.text_style,
+    )
+    return [first, second]
+
+
+def conditions_above(style: ExperimentStyle) -> str:
+    """`138 fb⁻¹, 2018 (13 TeV)`, as far as it is known."""
+    known = [part for part in (_luminosity(style), _short(style.year)) if part]
+    energy = [f"({_energy(style)})"] if style.com is not None else []
+    return " ".join([", ".join(known), *energy]).strip()
+
+
+def conditions_below(style: ExperimentStyle) -> str:
+    """`√s = 13 TeV, 138 fb⁻¹`, as far as it is known."""
+    energy = rf"$\sqrt{{s}}$ = {_energy(style)}" if style.com is not None else None
+    return ", ".join(part for part in (energy, _luminosity(style), _short(style.year)) if part)
+
+
+def _luminosity(style: ExperimentStyle) -> str | None:
+    if style.lumi is None:
+        return None
+    text = _short(style.lumi) or ""
+    return text if "b" in text else rf"{text} $\mathrm{{fb^{{-1}}}}$"
+
+
+def _energy(style: ExperimentStyle) -> str:
+    text = _short(style.com) or ""
+    return text if "eV" in text else f"{text} TeV"
+
+
+def _short(value: float | str | None) -> str | None:
+    return f"{value:g}" if isinstance(value, int | float) else value

@@ -1,0 +1,172 @@
+"""Put a comparison on the axes: the stack and its uncertainty, data points, and their ratio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from cenote.renderers.support.bins import BinAxis, BinCounts, Floats, nice_number
+from cenote.renderers.support.frame import Entry
+from cenote.renderers.support.intervals import poisson_errors
+from cenote.renderers.support.sample_roles import SampleRoles
+from cenote.renderers.support.samples import Sample
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+
+BAND: dict[str, Any] = {"facecolor": "none", "edgecolor": "#555555", "hatch": "//////", "linewidth": 0.0}
+"""The look of the statistical uncertainty of the simulation."""
+
+
+@dataclass(frozen=True)
+class StackStyle:
+    """How the simulation is drawn."""
+
+    stacked: bool
+    order: Literal["yield", "legend", "reverse_legend"]
+    filled: bool
+    signals_filled: bool
+    band: bool
+    yields: bool
+    colours: tuple[str, ...]
+    """For the backgrounds and then the signals, so that a group keeps its colour from picture to picture."""
+
+
+def draw_stack(axes: Axes, axis: BinAxis, cast: SampleRoles, style: StackStyle) -> list[Entry]:
+    """Draw the simulation; the entries come in the order of the legend: signals, backgrounds, uncertainty."""
+    everything = (*cast.backgrounds, *cast.signals)
+    colour = {s: s.style.color or fallback for s, fallback in zip(everything, style.colours, strict=True)}
+    in_stack = cast.stacked if style.stacked else ()
+    entries: dict[Sample, Entry] = {}
+    base = np.zeros(len(axis.edges) - 1)
+    for sample in _from_the_bottom(in_stack, cast, style):
+        is_signal = sample in cast.signals
+        filled = style.signals_filled if is_signal else style.filled
+        top = base + sample.counts.values
+        handle = _area(axes, axis, sample, colour[sample], base=base, top=top, filled=filled)
+        entries[sample] = Entry(handle, _label(sample, style.yields), np.minimum(base, top), np.maximum(base, top))
+        base = top
+    for sample in everything:
+        if sample not in entries:
+            entries[sample] = _line(axes, axis, sample, colour[sample], style)
+    legend = [entries[s] for s in (*cast.signals, *_in_legend(cast, style))]
+    if style.band and style.stacked and cast.expected is not None and not cast.expected.empty:
+        legend.append(_uncertainty(axes, axis, cast.expected))
+    return legend
+
+
+def _in_legend(cast: SampleRoles, style: StackStyle) -> list[Sample]:
+    """Backgrounds from the top of the legend down: as written, or the largest first."""
+    if style.order == "yield":
+        return sorted(cast.backgrounds, key=lambda sample: -sample.counts.total)
+    return list(cast.backgrounds)
+
+
+def _from_the_bottom(in_stack: tuple[Sample, ...], cast: SampleRoles, style: StackStyle) -> list[Sample]:
+    """Backgrounds in their order, then signals on top."""
+    backgrounds = [sample for sample in _in_legend(cast, style) if sample in in_stack]
+    if style.order != "legend":
+        backgrounds.reverse()
+    return backgrounds + [sample for sample in cast.signals if sample in in_stack]
+
+
+def _area(axes: Axes, axis: BinAxis, sample: Sample, colour: str, *, base: Floats, top: Floats, filled: bool) -> Any:
+    if not filled:
+        return axes.stairs(
+            *(np.where(top == base, np.nan, top), axis.edges),
+            baseline=base,
+            fill=True,
+            facecolor="none",
+            edgecolor=colour,
+            linewidth=2,
+            zorder=3,
+        )
+    return axes.stairs(
+        *(top, axis.edges),
+        baseline=base,
+        fill=True,
+        facecolor=colour,
+        edgecolor="#222222" if sample.style.hatch else colour,
+        hatch=sample.style.hatch,
+        alpha=sample.style.alpha,
+        linewidth=0.4,
+        zorder=2,
+    )
+
+
+def _line(axes: Axes, axis: BinAxis, sample: Sample, colour: str, style: StackStyle) -> Entry:
+    values = sample.counts.values
+    handle = axes.stairs(values, axis.edges, color=colour, linewidth=2.5, zorder=4)
+    return Entry(handle, _label(sample, style.yields), np.minimum(values, 0), values)
+
+
+def _uncertainty(axes: Axes, axis: BinAxis, expected: BinCounts) -> Entry:
+    low, high = expected.values - expected.errors, expected.values + expected.errors
+    handle = axes.stairs(high, axis.edges, baseline=low, fill=True, zorder=3, **BAND)
+    return Entry(handle, "MC stat. unc.", low, high)
+
+
+def data_errors(counts: BinCounts) -> tuple[Floats, Floats]:
+    """Down and up: Poisson intervals of true counts, else one standard deviation. None for empty bins."""
+    if not counts.are_counts:
+        return counts.errors, counts.errors
+    down, up = poisson_errors(counts.values)
+    return down, up
+
+
+def draw_points(axes: Axes, axis: BinAxis, data: Sample, *, yields: bool) -> Entry:
+    """Draw the data. Empty bins get no point; their interval would say nothing that the eye can use."""
+    counts = data.counts
+    down, up = data_errors(counts)
+    filled = (counts.values != 0) | (counts.variances > 0)
+    handle = axes.errorbar(
+        *(axis.centres[filled], counts.values[filled]),
+        yerr=np.array([down[filled], up[filled]]),
+        fmt="o",
+        color=data.style.color or "black",
+        markersize=6,
+        elinewidth=1.5,
+        capsize=0,
+        zorder=10,
+    )
+    tops = np.where(filled, counts.values + up, 0.0)
+    return Entry(handle, _label(data, yields), np.where(filled, counts.values - down, 0.0), tops)
+
+
+def draw_ratio(axes: Axes, axis: BinAxis, cast: SampleRoles, *, ylim: tuple[float | None, float | None]) -> None:
+    """Data over simulation, with the uncertainty of each on its own; arrows where a point is out of range."""
+    from matplotlib.ticker import MaxNLocator
+
+    if cast.data is None or cast.expected is None:
+        return
+    expected, data = cast.expected, cast.data.counts
+    known = expected.values > 0
+    one = np.where(known, expected.values, 1.0)
+    spread = np.where(known, expected.errors / one, 0.0)
+    axes.stairs(1 + spread, axis.edges, baseline=1 - spread, fill=True, zorder=1, **BAND)
+    axes.axhline(1.0, color="#222222", linewidth=1, linestyle="--", zorder=2)
+    down, up = data_errors(data)
+    shown = known & ((data.values != 0) | (data.variances > 0))
+    ratio = data.values / one
+    axes.errorbar(
+        *(axis.centres[shown], ratio[shown]),
+        yerr=np.array([(down / one)[shown], (up / one)[shown]]),
+        fmt="o",
+        color=cast.data.style.color or "black",
+        markersize=6,
+        elinewidth=1.5,
+        zorder=5,
+    )
+    low, high = 0.5 if ylim[0] is None else ylim[0], 1.5 if ylim[1] is None else ylim[1]
+    for outside, edge, marker in ((ratio > high, high, "^"), (ratio < low, low, "v")):
+        far = shown & outside
+        inset = (high - low) * 0.05 * (1 if marker == "v" else -1)
+        axes.plot(axis.centres[far], np.full(far.sum(), edge + inset), marker, color="#c1121f", markersize=7, zorder=6)
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], prune="both"))
+
+
+def _label(sample: Sample, yields: bool) -> str:
+    return f"{sample.label} ({nice_number(sample.counts.total)})" if yields else sample.label

@@ -1,0 +1,168 @@
+"""Declare how pictures may look: the style keys that every renderer of pictures understands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from cenote.names import nearest
+from cenote.plugins.settings import Settings
+
+Format = Literal["png", "pdf", "svg"]
+Experiment = Literal["CMS", "ATLAS", "LHCb", "ALICE", "ROOT", "none"]
+LegendPlace = Literal[
+    "best",
+    "outside",
+    "upper right",
+    "upper left",
+    "upper center",
+    "lower right",
+    "lower left",
+    "lower center",
+    "center right",
+    "center left",
+    "center",
+    "right",
+]
+
+_EXPERIMENTS = {name.lower(): name for name in ("CMS", "ATLAS", "LHCb", "ALICE", "ROOT", "none")}
+_HEX = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|C\d+")
+
+
+def _experiment(value: Any) -> Any:  # Any: whatever the YAML holds
+    return "none" if value is None else _EXPERIMENTS.get(str(value).lower(), value)
+
+
+def _colour(value: str) -> str:
+    if _HEX.fullmatch(value):
+        return value
+    from matplotlib import colors  # only for colours given by name: the import takes its time
+
+    if colors.is_color_like(value):
+        return value
+    near = nearest(value, colors.get_named_colors_mapping())
+    meant = f"; did you mean '{near}'?" if near else ""
+    raise PydanticCustomError(
+        "colour", "{problem}", {"problem": f"'{value}' is not a colour, write #5790fc or a name such as navy{meant}"}
+    )
+
+
+Colour = Annotated[str, AfterValidator(_colour)]
+"""`#5790fc`, a name such as `navy`, or `C0` for the first of the style's own cycle."""
+
+
+class FigureStyle(Settings):
+    """The sheet of paper."""
+
+    size: tuple[Annotated[float, Field(gt=0.5, le=200)], Annotated[float, Field(gt=0.5, le=200)]] | None = None
+    """Width and height in inches; fonts and lines grow and shrink with it."""
+    dpi: int = Field(default=150, ge=20, le=1200)
+    """Dots per inch of the png."""
+
+
+class AxisStyle(Settings):
+    """One axis of a picture."""
+
+    name: str | None = None
+    """The axis of the histogram that is meant, where there are several."""
+    label: str | None = None
+    """Text beside the axis, `$…$` for mathematics; without it, the label that the histogram's axis has."""
+    scale: Literal["linear", "log"] = "linear"
+    """Linear or logarithmic."""
+    limits: tuple[float | None, float | None] | None = None
+    """Lowest and highest value shown; null leaves that end to the data."""
+
+
+class AxesStyle(Settings):
+    """The axes of a picture."""
+
+    x: AxisStyle = AxisStyle()
+    """The horizontal axis."""
+    y: AxisStyle = AxisStyle()
+    """The vertical axis."""
+    z: AxisStyle = AxisStyle()
+    """The colour scale of a heat map."""
+    ratio: AxisStyle = AxisStyle()
+    """The vertical axis of the lower panel."""
+
+
+class LegendStyle(Settings):
+    """The legend. The range of the vertical axis grows until the legend covers no data."""
+
+    show: bool = True
+    """Whether there is one."""
+    loc: LegendPlace = "upper right"
+    """Where it stands; `outside` is to the right of the frame."""
+    ncol: int | None = Field(default=None, ge=1)
+    """Columns; null chooses by the number of entries."""
+    frameon: bool = False
+    """Whether it has a frame."""
+    fontsize: float | str | None = None
+    """Points, or a word such as `small`."""
+    title: str | None = None
+    """A line above the entries."""
+
+
+class DatasetStyle(Settings):
+    """How one dataset (or group) is drawn."""
+
+    label: str | None = None
+    """Its name in the legend."""
+    color: Colour | None = None
+    """Its colour."""
+    hatch: str | None = None
+    """A pattern over the area, such as `//`."""
+    alpha: float | None = Field(default=None, ge=0, le=1)
+    """How opaque the area is, from 0 to 1."""
+    kind: Literal["data", "background", "signal"] | None = None
+    """What it is drawn as; without it, its `eventtype` decides."""
+    stack: bool | None = None
+    """Whether it is part of the stack; false overlays it as a line."""
+
+
+class ExperimentStyle(Settings):
+    """The look of an experiment, and what its label says."""
+
+    experiment: Annotated[Experiment, BeforeValidator(_experiment)] = "none"
+    """Whose style and label; `none` is a plain look without a label."""
+    label: str = ""
+    """Text after the name of the experiment, such as `Preliminary`."""
+    lumi: float | str | None = None
+    """Integrated luminosity in inverse femtobarns."""
+    com: float | str | None = None
+    """Centre-of-mass energy in TeV, or with its unit (`900 GeV`)."""
+    year: int | str | None = None
+    """Year or period of data taking."""
+    color_cycle: tuple[Colour, ...] = ()
+    """Colours for datasets that name none, in order; without it, those of the experiment's style."""
+    datasets: Mapping[str, DatasetStyle] = Field(default_factory=dict)
+    """Looks of datasets or groups, by name."""
+
+
+class SampleGroup(Settings):
+    """Add datasets up before drawing."""
+
+    kind: Literal["group"]
+    """`group`."""
+    by: Literal["dataset_group"] | dict[str, list[str]] = "dataset_group"
+    """`dataset_group` for the groups of the datasets, or a mapping from each new name to its datasets."""
+
+
+class Scale(Settings):
+    """Multiply datasets before drawing."""
+
+    kind: Literal["scale"]
+    """`scale`."""
+    by: Literal["dataset_name", "dataset_group"] = "dataset_name"
+    """Whether the factors are given per dataset or per group."""
+    mode: Literal["overall", "bin_by_bin"] = "overall"
+    """One factor for all bins, or a list with one factor per bin."""
+    factors: dict[str, float | list[float]] = Field(default_factory=dict)
+    """The factors by name; what is not named stays as it is."""
+
+
+Transform = Annotated[SampleGroup | Scale, Field(discriminator="kind")]

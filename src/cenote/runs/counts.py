@@ -1,0 +1,108 @@
+"""Count the tasks of a segment, and what a stage did. Only RunView changes these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from cenote.engine.messages import TaskDone
+
+
+@dataclass(slots=True)
+class TaskTally:
+    """The tasks of one segment, or its merges."""
+
+    tasks: int
+    done: int = 0
+    """Run to the end in this run."""
+    reused: int = 0
+    running: int = 0
+    failed: int = 0
+    not_run: int = 0
+    """Not begun when the run ended."""
+    seconds: float = 0.0
+    peak_memory: int = 0
+    first_started: float | None = None
+    last_done: float = 0.0
+    pools: Counter[str] = field(default_factory=Counter)
+    workers: set[str] = field(default_factory=set)
+
+    @property
+    def waiting(self) -> int:
+        """Neither running nor finished in any way."""
+        return self.tasks - self.done - self.reused - self.running - self.failed - self.not_run
+
+    def end(self) -> None:
+        """The run is over: nothing waits any more."""
+        self.not_run += self.waiting
+
+    def start(self, *, at: float) -> None:
+        """A worker took one."""
+        self.running += 1
+        if self.first_started is None:
+            self.first_started = at
+
+    def finish(self, event: TaskDone) -> None:
+        """One is done."""
+        self.done += 1
+        self.seconds += event.seconds
+        self.peak_memory = max(self.peak_memory, event.peak_memory)
+        self.pools[event.pool] += 1
+        self.workers.add(event.worker)
+        self.last_done = max(self.last_done, event.at)
+        if self.first_started is None:
+            self.first_started = event.at - event.seconds
+
+    def wall(self, now: float) -> float:
+        """Seconds from the first start until now, or until the last one was done."""
+        if self.first_started is None:
+            return 0.0
+        until = now if self.waiting + self.running else self.last_done
+        return max(0.0, until - self.first_started)
+
+    def time_left(self, now: float) -> float | None:
+        """Seconds for the rest at the pace so far; None before one is done."""
+        rest = self.waiting + self.running
+        if rest == 0:
+            return 0.0
+        return rest * self.wall(now) / self.done if self.done else None
+
+    def as_json(self) -> dict[str, float]:
+        """As in the summary; `done` includes what was reused."""
+        return {
+            "total": self.tasks,
+            "done": self.done + self.reused,
+            "failed": self.failed,
+            "reused": self.reused,
+            "running": self.running,
+            "waiting": self.waiting,
+            "not_run": self.not_run,
+            "seconds": round(self.seconds, 3),
+        }
+
+    @classmethod
+    def together(cls, tallies: Iterable[TaskTally]) -> TaskTally:
+        """Several as one."""
+        total = cls(0)
+        for tally in tallies:
+            total.tasks += tally.tasks
+            total.done += tally.done
+            total.reused += tally.reused
+            total.running += tally.running
+            total.failed += tally.failed
+            total.not_run += tally.not_run
+            total.seconds += tally.seconds
+            total.peak_memory = max(total.peak_memory, tally.peak_memory)
+            total.pools += tally.pools
+            total.workers |= tally.workers
+        return total
+
+
+@dataclass(slots=True)
+class StageTally:
+    """What one stage did, whichever tasks it ran in."""
+
+    seconds: float = 0.0
+    events_in: int = 0
+    events_out: int = 0

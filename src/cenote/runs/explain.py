@@ -1,0 +1,252 @@
+"""State in words why a run or a stage is where it is: data, pool, workers, batch system, fallback timers.
+
+Everything comes from the journal, so that asking never disturbs the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cenote import errors
+from cenote.engine.messages import AnyEvent
+from cenote.engine.options import EngineOptions
+from cenote.names import did_you_mean, listed
+from cenote.plan.probe_result import in_a_sentence
+from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts
+from cenote.runs.pool_words import pool_word
+from cenote.runs.summary import PoolView, StageView
+from cenote.runs.view import RunView
+from cenote.units import format_seconds
+
+A_MOMENT = 5.0
+"""Seconds that a stage may wait for a worker before the progress view says why."""
+_MOST_STAGES = 12
+_LINES_SHOWN = 3
+_PATIENCE = EngineOptions().patience
+_STATUS = {
+    "waiting": "has not started",
+    "running": "is going on",
+    "cancelling": "is being cancelled",
+    "cancelled": "was cancelled",
+    "succeeded": "has succeeded",
+    "partial": "has ended with a part of the data",
+    "failed": "has failed",
+}
+_CUT_OFF = "was cut off and nothing drives it any more, `cenote run` goes on with it"
+
+
+def why(facts: RunFacts, events: Iterable[AnyEvent], stage: str | None = None) -> str:
+    """Why the run, or one stage of it, is where it is after these events."""
+    view = RunView.of(facts, events)
+    return explain_run(view) if stage is None else explain_stage(view, stage)
+
+
+def explain_run(view: RunView, *, cut_off: bool = False) -> str:
+    """One line on the whole, then a paragraph for every stage that is not done.
+
+    A run that nothing drives any more is `cut_off`, which its journal cannot say.
+    """
+    tasks = view.tasks
+    whole = f"The run {_CUT_OFF if cut_off else _STATUS[view.status]}: "
+    whole += f"{tasks.done + tasks.reused} of {tasks.tasks} tasks done"
+    whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
+    whole += f", {tasks.failed} failed" if tasks.failed else ""
+    told = [stage for stage in _one_of_each_segment(view) if stage.done < stage.tasks]
+    silent = [] if view.finished or cut_off else [f"{line[0].upper()}{line[1:]}." for line in _silence(view)]
+    paragraphs = [
+        f"{whole}.",
+        *silent,
+        *_losses(view),
+        *(_paragraph(view, stage, cut_off) for stage in told[:_MOST_STAGES]),
+    ]
+    if len(told) > _MOST_STAGES:
+        paragraphs.append(f"… and {len(told) - _MOST_STAGES} more stages; ask for one of them by its name.")
+    return "\n\n".join(paragraphs)
+
+
+def explain_stage(view: RunView, stage: str, *, cut_off: bool = False) -> str:
+    """One paragraph; raises CenoteError for a stage that the run does not have."""
+    found = next((one for one in view.stages if one.id == stage), None)
+    if found is None:
+        names = [one.id for one in view.stages]
+        raise errors.error(
+            errors.USAGE,
+            f"this run has no stage '{stage}'",
+            details=[f"its stages: {listed(names)}"],
+            hint=did_you_mean(stage, names),
+        )
+    return _paragraph(view, found, cut_off)
+
+
+def waiting_in_words(view: RunView) -> list[str]:
+    """A line for every worker that does not answer, and every stage that has waited for one for more than a moment."""
+    if view.finished or view.started is None or view.saved is not None:
+        return []
+    pools = {pool.name: pool for pool in view.pools}
+    facts = {pool.name: pool for pool in view.facts.pools}
+    lines = list(_silence(view))
+    for stage in _one_of_each_segment(view):
+        if stage.segment is None or stage.running or stage.done + stage.failed >= stage.tasks:
+            continue
+        segment = view.facts.segments[stage.segment]
+        mine = [pools[name] for name in segment.pools if name in pools]
+        waited = min((_empty_for(pool, view) for pool in mine), default=0.0)
+        if waited >= A_MOMENT and _inputs_are_there(view, segment):
+            words = "; ".join(_workers(pool, facts[pool.name]) for pool in mine[:1])
+            lines.append(f"{stage.id} waits for pool '{mine[0].name}': {words}, for {format_seconds(waited)}")
+    return lines
+
+
+def _one_of_each_segment(view: RunView) -> list[StageView]:
+    """Stages of one segment wait together: the first speaks for all."""
+    seen: set[int] = set()
+    found = []
+    for stage in view.stages:
+        if stage.segment is not None and stage.segment not in seen:
+            seen.add(stage.segment)
+            found.append(stage)
+    return found
+
+
+def _losses(view: RunView) -> Iterator[str]:
+    """Of workers that went by themselves: somebody else may want to know what became of them."""
+    lost = [pool for pool in view.pools if pool.workers_lost]
+    told = [f"Pool '{pool.name}' lost {_count(pool.workers_lost)}; the last: {pool.last_loss}." for pool in lost]
+    if told:
+        yield " ".join(told)
+
+
+def _silence(view: RunView) -> Iterator[str]:
+    """Of workers that do not answer."""
+    for pool in view.pools:
+        for worker, since in pool.silent.items():
+            yield f"worker {worker} has not answered for {format_seconds(max(0.0, view.clock - since))}"
+
+
+def _count(workers: int) -> str:
+    return "1 worker" if workers == 1 else f"{workers} workers"
+
+
+def _paragraph(view: RunView, stage: StageView, cut_off: bool) -> str:
+    if stage.segment is None:
+        return f"Stage '{stage.id}' has nothing to do: no product needs it."
+    segment = view.facts.segments[stage.segment]
+    sentences = [_progress(stage, segment, cut_off)]
+    if stage.done < stage.tasks:
+        sentences += _data(view, segment)
+        if not view.finished and not cut_off:
+            sentences += _pool_sentences(view, segment)
+    sentences += _moves(view, segment)
+    sentences += _failures(view, segment)
+    return " ".join(sentences)
+
+
+def _progress(stage: StageView, segment: SegmentFacts, cut_off: bool) -> str:
+    others = [other for other in segment.stages if other != stage.id]
+    together = f" (with {listed(others)}, in the same tasks)" if others else ""
+    running = 0 if cut_off else stage.running
+    waiting = stage.tasks - stage.done - running - stage.failed
+    parts = [f"{stage.done} of {stage.tasks} tasks done"]
+    parts += [f"{running} running"] if running else []
+    parts += [f"{waiting} waiting"] if waiting else []
+    parts += [f"{stage.failed} failed"] if stage.failed else []
+    return f"Stage '{stage.id}'{together}: {', '.join(parts)}."
+
+
+def _data(view: RunView, segment: SegmentFacts) -> Iterator[str]:
+    """What its events depend on."""
+    for needed in _needed(view, segment):
+        if needed.done < needed.tasks:
+            yield f"Its events come from '{needed.id}', which has {needed.done} of {needed.tasks} tasks done."
+
+
+def _needed(view: RunView, segment: SegmentFacts) -> list[StageView]:
+    return [stage for stage in view.stages if stage.id in segment.imports]
+
+
+def _inputs_are_there(view: RunView, segment: SegmentFacts) -> bool:
+    """Whether at least some of its tasks have what they need."""
+    return all(stage.done for stage in _needed(view, segment))
+
+
+def _pool_sentences(view: RunView, segment: SegmentFacts) -> Iterator[str]:
+    facts = {pool.name: pool for pool in view.facts.pools}
+    pools = {pool.name: pool for pool in view.pools}
+    for name in _pools_in_use(view, segment):
+        pool = pools[name]
+        yield f"Pool '{name}' has {_workers(pool, facts[name])}."
+        if pool.changes and pool.changes[-1].reason:
+            since = format_seconds(max(0.0, view.clock - pool.changes[-1].at))
+            meaning = f" ({words})" if (words := pool_word(pool.state).meaning) else ""
+            yield f"For {since} its state has been {pool.state}{meaning}: {pool.changes[-1].reason}."
+        elif pool.last_word and not pool.workers:
+            yield f"The latest word on its workers: {pool.last_word}."
+        if pool.last_lines and not pool.workers:
+            yield f"The last of its workers wrote: {' / '.join(pool.last_lines.splitlines()[-_LINES_SHOWN:])}."
+        if (probe := facts[name].probe) is not None and not pool.workers:
+            said = in_a_sentence(name, probe, now=view.clock)
+            yield f"{said[0].upper()}{said[1:]}."
+        if name in segment.pools:
+            yield from _timers(view, segment, facts[name], pool)
+
+
+def _pools_in_use(view: RunView, segment: SegmentFacts) -> list[str]:
+    """Where its tasks wait or run: where they began, and where they moved."""
+    known = {pool.name for pool in view.facts.pools}
+    first = segment.pools if segment.shared else segment.pools[:1]
+    moved = [move.to_pool for move in view.fallbacks if move.stage in segment.stages]
+    return [name for name in dict.fromkeys((*first, *moved)) if name in known]
+
+
+def _workers(pool: PoolView, facts: PoolFacts) -> str:
+    """`2 of 4 workers, 2 more asked for (Priority)`."""
+    size = f"up to {facts.workers}" if facts.elastic else f"{facts.workers}"
+    words = f"{pool.workers} of {size} workers"
+    if pool.awaited:
+        words += f", {pool.awaited} asked for and not there yet"
+    if pool.last_word and not pool.workers:
+        words += f" ({pool.last_word})"
+    if pool.workers:
+        words += f", {pool.running} of {pool.workers * pool.slots} slots busy"
+    return words
+
+
+def _timers(view: RunView, segment: SegmentFacts, facts: PoolFacts, pool: PoolView) -> Iterator[str]:
+    """When waiting tasks will move on, or be given up."""
+    if pool.workers or not pool.changes:
+        return
+    own = () if segment.shared else segment.pools[segment.pools.index(facts.name) + 1 :]
+    following = (*own, *facts.fallback)
+    limits = [] if facts.queue_timeout is None else [(facts.queue_timeout, "queue_timeout")]
+    if following and facts.no_worker_for is not None:
+        limits.append((facts.no_worker_for, "no_worker_for"))
+    elif own or (following and not facts.says_when):
+        limits.append((_PATIENCE, "the usual patience with a fallback"))
+    if not limits:
+        yield "They wait as long as it takes: no rule says what else to do."
+        return
+    seconds, rule = min(limits)
+    what = f"move to '{following[0]}'" if following else "are given up"
+    yield f"Tasks that wait {what} {_countdown(seconds - _empty_for(pool, view))} ({rule}: {format_seconds(seconds)})."
+
+
+def _countdown(seconds: float) -> str:
+    return f"in {format_seconds(seconds)}" if seconds > 0 else "now"
+
+
+def _empty_for(pool: PoolView, view: RunView) -> float:
+    return 0.0 if pool.empty_since is None else max(0.0, view.clock - pool.empty_since)
+
+
+def _moves(view: RunView, segment: SegmentFacts) -> Iterator[str]:
+    for move in [move for move in view.fallbacks if move.stage in segment.stages][-3:]:
+        what = f"Task {move.task}" if move.task is not None else f"{move.tasks} tasks"
+        yield f"{what} moved from '{move.from_pool}' to '{move.to_pool}': {move.reason}."
+
+
+def _failures(view: RunView, segment: SegmentFacts) -> Iterator[str]:
+    mine = [failure for failure in view.failures if failure.stage in segment.stages]
+    if mine:
+        first_line = mine[0].info.message.partition("\n")[0]
+        yield f"Task {mine[0].task} failed in '{mine[0].pool}': {first_line}."
+        yield "What its worker wrote is in `debug/distributed` of the run's folder."

@@ -1,0 +1,232 @@
+"""Lay out the folder that a run leaves, and guard it against a second run at the same time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from cenote import errors, storage
+from cenote.runs import journal
+from cenote.worker.results.store import Store
+from cenote.worker.results.written_files import WrittenFiles
+
+LOCK = ".lock"
+"""Held by the driver of a run; it says which process that is: `4711 on hostname`. Its time is the driver's pulse."""
+PULSE_SECONDS = 30.0
+"""Between two beats."""
+STILL_SECONDS = 20 * PULSE_SECONDS
+"""Without a beat, after which a driver on another machine counts as dead."""
+_LEFT_BEHIND = (journal.NAME, "summary.json", "plan.json", "plan.svg", "provenance.json", "report.html")
+"""Files of a run beside its folders."""
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What file systems answer that have no locks."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where everything of a run is."""
+
+    path: Path
+
+    @property
+    def store(self) -> Path:
+        """Intermediate results under their content hash: what the next run finds again."""
+        return self.path / "work"
+
+    @property
+    def products(self) -> Path:
+        """Histograms, tables and skims in open formats."""
+        return self.path / "products"
+
+    @property
+    def plots(self) -> Path:
+        """Pictures."""
+        return self.path / "plots"
+
+    @property
+    def debug(self) -> Path:
+        """The workers' output: `logs`, `out` and `err`."""
+        return self.path / "debug" / "distributed"
+
+    @property
+    def summary(self) -> Path:
+        """What programs read to know how the run went."""
+        return self.path / "summary.json"
+
+    @property
+    def plan(self) -> Path:
+        """The plan that was run."""
+        return self.path / "plan.json"
+
+    @property
+    def picture(self) -> Path:
+        """The plan as a picture."""
+        return self.path / "plan.svg"
+
+    @property
+    def provenance(self) -> Path:
+        """Inputs, software, options."""
+        return self.path / "provenance.json"
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was started here."""
+        return (self.path / journal.NAME).exists()
+
+    def refuse(self) -> None:
+        """Raise if a run must not go here: it is no folder, or holds somebody's files and no run."""
+        storage.demand_text(self.path)
+        if self.path.exists() and not self.path.is_dir():
+            raise errors.error(errors.USAGE, f"{self.path} is a file, the output must be a folder")
+        if self.path.exists() and not self.holds_run:
+            self._refuse_foreign()
+
+    def prepare(self, *, fresh: bool = False) -> None:
+        """Make it ready for a run; what an earlier run left stays, unless a fresh start is wanted."""
+        self.refuse()
+        if fresh:
+            self.forget()
+        for folder in (self.store, self.products, self.plots, self.debug):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def forget(self) -> None:
+        """Remove what runs left here: the files that they wrote, by their record, and never anybody else's."""
+        WrittenFiles(self.store).clear()
+        Store(self.store).clear()
+        for name in _LEFT_BEHIND:
+            (self.path / name).unlink(missing_ok=True)
+        for folder in (self.debug, self.path / "debug" / "profile"):
+            shutil.rmtree(folder, ignore_errors=True)
+        for folder in (self.store, self.products, self.plots, self.path / "debug"):
+            with suppress(OSError):  # somebody keeps something there
+                folder.rmdir()
+
+    def _refuse_foreign(self) -> None:
+        ours = {"work", "products", "plots", "debug", LOCK, "error.txt"}
+        if (self.path / LOCK).exists():  # a run began here, and came no further: the disk was full
+            ours.update(_LEFT_BEHIND)
+        foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
+        if foreign:
+            raise errors.error(
+                errors.RUN_EXISTS,
+                f"{self.path} is not empty and holds no run",
+                details=[f"there: {', '.join(foreign[:5])}"],
+                hint="choose an empty or new folder for the run",
+            )
+
+    def lock(self) -> IO[str]:
+        """Held while a run goes on; released when the returned file is closed or the process ends."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / LOCK).open("a+")
+        except OSError as problem:
+            raise errors.error(
+                storage.KINDS.get(problem.errno or 0, errors.USAGE),
+                f"nothing can be written into {self.path}: {problem.strerror}",
+                hint="choose another folder for the run",
+            ) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = False
+        except OSError as problem:
+            taken = _is_taken(self.path, problem)
+        if taken:
+            file.seek(0)
+            owner = file.read().strip()
+            file.close()
+            raise errors.error(
+                errors.RUN_EXISTS,
+                f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
+                hint="wait for it, or choose another folder for the run",
+            )
+        with storage.writing(self.path / LOCK):
+            file.truncate(0)
+            file.write(f"{os.getpid()} on {socket.gethostname()}")
+            file.flush()
+        return file
+
+
+class Pulse:
+    """Shows machines that do not see the lock that the run is driven: now and then the lock's time becomes now."""
+
+    def __init__(self, folder: RunFolder, clock: Callable[[], float]) -> None:
+        self._lock, self._clock, self._beat = folder.path / LOCK, clock, clock()
+
+    def __call__(self) -> None:
+        """May be called as often as one likes."""
+        if self._clock() - self._beat >= PULSE_SECONDS:
+            self._beat = self._clock()
+            with suppress(OSError):  # a folder that cannot be written to is told of elsewhere
+                os.utime(self._lock)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the lock, as far as this machine can tell: not all file systems share locks."""
+    try:
+        with (folder / LOCK).open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError as problem:
+        return _is_taken(folder, problem)
+    return False
+
+
+def _is_taken(folder: Path, problem: OSError) -> bool:
+    """Whether a lock that could not be had is another's. Where there are no locks (Lustre is often mounted without),
+    the process that the file names tells, or its pulse if that is on another machine."""
+    if problem.errno not in _NO_LOCKS:
+        return True
+    process, host = lock_owner(folder)
+    if process is None or host == socket.gethostname():
+        return process is not None and is_alive(process)
+    return has_pulse(folder, now=time.time())
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is such a process here, which may by now be another one of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def has_pulse(folder: Path, *, now: float) -> bool:
+    """Whether a driver showed a while ago that it lives, on whichever machine."""
+    beat = last_beat(folder)
+    return beat is not None and now - beat < STILL_SECONDS
+
+
+def last_beat(folder: Path) -> float | None:
+    """When the driver last showed that it lives, in seconds since the epoch; None where there never was one."""
+    try:
+        return (folder / LOCK).stat().st_mtime
+    except OSError:
+        return None
+
+
+def lock_owner(folder: Path) -> tuple[int | None, str]:
+    """The process that drives the run there, and its machine, as the lock says; it may be long gone."""
+    try:
+        process, _, host = (folder / LOCK).read_text().partition(" on ")
+        return int(process), host.strip()
+    except (OSError, ValueError):
+        return None, ""
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a file that is whole whenever it is there."""
+    storage.write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

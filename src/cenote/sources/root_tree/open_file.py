@@ -1,0 +1,173 @@
+"""Open ROOT files, find the tree in them, and keep the last few open."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import uproot
+
+from cenote import errors
+from cenote.errors import ErrorKind
+from cenote.names import did_you_mean, listed
+from cenote.sources.support.files import demand_client, explained, is_remote, local_path, local_stamp
+
+PREFERRED_TREES = ("Events", "events")
+"""The tree to read when a file holds several and the workflow names none."""
+
+OPEN_BRANCHES = 4_000
+"""Trees are kept open until together they have more branches than this: about 40 MB."""
+OPEN_FILES = 64
+"""Kept open at the most, for the system's limit of open files."""
+
+_TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
+
+_HEADER_SIZES = range(45, 1024)
+"""Where the first record of a ROOT file may start, as the file itself says: ROOT writes 100, Geant4 writes 64."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenTree:
+    """A tree ready to be read, and what identifies the file it is in."""
+
+    url: str
+    tree: Any  # uproot publishes no types: a TTree or an RNTuple
+    size: int
+    stamp: str
+    descriptor: int | None = None
+    """Of the file, when it is on this machine."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """Filled by who first needs to know them all: column name → where it is."""
+    plain: dict[str, Any] = field(default_factory=dict)
+    """Filled by who reads: branch → where its baskets are, or None."""
+
+    @property
+    def is_rntuple(self) -> bool:
+        """Whether it is of ROOT's new format."""
+        return isinstance(self.tree, uproot.behaviors.RNTuple.RNTuple)
+
+
+_Key = tuple[str, str | None, str]
+_kept: OrderedDict[_Key, OpenTree] = OrderedDict()
+"""The trees of this process that were used last, the latest at the end."""
+_keeping = Lock()
+
+
+def open_tree(url: str, tree: str | None, *, kind: ErrorKind) -> OpenTree:
+    """The tree of this file, opened now or before. Problems are raised as this kind of error, naming the file."""
+    with explained(url, kind):
+        # The stamp is part of the key: a file that was rewritten is opened again.
+        key = (url, tree, local_stamp(url))
+        with _keeping:
+            if key in _kept:
+                _kept.move_to_end(key)
+                return _kept[key]
+        opened = _opened(*key)
+        with _keeping:
+            _kept[key] = opened
+            while len(_kept) > 1 and (len(_kept) > OPEN_FILES or sum(map(_branches, _kept.values())) > OPEN_BRANCHES):
+                _kept.popitem(last=False)
+        return opened
+
+
+def _branches(opened: OpenTree) -> int:
+    return len(opened.tree.fields) if opened.is_rntuple else len(opened.tree.branches)
+
+
+def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
+    if is_remote(url):
+        demand_client(url)
+        file = _open_quickly(url)
+    else:
+        _demand_whole(local_path(url))
+        file = _open_quickly(str(local_path(url)), handler=uproot.source.file.MultithreadedFileSource, num_workers=1)
+    try:
+        found = _named_tree(file, url, tree)
+    except BaseException:
+        file.close()
+        raise
+    descriptor = None if is_remote(url) else os.open(local_path(url), os.O_RDONLY)
+    opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid), descriptor)
+    weakref.finalize(opened, _close, file, descriptor)  # when nobody reads from it: maybe later than it is dropped here
+    return opened
+
+
+def _close(file: Any, descriptor: int | None) -> None:
+    file.close()
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def _open_quickly(url: str, **options: Any) -> Any:  # Any: a directory of uproot, which publishes no types
+    """Without uproot's caches of objects and arrays, which would keep a hundred trees in memory."""
+    return uproot.open({url: None}, object_cache=None, array_cache=None, **options)
+
+
+def _named_tree(file: Any, url: str, name: str | None) -> Any:
+    classes = file.classnames(recursive=True, cycle=False)
+    trees = [key for key, class_name in classes.items() if class_name in _TREE_CLASSES]
+    chosen = name if name is not None else _only_tree(trees, url)
+    if chosen not in trees:
+        raise errors.error(
+            errors.BAD_INPUT,
+            f"{url} holds no tree '{chosen}'",
+            details=(f"trees there: {listed(trees)}",),
+            hint=did_you_mean(chosen, trees),
+        )
+    with _no_garbage_collection():
+        return file[chosen]
+
+
+def _only_tree(trees: list[str], url: str) -> str:
+    if len(trees) == 1:
+        return trees[0]
+    if not trees:
+        raise errors.error(errors.BAD_INPUT, f"{url} holds no tree")
+    for preferred in PREFERRED_TREES:
+        if preferred in trees:
+            return preferred
+    raise errors.error(
+        errors.BAD_INPUT,
+        f"{url} holds several trees",
+        details=(f"trees there: {listed(trees)}",),
+        hint="say which under `sources`, for example `events: {kind: root_tree, tree: " + min(trees) + "}`",
+    )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Opening a tree of 900 branches makes a million objects that all stay: collecting in between only costs."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _demand_whole(path: Path) -> None:
+    """A ROOT file says in its first bytes how long it should be."""
+    size = path.stat().st_size
+    if size == 0:
+        raise errors.error(errors.BAD_INPUT, f"{path} is empty: a file of 0 bytes")
+    with path.open("rb") as file:
+        head = file.read(20)
+    if head[:4] != b"root" or int.from_bytes(head[8:12], "big") not in _HEADER_SIZES or len(head) < 20:
+        raise errors.error(errors.BAD_INPUT, f"{path} is not a ROOT file")
+    large = int.from_bytes(head[4:8], "big") >= 1_000_000
+    end = int.from_bytes(head[12:20] if large else head[12:16], "big")
+    if size < end:
+        raise errors.error(
+            errors.BAD_INPUT,
+            f"{path} is cut short: {size:,} bytes of {end:,}",
+            hint="copy it again, or let whatever writes it finish and close it",
+        )

@@ -1,0 +1,257 @@
+"""Describe and read a TTree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import uproot
+
+from cenote import errors
+from cenote.errors import ErrorKind
+from cenote.operations.support.events import Column
+from cenote.sources.interface import ColumnInfo, named
+from cenote.sources.root_tree.baskets import PlainBranch, SharedOffsets, plain_branch_of, read_plain
+from cenote.sources.root_tree.open_file import OpenTree
+from cenote.sources.support.files import explained, is_remote
+
+_SHARE_OF_BYTES = 0.9
+"""A boundary counts when branches with this share of the bytes have a basket that starts there."""
+
+_HERE = uproot.source.futures.TrivialExecutor()
+"""Decompresses in the calling thread: a worker has one core, and handing over costs more than it gains."""
+
+_TEXTS = ("string", "bytestring")
+_NEVER_FILLED = "was never filled: it has no values"
+_OF_THE_FORMAT = "@"
+"""In the names of numbers that say how objects are stored."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Where the values of a column are: in a branch, or in a field of the objects that the branch holds."""
+
+    branch: Any  # uproot publishes no types
+    fields: tuple[str, ...] = ()
+    unreadable: str = ""
+    """Why it has no values that a column could hold; empty where it has."""
+
+
+def branches(opened: OpenTree) -> dict[str, Leaf]:
+    """Column name → where it is, for every branch with values of its own; objects have a column for each number."""
+    leaves: dict[str, Leaf] = {}
+    for path, branch in opened.tree.iteritems(recursive=True, full_paths=True):
+        if not isinstance(branch.interpretation, uproot.interpretation.grouped.AsGrouped):
+            for leaf in _leaves(branch) if _is_filled(opened, branch) else [Leaf(branch, unreadable=_NEVER_FILLED)]:
+                leaves.setdefault(_dotted(path, leaf), leaf)
+    return {name: leaves[path] for name, path in named(leaves).items()}
+
+
+def plain_branch(opened: OpenTree, name: str) -> Leaf | None:
+    """The branch of this very name, if it is one of numbers: found without looking at all the others."""
+    try:
+        branch = opened.tree[name]
+    except uproot.exceptions.KeyInFileError:
+        return None
+    # Below other branches, one of this name may be another column.
+    at_the_top = branch.parent is opened.tree and branch.name == name
+    is_plain = at_the_top and _holds_numbers(branch.interpretation) and _is_filled(opened, branch)
+    return Leaf(branch) if is_plain else None
+
+
+def _holds_numbers(interpretation: Any) -> bool:
+    """Whether each entry is a number or a list of numbers, as most are: then nothing else needs to be asked."""
+    content = interpretation.content if type(interpretation) is uproot.AsJagged else interpretation
+    return type(content) is uproot.AsDtype and content.to_dtype.base.names is None
+
+
+def _as_numpy(interpretation: Any) -> Any | None:
+    """How numpy holds the entries, if all have one size: numbers, lists of a fixed length, leaf lists, objects.
+
+    Of objects uproot makes records, but not where a range ends with a basket (5.7): their numbers are read instead.
+    """
+    if type(interpretation) is uproot.AsStridedObjects:
+        return uproot.AsDtype(interpretation.from_dtype, interpretation.to_dtype)
+    return interpretation if type(interpretation) is uproot.AsDtype else None
+
+
+def _is_filled(opened: OpenTree, branch: Any) -> bool:
+    return bool(branch.entry_offsets[-1] > 0 or opened.tree.num_entries == 0)
+
+
+def _leaves(branch: Any) -> list[Leaf]:
+    interpretation = branch.interpretation
+    if _is_read_wrongly(interpretation):
+        return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, of which uproot gives wrong values")]
+    if _holds_numbers(interpretation):
+        return [Leaf(branch)]
+    in_numpy = _as_numpy(interpretation)
+    if in_numpy is not None:
+        names = [name for name in in_numpy.to_dtype.names or () if _OF_THE_FORMAT not in name]
+        return [Leaf(branch, (name,)) for name in names] or [Leaf(branch, unreadable=_without_numbers(branch))]
+    if isinstance(interpretation, uproot.interpretation.identify.UnknownInterpretation):
+        return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, which cannot be decoded")]
+    try:
+        form = interpretation.awkward_form(branch.file)
+        found = [Leaf(branch, fields) for fields in _fields_in(form)]
+    except (uproot.interpretation.objects.CannotBeAwkward, NotImplementedError, TypeError, ValueError):
+        found = []
+    return found or [Leaf(branch, unreadable=_without_numbers(branch))]
+
+
+def _is_read_wrongly(interpretation: Any) -> bool:
+    """Lists of arrays of packed numbers (`Double32_t x[3]` of each track): uproot 5.7 fills a part of them only."""
+    if type(interpretation) is not uproot.AsJagged:
+        return False
+    content = interpretation.content
+    return isinstance(content, uproot.interpretation.numerical.TruncatedNumerical) and bool(content.to_dims)
+
+
+def _without_numbers(branch: Any) -> str:
+    return f"holds {_type_name(branch)}, which no column of numbers or texts can hold"
+
+
+def _type_name(branch: Any) -> str:
+    try:
+        return str(branch.typename)
+    except KeyError:  # uproot 5.7 has no name for them
+        return "arrays of leaf lists"
+
+
+def _fields_in(form: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of every field that holds numbers or texts: `("fP", "fX")`."""
+    if isinstance(form, ak.forms.RecordForm):
+        for field in form.fields:
+            yield from _fields_in(form.content(field), (*above, field))
+    elif isinstance(form, ak.forms.UnionForm):
+        raise TypeError("values of several types")
+    elif form.parameter("__array__") not in _TEXTS and hasattr(form, "content"):
+        yield from _fields_in(form.content, above)
+    else:
+        yield above
+
+
+def _dotted(start: str, leaf: Leaf) -> str:
+    return ".".join((start, *(field.replace("/", ".") for field in leaf.fields)))
+
+
+def describe(found: Mapping[str, Leaf]) -> dict[str, ColumnInfo]:
+    """The columns with their types and uncompressed sizes."""
+    return {
+        name: ColumnInfo(_dotted(_type_name(leaf.branch), leaf), _size(leaf), leaf.unreadable)
+        for name, leaf in found.items()
+    }
+
+
+def _size(leaf: Leaf) -> int:
+    return int(leaf.branch.member("fTotBytes"))
+
+
+def boundaries(found: Mapping[str, Leaf], entries: int) -> tuple[int, ...]:
+    """Entries at which (nearly) all baskets start, or else those of the largest branch."""
+    with_baskets = {id(leaf.branch): leaf for leaf in found.values() if leaf.branch.num_baskets}
+    if not with_baskets or not entries:
+        return (0, entries) if entries else (0,)
+    starts = {
+        name: np.unique(np.asarray(leaf.branch.entry_offsets, dtype=np.int64)) for name, leaf in with_baskets.items()
+    }
+    sizes = {name: float(_size(leaf)) for name, leaf in with_baskets.items()}
+    places, which = np.unique(np.concatenate(list(starts.values())), return_inverse=True)
+    weights = np.concatenate([np.full(len(start), sizes[name]) for name, start in starts.items()])
+    shared = places[np.bincount(which, weights=weights) >= _SHARE_OF_BYTES * sum(sizes.values())]
+    if len(shared) <= 2:
+        shared = starts[max(sizes, key=sizes.__getitem__)]
+    inner = (int(place) for place in shared if 0 < place < entries)
+    return (0, *inner, entries)
+
+
+def read(opened: OpenTree, chosen: Mapping[str, Leaf], start: int, stop: int, *, kind: ErrorKind) -> dict[str, Column]:
+    """These columns for entries [start, stop); each branch is read once."""
+    of_numbers = {
+        id(leaf.branch): leaf.branch for leaf in chosen.values() if _holds_numbers(leaf.branch.interpretation)
+    }
+    together = is_remote(opened.url) and len({branch.name for branch in of_numbers.values()}) == len(of_numbers)
+    arrays = _read_together(opened, of_numbers, start, stop, kind=kind) if together else {}
+    shared: SharedOffsets = {}
+    columns: dict[str, Column] = {}
+    for name, leaf in chosen.items():
+        number = id(leaf.branch)
+        with explained(opened.url, kind, what=f"branch '{name}' of {opened.url}"):
+            if number not in arrays:
+                arrays[number] = _read_one(opened, leaf.branch, start, stop, shared)
+            columns[name] = _field(arrays[number], leaf.fields)
+    return columns
+
+
+def _field(array: Column, fields: tuple[str, ...]) -> Column:
+    if not fields:
+        return array
+    return as_column(array[fields[0]] if isinstance(array, np.ndarray) else array[fields])
+
+
+def _plain(opened: OpenTree, branch: Any) -> PlainBranch | None:
+    """Found out once: a file may be read in very many small pieces."""
+    if branch.object_path not in opened.plain:
+        opened.plain[branch.object_path] = plain_branch_of(branch)
+    found: PlainBranch | None = opened.plain[branch.object_path]
+    return found
+
+
+def _read_one(opened: OpenTree, branch: Any, start: int, stop: int, shared: SharedOffsets) -> Column:
+    plain = _plain(opened, branch) if opened.descriptor is not None and start < stop else None
+    if plain is not None and opened.descriptor is not None:
+        column = read_plain(opened.descriptor, plain, start, stop, shared)
+        if column is not None:
+            return column
+    interpretation, in_numpy = branch.interpretation, _as_numpy(branch.interpretation)
+    if start == stop and in_numpy is None and not _holds_numbers(interpretation):
+        # Of no entries, uproot gives objects other fields.
+        return as_column(ak.Array(interpretation.awkward_form(branch.file).length_zero_array(highlevel=False)))
+    array = branch.array(
+        interpretation if in_numpy is None else in_numpy,
+        entry_start=start,
+        entry_stop=stop,
+        library="ak" if in_numpy is None else "np",
+        array_cache=None,
+        decompression_executor=_HERE,
+        interpretation_executor=_HERE,
+    )
+    return _whole(as_column(array), branch, stop - start)
+
+
+def _whole(column: Column, branch: Any, entries: int) -> Column:
+    if len(column) != entries:
+        raise errors.error(
+            errors.BAD_INPUT, f"branch '{branch.name}' of {branch.file.file_path} was filled for some entries only"
+        )
+    return column
+
+
+def _read_together(
+    opened: OpenTree, found: Mapping[int, Any], start: int, stop: int, *, kind: ErrorKind
+) -> dict[int, Column]:
+    """In one call, so that all baskets are asked for at once: over a network the waiting is what costs."""
+    with explained(opened.url, kind):
+        arrays = opened.tree.arrays(
+            filter_branch=lambda branch: id(branch) in found,
+            entry_start=start,
+            entry_stop=stop,
+            how=dict,
+            array_cache=None,
+        )
+    return {number: _whole(as_column(arrays[branch.name]), branch, stop - start) for number, branch in found.items()}
+
+
+def as_column(array: Any) -> Column:
+    """Plain numpy for one number per event, awkward for the rest (fixed-length lists count as lists)."""
+    if isinstance(array, np.ndarray):
+        if array.ndim == 1 and array.dtype != object:
+            return array
+        array = ak.from_numpy(array, regulararray=True)
+    layout = array.layout
+    if isinstance(layout, ak.contents.NumpyArray) and layout.purelist_depth == 1 and layout.inner_shape == ():
+        return layout.data
+    return ak.from_regular(array, axis=None) if array.ndim > 1 else array

@@ -1,0 +1,264 @@
+"""The HTCondor strategy: workers are jobs, many of them one cluster of jobs.
+
+Seen with HTCondor 23.9; it needs `condor_submit`, `condor_q`, `condor_history` and `condor_rm`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import PrivateAttr
+
+from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
+from cenote.language.workflow import Amounts
+from cenote.names import plain_name
+from cenote.plugins.settings import Seconds
+from cenote.strategies.htcondor.analysis import analysis_of, some_slot_holds
+from cenote.strategies.htcondor.queue import (
+    ClassAd,
+    jobs_in_history,
+    jobs_in_queue,
+    own_jobs,
+    status_of_ended,
+    status_of_queued,
+)
+from cenote.strategies.htcondor.values import literal, plain, quoted_words, remapped
+from cenote.strategies.interface import JobId, JobRequest, JobState, JobStatus, TracedJob
+from cenote.strategies.support.alike import WORKER, alike
+from cenote.strategies.support.batch import (
+    BatchStrategy,
+    CommandAnswer,
+    cancel_with,
+    hand_in,
+    mebibytes,
+    try_to,
+)
+from cenote.worker.process.lifetime import Lifetime
+
+_PASSING = ("failed to connect", "can't find address", "timed out", "communication", "failed to fetch", "unreachable")
+_TAKEN = re.compile(r"^\s*(\d+)\.(\d+) - (\d+)\.(\d+)\s*$", re.MULTILINE)
+_ANALYSE_SECONDS = 60.0
+"""Between two analyses of why the same jobs wait: they are expensive for the batch system."""
+_NEVER_TWICE = "(MY.NumJobStarts =?= undefined || MY.NumJobStarts == 0)"
+"""A worker that lost its machine must not return: its name was given up."""
+_TO_COME_HOME = 10.0
+"""Seconds in which a worker that was let go ends and its output is brought home; removing it would lose that."""
+
+
+class HTCondor(BatchStrategy):
+    """Starts workers as HTCondor jobs; without `transfer_files` the machines must see the run's folder.
+
+    A request that no machine of the pool could ever meet is refused at once, with the conditions that none meets.
+    """
+
+    system: ClassVar[str] = "HTCondor"
+    set_up_nowhere: ClassVar[tuple[str, ...]] = ("Neither the environment variable CONDOR_CONFIG",)
+
+    job_flavour: str | None = None
+    """The queue, where a site has job flavours: `longlunch`. Without a `walltime` it says how long workers live."""
+    job_flavours: Mapping[str, Seconds] = {
+        "espresso": 1200,
+        "microcentury": 3600,
+        "longlunch": 7200,
+        "workday": 28800,
+        "tomorrow": 86400,
+        "testmatch": 259200,
+        "nextweek": 604800,
+    }
+    """How long jobs of each flavour may run: `{short: 30m, long: 8h}`."""
+    requirements: str | None = None
+    """A ClassAd expression that a machine must meet."""
+    accounting_group: str | None = None
+    """Who is charged."""
+    classads: Mapping[str, str | bool | int | float] = {}
+    """Further attributes of the jobs: `{ProjectName: hep}`; text is written in quotes."""
+    directives: tuple[str, ...] = ()
+    """Further lines of the submit description: `[rank = Memory]`."""
+    variables: tuple[str, ...] = ("HOME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "X509_USER_PROXY", "X509_CERT_DIR")
+    """Environment variables of the submitting shell that the workers get."""
+    transfer_files: bool = False
+    """Whether machines do not see the run's folder: what a worker writes and logs comes back by HTCondor's own file
+    transfer when it ends, and is lost if it is removed or evicted. The data and this Python must still be there."""
+    machines_come_later: bool = False
+    """Whether a request that no machine meets now waits instead of being refused: for pools whose machines are started
+    when jobs ask for them (glideins, clouds)."""
+
+    stream_output: bool = False
+    """Whether transferred output comes while a worker runs, and not only at its end; many sites do not allow it."""
+
+    _analysed: dict[str, tuple[float, str]] = PrivateAttr(default_factory=dict)
+    """Cluster of jobs → when it was analysed, and why its jobs wait."""
+    _possible: set[Amounts] = PrivateAttr(default_factory=set)
+    """Requests that were looked at, and that some machine could meet."""
+
+    @property
+    def lifetime(self) -> Lifetime | None:
+        """The walltime, or the time that jobs of this flavour have."""
+        limit = self.walltime or self.job_flavours.get(self.job_flavour or "")
+        return Lifetime(limit) if limit else None
+
+    def render(self, request: JobRequest) -> str:
+        """The submit description."""
+        (description,) = self.render_all([request])
+        return description
+
+    def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
+        """The submit descriptions: one for workers that differ in their names only."""
+        return [self._description(request, workers) for request, workers in alike(requests)]
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+        """Hand the descriptions to condor_submit. What was taken before one was refused is taken back."""
+        jobs: list[JobId] = []
+        for request, workers in alike(requests):
+            try:
+                jobs += self._submitted(request, workers)
+                self._refuse_the_impossible(request.resources, jobs[-1])
+            except BaseException:  # Ctrl-C too: nobody would know of them
+                self.cancel(jobs)
+                taken_after_all = f'CenoteRun == "{request.run}" && CenoteFirst == "{workers[0]}"'
+                try_to(["condor_rm", "-constraint", taken_after_all])
+                raise
+        return jobs
+
+    @property
+    def seconds_to_end(self) -> float:
+        """Files are transferred when a job ends by itself, and not when it is removed."""
+        return _TO_COME_HOME if self.transfer_files else 0.0
+
+    def cancel(self, jobs: Sequence[JobId]) -> None:
+        """`condor_rm`, which complains about jobs that are gone, and is not listened to."""
+        cancel_with(["condor_rm"], jobs)
+
+    # submitting
+
+    def _submitted(self, request: JobRequest, workers: tuple[str, ...]) -> list[JobId]:
+        if self.transfer_files and request.log is not None:
+            for worker in workers:  # a file that is to come back must be there, or HTCondor holds the job
+                Path(str(request.log).replace(WORKER, worker)).touch()
+        answer = hand_in(["condor_submit", "-terse", "-"], self._description(request, workers), passing=_PASSING)
+        jobs = []
+        for cluster, first, _, last in _TAKEN.findall(answer):
+            jobs += [JobId(f"{cluster}.{process}") for process in range(int(first), int(last) + 1)]
+        if len(jobs) != len(workers):
+            self.cancel(jobs)
+            raise error(BATCH_SYSTEM, f"condor_submit did not answer with {len(workers)} jobs but with {answer!r}")
+        return jobs
+
+    def _refuse_the_impossible(self, wanted: Amounts, job: JobId) -> None:
+        """HTCondor takes every job, and lets those wait for ever that no machine can hold: ask, once for each kind."""
+        if self.machines_come_later or wanted in self._possible:
+            return
+        analysis = analysis_of(job)
+        if analysis.hopeless and not (analysis.about_amounts and some_slot_holds(wanted)):
+            hint = "where machines come only when asked for, say `config: {machines_come_later: true}`"
+            raise error(JOB_REFUSED, f"condor_q -better-analyze: {analysis.in_words}", hint=hint)
+        self._possible.add(wanted)
+
+    def _description(self, request: JobRequest, workers: tuple[str, ...]) -> str:
+        executable, *words = self._command(request)
+        name = workers[0] if len(workers) == 1 else "$(worker)"
+        wanted = request.resources
+        lines = {
+            "universe": "vanilla",
+            "batch_name": plain(f"cenote-{request.run}-{plain_name(request.pool)}"),
+            "executable": plain(executable),
+            "transfer_executable": "false",
+            "arguments": quoted_words(words),
+            "environment": quoted_words([f"{name}={value}" for name, value in request.variables.items()]),
+            "getenv": ", ".join(self.variables) or "false",
+            "output": plain(str(request.out)),
+            "error": plain(str(request.err)),
+            "log": plain(str(request.out.parent.parent / "logs" / f"{plain_name(request.pool)}.htcondor")),
+            **self._transfers(request),
+            "request_cpus": str(max(1, math.ceil(wanted.cpus or 1))),
+            "request_memory": str(mebibytes(wanted.memory)) if wanted.memory else None,
+            "request_disk": str(-(-wanted.disk // 1024)) if wanted.disk else None,
+            "request_gpus": str(wanted.gpus) if wanted.gpus else None,
+            "requirements": f"({self.requirements}) && {_NEVER_TWICE}" if self.requirements else _NEVER_TWICE,
+            "accounting_group": self.accounting_group,
+            "notification": "never",
+            **self._ends(),
+            **{f"+{name}": literal(value) for name, value in self._attributes(request, workers).items()},
+            "+CenoteWorker": f'"{WORKER}"',
+        }
+        written = [f"{name} = {value}" for name, value in lines.items() if value is not None]
+        queue = (
+            ["queue"] if len(workers) == 1 else ["queue worker from (", *workers, ")"]
+        )  # a line each: names have spaces
+        return "\n".join([*written, *self.directives, *queue, ""]).replace(WORKER, name)
+
+    def _command(self, request: JobRequest) -> tuple[str, ...]:
+        """With file transfer a worker logs to a file in its scratch folder."""
+        if not self.transfer_files or request.log is None:
+            return request.command
+        return tuple(request.log.name if word == str(request.log) else word for word in request.command)
+
+    def _transfers(self, request: JobRequest) -> dict[str, str]:
+        if not self.transfer_files:
+            return {"should_transfer_files": "NO"}
+        # Not ON_EXIT_OR_EVICT: what an evicted job leaves waits for its return, and ours never do.
+        streamed = str(self.stream_output).lower()
+        always = {
+            "should_transfer_files": "YES",
+            "when_to_transfer_output": "ON_EXIT",
+            "stream_output": streamed,
+            "stream_error": streamed,
+        }
+        if request.log is None:
+            return always | {"transfer_output_files": '""'}
+        name = request.log.name
+        return always | {
+            "transfer_input_files": plain(str(request.log)),
+            "transfer_output_files": name,
+            "transfer_output_remaps": remapped(name, str(request.log)),
+        }
+
+    def _ends(self) -> dict[str, str]:
+        if self.walltime is None:
+            return {}
+        return {"periodic_remove": f"JobStatus == 2 && time() - JobCurrentStartDate > {self.walltime}"}
+
+    def _attributes(self, request: JobRequest, workers: tuple[str, ...]) -> dict[str, str | bool | int | float]:
+        ours: dict[str, str | bool | int | float] = {
+            "CenoteRun": request.run,
+            "CenotePool": request.pool,
+            "CenoteFirst": workers[0],
+        }
+        if request.home is not None:
+            ours["CenoteHome"] = str(request.home)
+        if self.job_flavour is not None:
+            ours["JobFlavour"] = self.job_flavour
+        if self.walltime is not None:
+            ours["MaxRuntime"] = self.walltime
+        return ours | dict(self.classads)
+
+    # looking
+
+    def _look(self, jobs: Sequence[JobId]) -> CommandAnswer:
+        queued = jobs_in_queue(sorted({job.partition(".")[0] for job in jobs}, key=int))
+        gone = [job for job in jobs if job not in queued]
+        ended = jobs_in_history(gone) if gone else {}
+        found = {job: self._queued(job, queued[job]) for job in jobs if job in queued}
+        return CommandAnswer(found | {job: status_of_ended(ended[job]) for job in gone if job in ended})
+
+    def _queued(self, job: JobId, ad: ClassAd) -> JobStatus:
+        status = status_of_queued(ad)
+        return replace(status, reason=self._why_idle(job, ad)) if status.state is JobState.PENDING else status
+
+    def _traced(self) -> list[TracedJob]:
+        return own_jobs()
+
+    def _why_idle(self, job: JobId, ad: ClassAd) -> str:
+        """What the matchmaker said, and, when it found nothing, the conditions that no machine meets."""
+        said = str(ad.get("LastRejMatchReason", "")).strip()
+        cluster = job.partition(".")[0]
+        at, known = self._analysed.get(cluster, (-math.inf, ""))
+        if said and self._clock() - at > _ANALYSE_SECONDS:
+            known = " and ".join(analysis_of(job).unmet)
+            self._analysed[cluster] = (self._clock(), known)
+        return f"{said}: no machine has {known}" if said and known else said

@@ -1,0 +1,101 @@
+"""The local strategy: workers are processes of this machine."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pydantic import PrivateAttr
+
+from cenote.machine import GPU_VARIABLE, visible_gpus
+from cenote.shell import is_fault, start_process
+from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy, TracedJob
+from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
+from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
+
+_A_MOMENT = 5.0
+
+
+class LocalStrategy(Strategy):
+    """Starts workers as processes of this machine; they end with the run.
+
+    A worker of a pool with GPUs sees its own GPUs of this machine and no others; one without sees none.
+    """
+
+    _processes: dict[JobId, subprocess.Popen[bytes]] = PrivateAttr(default_factory=dict)
+    _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
+    """The GPUs of workers that were started, of all pools that share this strategy."""
+
+    def render(self, request: JobRequest) -> str:
+        """The command, as one would type it."""
+        variables = [f"{name}={shlex.quote(value)}" for name, value in request.variables.items()]
+        return " ".join([*variables, shlex.join(request.command)])
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+        """Start the processes; when one cannot be started, none stays."""
+        jobs: list[JobId] = []
+        try:
+            for request in requests:
+                jobs.append(self._start(request))  # noqa: PERF401  # those before one that fails are known
+        except BaseException:
+            self.cancel(jobs)
+            raise
+        return jobs
+
+    def _start(self, request: JobRequest) -> JobId:
+        here = visible_gpus()
+        taken = [gpu for job, gpus in self._gpus.items() if self._processes[job].poll() is None for gpu in gpus]
+        gpus = gpus_for(request.resources.gpus or 0, here, taken)
+        variables = {**marks(request), **request.variables, **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
+        process = start_process(request.command, variables=variables, stdout=request.out, stderr=request.err)
+        job = JobId(str(process.pid))
+        self._processes[job], self._gpus[job] = process, gpus
+        return job
+
+    def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
+        """Which of them still run, and how the others ended."""
+        return {job: _status(self._processes[job].poll()) for job in jobs if job in self._processes}
+
+    def cancel(self, jobs: Sequence[JobId]) -> None:
+        """End them now, also those that another driver left behind; one that cleans up after itself gets a moment."""
+        ending = [self._processes[job] for job in jobs if job in self._processes]
+        for process in ending:
+            process.terminate()
+        deadline = time.monotonic() + _A_MOMENT
+        for process in ending:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        end_marked([job for job in jobs if job not in self._processes], patience=_A_MOMENT)
+
+    def trace(self, run: str | None = None) -> list[TracedJob]:
+        """Processes of this machine that carry the marks of a run."""
+        return [job for job in marked_processes() if run in (None, job.run)]
+
+
+def gpus_for(wanted: int, here: Sequence[str], taken: Iterable[str]) -> tuple[str, ...]:
+    """Which GPUs of this machine a worker gets: those that the fewest others have, in their order."""
+    users = Counter(taken)
+    chosen = sorted(here, key=lambda gpu: (users[gpu], here.index(gpu)))[:wanted]
+    return tuple(gpu for gpu in here if gpu in chosen)
+
+
+def _status(code: int | None) -> JobStatus:
+    if code is None:
+        return JobStatus(JobState.RUNNING, "running")
+    if code == 0:
+        return JobStatus(JobState.ENDED, "exit 0", "it ended by itself", "retired")
+    cause: EndCause = "died"
+    reason = f"it ended with exit code {code}"
+    if code == EXIT_OUT_OF_MEMORY:
+        cause, reason = "oom", "it went beyond its memory"
+    elif code < 0:
+        cause = "crashed" if is_fault(code) else "died"
+        reason = f"it was killed by {signal.Signals(-code).name}"
+    return JobStatus(JobState.FAILED, f"exit {code}", reason, cause)

@@ -1,0 +1,129 @@
+"""Read what Slurm says of jobs: `squeue` for those in its queue, `scontrol` for those that are over."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from urllib.parse import unquote
+
+from cenote.strategies.interface import JobId, JobState, JobStatus, RunLocation, TracedJob
+from cenote.strategies.support.alike import series_of
+from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask
+
+STATES: NativeStates = {
+    "PENDING": (JobState.PENDING, "unknown"),
+    "CONFIGURING": (JobState.PENDING, "unknown"),
+    "REQUEUED": (JobState.PENDING, "unknown"),
+    "REQUEUE_HOLD": (JobState.PENDING, "unknown"),
+    "REQUEUE_FED": (JobState.PENDING, "unknown"),
+    "RESV_DEL_HOLD": (JobState.PENDING, "unknown"),
+    "RUNNING": (JobState.RUNNING, "unknown"),
+    "SUSPENDED": (JobState.RUNNING, "unknown"),
+    "STOPPED": (JobState.RUNNING, "unknown"),
+    "SIGNALING": (JobState.RUNNING, "unknown"),
+    "RESIZING": (JobState.RUNNING, "unknown"),
+    "STAGE_OUT": (JobState.RUNNING, "unknown"),
+    "COMPLETING": (JobState.RUNNING, "unknown"),
+    "COMPLETED": (JobState.ENDED, "retired"),
+    "TIMEOUT": (JobState.ENDED, "walltime"),
+    "DEADLINE": (JobState.ENDED, "walltime"),
+    "CANCELLED": (JobState.FAILED, "died"),
+    "FAILED": (JobState.FAILED, "died"),
+    "NODE_FAIL": (JobState.FAILED, "died"),
+    "BOOT_FAIL": (JobState.FAILED, "died"),
+    "LAUNCH_FAILED": (JobState.FAILED, "died"),
+    "RECONFIG_FAIL": (JobState.FAILED, "died"),
+    "REVOKED": (JobState.FAILED, "died"),
+    "SPECIAL_EXIT": (JobState.FAILED, "died"),
+    "PREEMPTED": (JobState.FAILED, "preempted"),
+    "OUT_OF_MEMORY": (JobState.FAILED, "oom"),
+}
+_LINE = re.compile(r"(?P<job>\d+(?:_\d+)?)\|(?P<state>[A-Z_]+)\|(?P<reason>.*)")
+_FACT = re.compile(r"(\w+)=(\S*)")
+_OURS = re.compile(
+    r"(?P<job>\d+(?:_(?P<index>\d+))?)\|(?P<state>[A-Z_]+)\|(?P<asked>[^|]*)"
+    r"\|cenote-(?P<run>[^-|]+)-(?P<worker>[^|]+)\|(?P<comment>.*)"
+)
+"""A line of squeue about a job of ours: the name says whose, and the comment where that run lives."""
+
+
+def job_status(state: str, reason: str) -> JobStatus:
+    """`CANCELLED by 1000` and `CANCELLED+` are CANCELLED; a word that is not in the table stays unknown."""
+    word = state.split(" ")[0].rstrip("+")
+    meaning, cause = STATES.get(word, (JobState.UNKNOWN, "unknown"))
+    said = "" if reason in ("None", "(null)", "") else reason.strip("()")
+    if meaning is JobState.FAILED or cause == "walltime":
+        said = f"Slurm says {word}" + (f" ({said})" if said else "")
+    return JobStatus(meaning, word, said, cause)
+
+
+def number_of(job: JobId) -> str:
+    """Of the array that the job belongs to, or its own."""
+    return job.partition("_")[0]
+
+
+def queued(numbers: Sequence[str]) -> tuple[dict[JobId, JobStatus], bool]:
+    """What squeue says of these jobs, and whether all of what it said was understood."""
+    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r", f"--jobs={','.join(numbers)}"]
+    try:
+        text = ask(command)
+    except NoAnswerError as problem:
+        if "invalid job id" not in str(problem).lower():
+            raise
+        return {}, True  # Slurm 22.05 says so when it has forgotten all of them
+    matches = [_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
+    found = {JobId(match["job"]): job_status(match["state"], match["reason"]) for match in matches if match}
+    return found, None not in matches
+
+
+def job_details(number: str) -> dict[JobId, dict[str, str]]:
+    """What scontrol says of a job or of every job of an array; nothing when it has forgotten them."""
+    try:
+        text = ask(["scontrol", "--oneliner", "show", "job", number])
+    except NoAnswerError as problem:
+        if "invalid job id" not in str(problem).lower():
+            raise
+        return {}
+    found = {}
+    for line in text.splitlines():
+        facts = dict(_FACT.findall(line))
+        if "ArrayTaskId" in facts and "ArrayJobId" in facts:
+            found[JobId(f"{facts['ArrayJobId']}_{facts['ArrayTaskId']}")] = facts
+        elif "JobId" in facts:
+            found[JobId(facts["JobId"])] = facts
+    return found
+
+
+def own_jobs() -> list[TracedJob]:
+    """Jobs of this user that carry our names and are not over."""
+    me = f"--user={os.geteuid()}"  # older than --me, which is of Slurm 20.02
+    text = ask(["squeue", me, "--noheader", "--array", "--format=%i|%T|%V|%j|%k"])
+    matches = [_OURS.fullmatch(line.strip()) for line in text.splitlines()]
+    return [_traced(match) for match in matches if match]
+
+
+def _traced(line: re.Match[str]) -> TracedJob:
+    facts = dict(_FACT.findall(line["comment"]))  # where a site writes comments of its own, the name must do
+    worker = line["worker"]  # of an array: its first one
+    pool = worker.rpartition("-")[0]
+    if line["index"]:
+        worker = series_of([worker]).name(int(line["index"]))
+    return TracedJob(
+        job=JobId(line["job"]),
+        run=facts["run"] if "run" in facts else line["run"],
+        pool=unquote(facts["pool"]) if "pool" in facts else pool,
+        worker=worker,
+        native=line["state"],
+        since=_moment(line["asked"]),
+        home=RunLocation.read(facts.get("home", "")),
+    )
+
+
+def _moment(text: str) -> float | None:
+    """Slurm tells the time of the machine: `2026-11-16T02:27:29`."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,216 @@
+"""The Slurm strategy: workers are batch jobs, many of them one job array.
+
+Seen with Slurm 22.05; it needs `sbatch`, `squeue`, `scontrol` and `scancel`, and no accounting database.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import quote
+
+from pydantic import PrivateAttr
+
+from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
+from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus, TracedJob
+from cenote.strategies.slurm.queue import job_details, job_status, number_of, own_jobs, queued
+from cenote.strategies.support.alike import WORKER, alike, in_thousands, ranges, series_of
+from cenote.strategies.support.batch import (
+    BatchStrategy,
+    CommandAnswer,
+    cancel_with,
+    exit_status,
+    hand_in,
+    killed_for_memory,
+    mebibytes,
+    try_to,
+)
+from cenote.worker.process.lifetime import ENDS, STARTED
+
+_PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
+_MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job memory limit", "out-of-memory")
+
+
+class Slurm(BatchStrategy):
+    """Starts workers as Slurm jobs; the nodes must see the run's folder, the data and this Python."""
+
+    system: ClassVar[str] = "Slurm"
+    set_up_nowhere: ClassVar[tuple[str, ...]] = ("Could not establish a configuration source",)
+
+    partition: str | None = None
+    """Where the jobs go: `gpu`, or several as `short,long`."""
+    account: str | None = None
+    """Who is charged."""
+    qos: str | None = None
+    """Quality of service."""
+    constraint: str | None = None
+    """Features that a node must have: `a100&nvlink`."""
+    gpu_type: str | None = None
+    """Kind of GPU, where a cluster has several: the pool's `gpus: 2` is asked for as `--gres=gpu:TYPE:2`."""
+    gres: str | None = None
+    """Generic resources as Slurm writes them, instead of the pool's `gpus`: `gpu:a100:1,nvme:1`."""
+    tmp: bool = False
+    """Whether the pool's `disk` is asked for as `--tmp`. Off, because many sites leave the TmpDisk of their nodes at 0,
+    and then refuse every such request; `scontrol show node` tells."""
+    nodelist: str | None = None
+    """Only these nodes."""
+    exclude: str | None = None
+    """Not these nodes."""
+    directives: tuple[str, ...] = ()
+    """Further options of sbatch, as in `#SBATCH` lines: `[--reservation=hep, --exclusive]`."""
+    prologue: tuple[str, ...] = ()
+    """Lines of shell before the worker starts: `[module load cuda]`."""
+
+    _errors_of: dict[JobId, Path] = PrivateAttr(default_factory=dict)
+
+    def render(self, request: JobRequest) -> str:
+        """The batch script."""
+        (script,) = self.render_all([request])
+        return script
+
+    def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
+        """The batch scripts: one with an array for workers that differ in their names only."""
+        return [self._script(request, workers) for request, workers in _submissions(requests)]
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+        """Hand the scripts to sbatch. What was taken before one was refused is taken back."""
+        jobs: list[JobId] = []
+        for request, workers in _submissions(requests):
+            try:
+                jobs += self._submitted(request, workers)
+            except BaseException:  # Ctrl-C too: nobody would know of them
+                self.cancel(jobs)
+                try_to(["scancel", f"--name={_job_name(request, workers)}"])  # taken after all, perhaps
+                raise
+        self._errors_of.update(zip(jobs, (request.err for request in requests), strict=True))
+        return jobs
+
+    def cancel(self, jobs: Sequence[JobId]) -> None:
+        """`scancel`, which does not mind jobs that are gone."""
+        cancel_with(["scancel"], jobs)
+
+    # submitting
+
+    def _submitted(self, request: JobRequest, workers: tuple[str, ...]) -> list[JobId]:
+        answer = hand_in(["sbatch", "--parsable"], self._script(request, workers), passing=_PASSING)
+        number = answer.strip().splitlines()[-1].partition(";")[0] if answer.strip() else ""
+        if not number.isdecimal():
+            raise error(BATCH_SYSTEM, f"sbatch did not answer with the number of a job but with {answer.strip()!r}")
+        if len(workers) == 1:
+            return [JobId(number)]
+        return [JobId(f"{number}_{index}") for index in series_of(workers).numbers]
+
+    def _script(self, request: JobRequest, workers: tuple[str, ...]) -> str:
+        lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in self._options(request, workers))]
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in request.variables.items()]
+        lines.append(f"export {STARTED}=$(date +%s) {ENDS}=$SLURM_JOB_END_TIME")  # the latter from Slurm 23.02 on
+        lines += self.prologue
+        # exec: signals of Slurm reach the worker itself
+        lines.append("exec " + " ".join(_word(word, workers) for word in request.command))
+        return "\n".join(lines) + "\n"
+
+    def _options(self, request: JobRequest, workers: tuple[str, ...]) -> list[str]:
+        wanted, home = request.resources, request.home
+        gpus = f"gpu:{self.gpu_type}:{wanted.gpus}" if self.gpu_type else f"gpu:{wanted.gpus}"
+        stated = {
+            "job-name": _job_name(request, workers),
+            "comment": f"cenote run={request.run} pool={quote(request.pool)}" + (f" home={home}" if home else ""),
+            "output": _file(request.out, workers),
+            "error": _file(request.err, workers),
+            "nodes": "1",
+            "ntasks": "1",
+            "cpus-per-task": str(max(1, math.ceil(wanted.cpus or 1))),
+            "mem": f"{mebibytes(wanted.memory)}M" if wanted.memory else None,
+            "tmp": f"{mebibytes(wanted.disk)}M" if wanted.disk and self.tmp else None,
+            "gres": self.gres or (gpus if wanted.gpus else None),
+            "time": _clock_time(self.walltime) if self.walltime else None,
+            "partition": self.partition,
+            "account": self.account,
+            "qos": self.qos,
+            "constraint": self.constraint,
+            "nodelist": self.nodelist,
+            "exclude": self.exclude,
+        }
+        options = [f"--{name}={_quoted(value)}" for name, value in stated.items() if value is not None]
+        if len(workers) > 1:
+            options.append(f"--array={ranges(series_of(workers).numbers)}")
+        # A worker that is sent back into the queue returns under a name that was given up.
+        return [*options, "--no-requeue", *self.directives]
+
+    # looking
+
+    def _look(self, jobs: Sequence[JobId]) -> CommandAnswer:
+        numbers = sorted({number_of(job) for job in jobs}, key=int)
+        found, whole = queued(numbers)
+        over = {job for job in jobs if job in found and found[job].state in OVER}
+        missing = set(jobs) - found.keys() if whole else set()
+        for number in sorted({number_of(job) for job in over | missing}):
+            details = job_details(number)
+            found.update({job: self._ended(job, details[job]) for job in (over | missing) & details.keys()})
+        return CommandAnswer(found, whole)
+
+    def _ended(self, job: JobId, facts: dict[str, str]) -> JobStatus:
+        status = job_status(facts.get("JobState", ""), facts.get("Reason", ""))
+        if status.state is not JobState.FAILED:
+            return status
+        code, _, signal = facts.get("ExitCode", "").partition(":")
+        if status.native == "FAILED" and code.isdecimal() and signal.isdecimal():
+            status = exit_status(int(code), int(signal), status.native)
+        # Without cgroups Slurm says FAILED, and only the job's errors say why.
+        if status.cause == "died" and killed_for_memory(self._errors_of.get(job), _MEMORY_WORDS):
+            return JobStatus(status.state, status.native, "it went beyond its memory", "oom")
+        return status
+
+    def _traced(self) -> list[TracedJob]:
+        return own_jobs()
+
+
+def _submissions(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, ...]]]:
+    """Requests with the name left open, and the workers that one script starts.
+
+    Slurm's MaxArraySize is 1001 unless a site changed it: a larger number is no index of an array.
+    """
+    return [(request, some) for request, workers in alike(requests) for some in in_thousands(workers)]
+
+
+def _job_name(request: JobRequest, workers: tuple[str, ...]) -> str:
+    return f"cenote-{request.run}-{workers[0]}"
+
+
+def _word(word: str, workers: tuple[str, ...]) -> str:
+    """A word of the command, for the shell; the number within the array comes from Slurm."""
+    if len(workers) == 1 or WORKER not in word:
+        return shlex.quote(word.replace(WORKER, workers[0]))
+    series = series_of(workers)
+    number = f'"$(printf %0{series.digits}d $SLURM_ARRAY_TASK_ID)"' if series.digits else '"$SLURM_ARRAY_TASK_ID"'
+    return shlex.quote(word.replace(WORKER, series.prefix)) + number
+
+
+def _file(path: Path, workers: tuple[str, ...]) -> str:
+    """A file as Slurm writes it: `%a` is the number within the array, `%3a` the same with zeros before it."""
+    if "\\" in str(path):
+        words = f"Slurm cannot write to {path}: to Slurm, a backslash in the name of a file has a meaning of its own"
+        raise error(JOB_REFUSED, words, hint="choose a folder for the run without a backslash in its name")
+    shown = str(path).replace("%", "%%")
+    if len(workers) == 1:
+        return shown.replace(WORKER, workers[0])
+    series = series_of(workers)
+    return shown.replace(WORKER, f"{series.prefix}%{series.digits or ''}a")
+
+
+def _quoted(value: str) -> str:
+    """As sbatch reads its lines: quotes are matched, also within a word, and `#` begins a comment."""
+    if not re.search(r"[\s\"'#\\]", value):
+        return value
+    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+
+
+def _clock_time(seconds: int) -> str:
+    """Slurm counts whole minutes: 14400 → `04:00:00`."""
+    minutes = max(1, math.ceil(seconds / 60))
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days}-{hours:02}:{minutes % 60:02}:00" if days else f"{hours:02}:{minutes % 60:02}:00"

@@ -1,0 +1,1 @@
+"""What several strategies share, also those of other packages."""

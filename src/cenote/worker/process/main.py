@@ -1,0 +1,98 @@
+"""The worker process of the local backend: takes tasks from a pipe, sends outcomes back.
+
+Started as `python -m cenote.worker.process.main FD`: it never imports the user's main module again. It ends when
+the pipe closes or its parent is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+from cenote.engine.messages import FailureInfo
+from cenote.worker.failure import failure_of
+from cenote.worker.process.memory import keep_freed_memory
+from cenote.worker.process.user_output import say_lines_at_once
+from cenote.worker.run_task import TaskRunner
+from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
+
+_LOOK_EVERY = 0.2
+"""Seconds between two looks at the parent and the clock."""
+
+
+class _Watch:
+    """Ends this process when its parent is gone, or when a stage runs past its timeout."""
+
+    def __init__(self, pipe: Connection, lock: threading.Lock) -> None:
+        self._pipe, self._lock = pipe, lock
+        self._parent = os.getppid()
+        self._step: tuple[str, int, float] | None = None
+        self.task = -1
+
+    def on_step(self, stage: str, timeout: int | None) -> None:
+        """Called by the runner as it enters a stage."""
+        self._step = None if timeout is None else (stage, timeout, time.monotonic() + timeout)
+
+    def run(self) -> None:
+        while True:
+            time.sleep(_LOOK_EVERY)
+            if os.getppid() != self._parent:
+                os._exit(1)
+            step = self._step
+            if step is not None and time.monotonic() > step[2]:
+                self._out_of_time(stage=step[0], timeout=step[1])
+
+    def _out_of_time(self, *, stage: str, timeout: int) -> None:
+        info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
+        with self._lock:
+            self._pipe.send(Outcome(task=self.task, failure=info, seconds=float(timeout)))
+            os._exit(0)
+
+
+def serve(pipe: Connection) -> None:
+    """Until the pipe closes: one program, then envelopes in, outcomes out."""
+    lock = threading.Lock()
+    watch = _Watch(pipe, lock)
+    threading.Thread(target=watch.run, daemon=True).start()
+    program: RunSpec = pipe.recv()
+    try:
+        runner = TaskRunner(program)
+    except BaseException as problem:  # a plugin may raise anything, SystemExit included
+        _send(pipe, lock, Outcome(task=-1, failure=failure_of(problem)))
+        return
+    _send(pipe, lock, os.getpid())
+    while True:
+        try:
+            envelope: TaskSpec | None = pipe.recv()
+        except (EOFError, OSError):
+            return
+        if envelope is None:
+            return
+        watch.task = envelope.task
+        _send(pipe, lock, runner.run(envelope, on_step=watch.on_step))
+
+
+def _send(pipe: Connection, lock: threading.Lock, value: Any) -> None:
+    with lock:
+        try:
+            pipe.send(value)
+        except OSError:
+            os._exit(1)  # the driver is gone; the result is stored, a resumed run will find it
+
+
+def main() -> None:
+    """Entry point of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    keep_freed_memory()
+    say_lines_at_once()
+    with Connection(int(sys.argv[1])) as pipe:
+        serve(pipe)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Give a worker a folder of its own on its node: for temporary files, and data that memory cannot hold.
+
+The folder goes when the worker ends. What a worker left that was killed, the next one on the same node takes away: each
+holds a lock on its folder, which the system lets go of with the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import logging
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_LOG = logging.getLogger("cenote.worker")
+_YOUNG = 60.0
+"""Seconds in which a folder may have been made and not been locked yet."""
+
+
+_ATTEMPTS, _AGAIN = 20, 0.05
+"""How often a folder is tried to be removed into which something is still written, and seconds between."""
+
+
+@dataclass(frozen=True)
+class _Scratch:
+    folder: Path
+    lock: int | None
+    """Descriptor that holds the lock for as long as the process lives; None where the file system has no locks."""
+
+
+_taken: list[_Scratch] = []
+"""Of this process, as the folder for temporary files is."""
+
+
+def take_scratch(place: str, worker: str) -> Path | None:
+    """A new folder in this place, `$VARIABLES` of this node filled in.
+
+    None, with a warning in the log, where it cannot be made: the worker then does without.
+    """
+    filled = filled_in(place)
+    if missing := re.search(r"\$\{?(\w+)", filled):
+        _LOG.warning("no scratch folder %s: %s is not set here; using %s", place, missing[1], tempfile.gettempdir())
+        return None
+    prefix = f"cenote-{socket.gethostname()}-"
+    try:
+        Path(filled).mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{worker}-", dir=filled)).absolute()
+    except OSError as problem:
+        _LOG.warning("no scratch folder %s: %s; using %s", filled, problem, tempfile.gettempdir())
+        return None
+    _taken.append(_Scratch(folder, _lock_of(folder)))
+    _sweep(Path(filled), prefix)
+    return folder
+
+
+def keep_temporary_files(folder: Path) -> None:
+    """Temporary files of this process and its children go there from now on."""
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None  # decided anew, from the variable
+
+
+def filled_in(place: str) -> str:
+    """The folder with `~` and `$VARIABLES` of this node; `$USER` is known also where a batch system does not set it."""
+    if "USER" not in os.environ:
+        with suppress(KeyError, OSError):  # an account without a name
+            place = re.sub(r"\$(USER\b|\{USER\})", getpass.getuser(), place)
+    return os.path.expanduser(os.path.expandvars(place))  # noqa: PTH111  # pathlib fills no variables in
+
+
+def leave_scratch() -> None:
+    """Take away the folder of this process, if it took one; what cannot be removed stays.
+
+    It may be called while it is at work already: by a signal that comes in between, or by the thread that ends the
+    process. Each call comes back only when the folder is gone, for the process ends right after it.
+    """
+    for folder in [scratch.folder for scratch in _taken]:
+        _remove(folder)
+    _taken.clear()
+
+
+def _remove(folder: Path) -> None:
+    """A task that was left behind, or another call, may write or remove there meanwhile."""
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_AGAIN)
+    _LOG.warning("the scratch folder %s could not be removed", folder)
+
+
+def _lock_of(folder: Path) -> int | None:
+    """A descriptor that holds the lock; None when another process has it, or nobody can."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _sweep(place: Path, prefix: str) -> None:
+    """Remove the folders of workers of this node that are dead. Those of other nodes share no locks with us."""
+    for left in place.glob(f"{prefix}*"):
+        with suppress(OSError):  # of another user, or gone meanwhile
+            if time.time() - left.stat().st_mtime > _YOUNG and (lock := _lock_of(left)) is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)

@@ -1,0 +1,93 @@
+"""Take care of what the user's code prints: it goes to the logs, whole, and never into our own output."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import cache
+from pathlib import Path
+from typing import TextIO
+
+_STDOUT = 1
+_LINE_BUFFERED = 1
+"""glibc's and musl's _IOLBF."""
+
+
+def say_lines_at_once() -> None:
+    """Of a process whose output goes to a file: each line is written as it is said, also by C code.
+
+    Workers are killed, or end without cleaning up; what was printed before must be in their logs.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    with suppress(OSError, ValueError, AttributeError):
+        stdout = ctypes.c_void_p.in_dll(_libc(), "stdout")
+        _libc().setvbuf(stdout, None, _LINE_BUFFERED, ctypes.c_size_t(0))
+
+
+@contextmanager
+def diverted(out: TextIO, err: TextIO | None = None) -> Iterator[None]:
+    """While it lasts, what is printed in this process goes to `out`, also what C code writes to descriptor 1, and what
+    Python writes to stderr to `err`, if that is given."""
+    _flush(sys.stdout)
+    with redirect_stdout(out), redirect_stderr(err or sys.stderr), _descriptor_to(out):
+        yield
+
+
+@contextmanager
+def _descriptor_to(out: TextIO) -> Iterator[None]:
+    """Descriptor 1 is where `out` goes; where either has none, nothing changes."""
+    try:
+        target, kept = out.fileno(), os.dup(_STDOUT)
+    except (OSError, ValueError):  # a stream of a notebook, or of a process without a stdout
+        yield
+        return
+    try:
+        os.dup2(target, _STDOUT)
+        yield
+    finally:
+        _flush(out)
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
+
+
+def _flush(stream: TextIO) -> None:
+    """What Python and C hold back, while the descriptor still is what it was meant for."""
+    with suppress(OSError, ValueError, AttributeError):  # closed, or set to None, by somebody's code
+        stream.flush()
+    with suppress(OSError, AttributeError):
+        _libc().fflush(None)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+class Diary:
+    """The log of a process that runs tasks itself: `out/NAME` and `err/NAME`, there once something was said."""
+
+    def __init__(self, logs: Path, name: str) -> None:
+        self._files = [logs / kind / name for kind in ("out", "err")]
+        for file in self._files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        self._out, self._err = (file.open("a", encoding="utf-8", buffering=1) for file in self._files)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """While it lasts, what is said is kept here."""
+        with diverted(self._out, self._err):
+            yield
+
+    def close(self) -> None:
+        """Nothing more will be said; files without a word go."""
+        for file, stream in zip(self._files, (self._out, self._err), strict=True):
+            stream.close()
+            with suppress(OSError):
+                if not file.stat().st_size:
+                    file.unlink()

@@ -1,0 +1,1 @@
+"""Results of tasks on disk: stored under content hashes, sealed, found again."""

@@ -1,0 +1,113 @@
+"""Write skims: the events of one partition to a file of their own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cenote import storage
+from cenote.operations.support.events import Events
+from cenote.plan.outputs import PARTS, skim_path
+from cenote.plan.plan import WriteStep, maker_of
+from cenote.plugins import registry
+from cenote.plugins.imports import digest_of_content, digest_of_file
+from cenote.plugins.kinds import PluginKind
+from cenote.sinks.interface import Sink
+from cenote.worker.results.store import ByteBuffer, pack, unpack
+from cenote.worker.results.written_files import WrittenFiles
+from cenote.worker.task_spec import Piece
+
+_CONTENT = "content"
+"""Of a skim that is on its way to the driver."""
+_SUM = "sum"
+"""Of a file, by which a later run knows that nothing has changed it."""
+
+
+def write_skim(
+    write: WriteStep, events: Events, folder: str, piece: Piece, note: Callable[[Path], None]
+) -> dict[str, Any]:
+    """Write, and tell what was written; the file appears whole or not at all, and is noted first.
+
+    A worker that does not see the run's folder hands the content over instead, and the driver writes it.
+    """
+    sink = _sink(write)
+    part = f"{piece.part:05}" if piece.rows is None else f"{piece.part:05}-{piece.rows[0]}"
+    dataset = piece.partition.dataset
+    if write.per_dataset:
+        whole = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
+        name = PARTS / whole / f"{part}{whole.suffix}"
+    else:
+        name = skim_path(write.path_template, dataset=dataset, part=part, suffix=sink.suffix)
+    kept = events.keep(write.keep)
+    told: dict[str, Any] = {"path": str(name), "dataset": dataset, "entries": events.size}
+    if not Path(folder).is_dir():
+        content = _in_memory(sink, kept, name)
+        return {**told, "bytes": len(content), _SUM: digest_of_content(content), _CONTENT: content}
+    target = Path(folder) / name
+    note(target)
+    with storage.appearing(target, under_its_name=True) as temporary:
+        sink.write(kept, temporary)
+        size, digest = temporary.stat().st_size, digest_of_file(temporary)
+    return {**told, "bytes": size, _SUM: digest}
+
+
+def is_as_written(skim: Mapping[str, Any], folder: Path, stored: int) -> bool:
+    """Whether a file is what a task wrote; `stored` is when its result was, in nanoseconds.
+
+    A file that nothing has touched since then is not read again, unless it is a part, which is about to be read.
+    """
+    file = folder / skim["path"]
+    try:
+        facts = file.stat()
+        if facts.st_size != skim["bytes"]:
+            return False
+        untouched = facts.st_ctime_ns < stored and PARTS not in Path(skim["path"]).parents
+        return untouched or digest_of_file(file) == skim.get(_SUM)
+    except OSError:
+        return False
+
+
+def _sink(write: WriteStep) -> Sink:
+    sink: Sink = registry.load(PluginKind.SINK, write.kind).model_validate(dict(write.settings))
+    return sink
+
+
+def bring_home(products: bytes, folder: str, written: WrittenFiles) -> Sequence[ByteBuffer]:
+    """The packed products of a task, once skims that came with them lie in the run's folder."""
+    found: dict[str, Any] = unpack(products)
+    lists = [(name, files) for name, files in found.items() if maker_of(name) != name]
+    brought = [(name, one) for name, files in lists for one in files if _CONTENT in one]
+    for name, one in brought:
+        written.note(name, Path(folder) / one["path"])
+        with storage.appearing(Path(folder) / one["path"], under_its_name=True) as temporary:
+            temporary.write_bytes(one.pop(_CONTENT))
+    return pack(found) if brought else [products]
+
+
+def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], folder: Path) -> list[dict[str, Any]]:
+    """What a stage wrote, once the parts of files that hold a whole dataset are one: in the order of the events."""
+    together: dict[Path, list[dict[str, Any]]] = {}
+    for one in written:
+        together.setdefault(Path(one["path"]).parent, []).append(one)
+    merged = []
+    for write in writes if together else ():
+        sink = _sink(write)
+        for dataset in dict.fromkeys(one["dataset"] for one in written if write.per_dataset):
+            name = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
+            parts = together.pop(PARTS / name, [])
+            if parts:
+                with storage.appearing(folder / name, under_its_name=True) as temporary:
+                    sink.merge([folder / part["path"] for part in parts], temporary)
+                entries, size = sum(part["entries"] for part in parts), (folder / name).stat().st_size
+                merged.append({"path": str(name), "dataset": dataset, "entries": entries, "bytes": size})
+    alone = [{key: one[key] for key in one if key != _SUM} for some in together.values() for one in some]
+    return [*alone, *merged]
+
+
+def _in_memory(sink: Sink, events: Events, name: Path) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="cenote-skim-") as scratch:
+        file = Path(scratch) / name.name
+        sink.write(events, file)
+        return file.read_bytes()

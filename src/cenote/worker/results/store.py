@@ -1,0 +1,240 @@
+"""Keep results under their content hash: sealed, written atomically, found again by any later run."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import mmap
+import os
+import pickle
+import re
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from cenote import storage
+from cenote.worker.results.run_key import forget_key, key_of
+
+_MAGIC = b"cenote1\n"
+_ALIGNED = 64
+_MAPPED_FROM = 1 << 20
+"""Larger files are mapped rather than read, so that columns are taken from the page cache without a copy."""
+_SEAL = struct.Struct("<8sQ16s32s")
+"""What a stored file begins with: a word, its whole length, which key sealed it, and the keyed sum of the rest."""
+_SEALED = b"cenote2\n"
+_HASH = 32
+_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?")
+_LONG_SECONDS = 10.0
+"""Work that is worth waiting for the disk: what took less is on the disk soon enough, and made again as quickly."""
+
+
+ByteBuffer = bytes | memoryview
+
+
+class NotPackedError(ValueError):
+    """These bytes hold no packed value."""
+
+
+class DamagedResultError(Exception):
+    """A stored result is not what was written: cut, changed, gone, or not of this run at all."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(f"the stored result {path} is damaged")
+        self.name, self.path = name, path
+
+
+def pack(value: Any) -> list[ByteBuffer]:
+    """A value as bytes, without a copy: a header, its pickle, then its arrays, each at a multiple of 64 bytes."""
+    buffers: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    raw = [buffer.raw() for buffer in buffers]
+    lengths = [len(body), *(len(part) for part in raw)]
+    parts: list[ByteBuffer] = [_MAGIC + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + body]
+    size = len(parts[0])
+    for part in raw:
+        gap = -size % _ALIGNED
+        parts += [bytes(gap), part]
+        size += gap + len(part)
+    return parts
+
+
+def unpack(packed: ByteBuffer) -> Any:
+    """The value again; its arrays are read-only and lie in these bytes.
+
+    A pickle runs code when it is read. So these bytes must be known to be ours: the store checks its seal first, and
+    what workers send comes over their own connection to the driver.
+    """
+    data = memoryview(packed)
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise NotPackedError
+    at = len(_MAGIC)
+    (count,) = struct.unpack_from("<I", data, at)
+    lengths = struct.unpack_from(f"<{count}Q", data, at + 4)
+    at += 4 + 8 * count
+    body = data[at : at + lengths[0]]
+    at += lengths[0]
+    buffers = []
+    for length in lengths[1:]:
+        at += -at % _ALIGNED
+        buffers.append(data[at : at + length])
+        at += length
+    return pickle.loads(body, buffers=buffers)
+
+
+def is_worth_waiting(kind: str, seconds: float) -> bool:
+    """Whether a task's result has to be on the disk before anything else happens.
+
+    That takes some milliseconds. A merge is worth them, for its parts are removed once it is there, and so is long
+    work. What else a crash of the machine catches on the way is found damaged, and made again.
+    """
+    return kind == "merge" or seconds >= _LONG_SECONDS
+
+
+class Store:
+    """A folder of results. A result is there entirely or not at all, and is read only if it is what was written."""
+
+    def __init__(self, folder: Path, key: bytes | None = None) -> None:
+        self.folder = folder
+        self._given_key = key
+
+    @cached_property
+    def key(self) -> bytes:
+        """Of the run's folder. Looked up when it is first needed: workers that reach no store need none."""
+        return self._given_key or key_of(self.folder)
+
+    def path(self, name: str) -> Path:
+        """Where a result of this name lies, or would."""
+        return Path(f"{self.folder}/{name[:2]}/{name}")
+
+    def __contains__(self, name: str) -> bool:
+        return self.path(name).exists()
+
+    def names(self) -> set[str]:
+        """Everything that is there, with one look at each folder."""
+        if not self.folder.is_dir():
+            return set()
+        folders = [entry for entry in os.scandir(self.folder) if len(entry.name) == 2 and entry.is_dir()]
+        return {entry.name for folder in folders for entry in os.scandir(folder) if not entry.name.startswith(".")}
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a result has the length that it was written with, under this run's key: a quick look."""
+        try:
+            with self.path(name).open("rb", buffering=0) as file:
+                word, size, key, _ = _SEAL.unpack(file.read(_SEAL.size))
+                return bool(word == _SEALED and key == _key_name(self.key) and size == _size(file))
+        except (OSError, struct.error):
+            return False
+
+    def is_sound(self, name: str) -> bool:
+        """Whether a result is what was written, to the last bit."""
+        try:
+            self.read_packed(name)
+        except DamagedResultError:
+            return False
+        return True
+
+    def write(self, name: str, value: Any, *, wait: bool = False) -> int:
+        """Store a value; returns its size in bytes."""
+        return self.write_packed(name, pack(value), wait=wait)
+
+    def write_packed(self, name: str, parts: Sequence[ByteBuffer], *, wait: bool = False) -> int:
+        """Store a value that was packed, here or elsewhere; returns its size in bytes.
+
+        With `wait` it is on the disk before it has its name.
+        """
+        seal = self._seal(name, parts)
+        size = sum(len(part) for part in parts)
+        target = self.path(name)
+        with storage.appearing(target) as temporary, _created(temporary) as file:
+            for part in [seal, *parts] if size >= _MAPPED_FROM else [b"".join([seal, *parts])]:
+                _write_all(file, memoryview(part))
+            if wait:
+                os.fsync(file.fileno())
+        return len(seal) + size
+
+    def read(self, name: str) -> Any:
+        """What was written under this name. The value's arrays are read-only.
+
+        Raises DamagedResultError where it is anything else.
+        """
+        return unpack(self.read_packed(name))
+
+    def read_packed(self, name: str) -> memoryview:
+        """The same, as it was packed."""
+        data = self._content(name)
+        try:
+            word, size, key, written = _SEAL.unpack_from(data)
+        except struct.error:
+            raise DamagedResultError(name, self.path(name)) from None
+        if word != _SEALED or size != len(data) or key != _key_name(self.key):
+            raise DamagedResultError(name, self.path(name))
+        packed = data[_SEAL.size :]
+        if not hmac.compare_digest(written, self._sum(name, [packed])):
+            raise DamagedResultError(name, self.path(name))
+        return packed
+
+    def remove(self, name: str) -> None:
+        """Forget a result; one that is gone already is not an error."""
+        self.path(name).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Forget everything: the results, what was half written, and the key. Files of other names stay."""
+        for folder in [entry for entry in self.folder.glob("??") if entry.is_dir()]:
+            for file in list(folder.iterdir()):
+                if _NAME.fullmatch(file.name.removeprefix(".").partition(".")[0]):
+                    file.unlink(missing_ok=True)
+            with suppress(OSError):  # somebody keeps something there
+                folder.rmdir()
+        forget_key(self.folder)
+        self.__dict__.pop("key", None)
+
+    def _content(self, name: str) -> memoryview:
+        try:
+            with self.path(name).open("rb", buffering=0) as file:
+                if _size(file) < _MAPPED_FROM or not _is_ours_alone(file):
+                    return memoryview(file.readall())
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except OSError:
+            raise DamagedResultError(name, self.path(name)) from None
+
+    def _seal(self, name: str, parts: Sequence[ByteBuffer]) -> bytes:
+        size = _SEAL.size + sum(len(part) for part in parts)
+        return _SEAL.pack(_SEALED, size, _key_name(self.key), self._sum(name, parts))
+
+    def _sum(self, name: str, parts: Sequence[ByteBuffer]) -> bytes:
+        """Keyed, and of the name too: nobody without the key can write a result, or pass off one as another."""
+        summed = hashlib.blake2b(name.encode() + b"\0", key=self.key, digest_size=_HASH)
+        for part in parts:
+            summed.update(part)
+        return summed.digest()
+
+
+def _key_name(key: bytes) -> bytes:
+    """Tells keys apart, and tells nothing of them."""
+    return hashlib.blake2b(key, digest_size=16, person=b"cenote key name").digest()
+
+
+def _created(path: Path) -> FileIO:
+    """A new file that only we may change, whatever the habits of this account."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    return os.fdopen(handle, "wb", buffering=0)
+
+
+def _is_ours_alone(file: FileIO) -> bool:
+    """Whether nobody else can change the file between our look at its seal and the reading."""
+    facts = os.fstat(file.fileno())
+    return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
+
+
+def _size(file: FileIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _write_all(file: FileIO, part: memoryview) -> None:
+    """Everything: one call writes 2 GB at the most."""
+    while part.nbytes:
+        part = part[file.write(part) :]

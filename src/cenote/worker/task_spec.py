@@ -1,0 +1,94 @@
+"""Define what travels to a worker and back: TaskEnvelope out, Outcome home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cenote.engine.messages import FailureInfo, StageStats
+from cenote.operations.support.events import DatasetInfo
+from cenote.plan.plan import Partition, Segment
+from cenote.plugins.resources import ResourceFile
+from cenote.plugins.shipped import SourceFile
+
+VERSION = 4
+"""Of these forms; a worker refuses another one."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What every task of a run shares: sent once per worker, not once per task."""
+
+    segments: tuple[Segment, ...]
+    datasets: Mapping[str, DatasetInfo]
+    constants: Mapping[str, Any]
+    plugins: tuple[tuple[str, str | None, str | None], ...]
+    """(target, kind, name) of own plugins, to be made known before the first task."""
+    sources: tuple[SourceFile, ...]
+    """Those of them that are files, and the modules beside them: workers may not see their folder."""
+    path: tuple[str, ...]
+    """Folders that the driver imports from, and a Python of its kind by itself does not."""
+    resources: tuple[ResourceFile, ...]
+    """Files that own code reads."""
+    store: str
+    """The folder where results lie under their content hash."""
+    files: str
+    """The folder that skims are written to."""
+    debug: str
+    """The folder for diagnostics."""
+    folder: str = ""
+    """What names of files are relative to: where the driver was started. Workers may be elsewhere."""
+    workflow: str = ""
+    """The folder of the workflow."""
+    key: bytes = field(default=b"", repr=False)
+    """Of the store, for processes of this machine alone; a secret."""
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One partition's events, as they come in."""
+
+    partition: Partition
+    part: int
+    """The partition's number within its dataset, for the names of skims."""
+    rows: tuple[int, int] | None = None
+    """The part of the partition that this is, when it was split for lack of memory; None for all of it."""
+    imports: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Stage of an earlier segment → names in the store to join; an empty name: straight from the source."""
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One task."""
+
+    task: int
+    key: str
+    kind: Literal["run", "merge"]
+    segment: int
+    pieces: tuple[Piece, ...] = ()
+    """One for scope partition; all of the dataset or run otherwise."""
+    products: tuple[tuple[str, str], ...] = ()
+    """(stage, key) of earlier stages whose product this task may use."""
+    parts: tuple[str, ...] = ()
+    """For a merge: the keys of the results to merge, in order."""
+    attempt: int = 1
+    split: int = 1
+    """Pieces to take the partition in, one after the other, because it did not fit into memory whole."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task went."""
+
+    task: int
+    failure: FailureInfo | None = None
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
+    events: int = 0
+    bytes_read: int = 0
+    """Of columns from files, as they are in memory."""
+    bytes_out: int = 0
+    stages: Mapping[str, StageStats] = field(default_factory=dict)
