@@ -28,7 +28,7 @@ from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, Tas
 from cenote.runs.view import RunView
 
 GPU = PoolFacts("gpu", "slurm", 1, 2, queue_timeout=7200)
-BEGUN = RunStarted(at=0.0, run="r", plan_digest="", tasks=4)
+BEGUN = RunStarted(at=0.0, run="r", tasks=4)
 WAITS = PoolChanged(at=0.0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers")
 
 

@@ -58,7 +58,7 @@ def some_facts(**changes: Any) -> RunFacts:
 
 
 def begun(at: float = T0) -> RunStarted:
-    return RunStarted(at=at, run="r1", plan_digest="d", tasks=10)
+    return RunStarted(at=at, run="r1", tasks=10)
 
 
 def started(task: int, at: float, pool: str = "default", worker: str = "default-1") -> TaskStarted:
@@ -267,7 +267,7 @@ def test_repeated_and_late_events_change_nothing() -> None:
 
 def test_a_second_attempt_forgets_the_first() -> None:
     view = view_of(started(0, T0), failed(0, T0 + 1), given_up(0, T0 + 1), Warned(at=T0, message="old"))
-    view.apply(RunStarted(at=T0 + 60, run="r1", plan_digest="d", tasks=10, resumed=True))
+    view.apply(RunStarted(at=T0 + 60, run="r1", tasks=10, resumed=True))
     assert (view.failures, view.warnings, view.seconds, view.resumed) == ((), (), 0.0, True)
 
 

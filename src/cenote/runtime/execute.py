@@ -266,12 +266,9 @@ def _values(plan: Plan) -> int:
 
 def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
     """The start, what is known beforehand, and the tasks that an earlier run has done."""
-    events: list[AnyEvent] = [
-        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=reuse.resumed)
-    ]
+    events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
     events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
     events += [TaskReused(at=at, task=task) for task in found.whole]
-    events += [TaskReused(at=at, task=task, spared=True) for task in found.spared]
     return events
 
 
