@@ -105,7 +105,7 @@ def test_a_stage_that_raises_ends_with_20_and_tells_where(quiet: list[str], caps
     code = exit_code_of(["run", "flow.yaml", "--set", "analysis.stages.Shaky.params.bad=second", *quiet])
     told = capsys.readouterr().err
     assert code == 20
-    assert "Shaky raised on second.parquet" in told.replace(f"{Path.cwd()}/", "")
+    assert "Shaky raised an exception on second.parquet" in told.replace(f"{Path.cwd()}/", "")
     assert "ValueError: no calibration for second" in told
     assert "ops.py" in told
     assert "cenote run flow.yaml --set analysis.stages.Shaky.params.bad=second --out out/flow" in told

@@ -51,7 +51,7 @@ def test_every_stage_pool_product_and_crossing_column_is_in_the_picture() -> Non
     shown = texts(svg(three_pools()))
     assert {"BuildIndex", "RunInference", "Select", "MuonPt", "custom.inference"} <= set(shown)
     assert {"high_memory", "gpu", "default", "histogram", "score", "n_good"} <= set(shown)
-    assert "2 workers, each with 8 slots, 8 cpus, 128 GB of memory" in shown
+    assert "2 workers, each with 8 slots, 8 CPUs, 128 GB" in shown
 
 
 def test_the_svg_stands_alone_and_is_the_same_every_time() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cenote.plan.probe_cache import ProbeHistory, as_seen_by
-from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, ago, in_a_sentence, worst
+from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, in_a_sentence, worst
 from cenote.plan.record import ProbeRecord, as_json
+from cenote.text import format_age
 
 BAD = Finding("network", "problem", "does not reach the driver", hint="open the port", lines=("a", "b"))
 ODD = Finding("memory", "warning", "1 GB seen, 2 GB promised")
@@ -54,7 +55,7 @@ def test_a_probe_is_told_with_its_age_and_its_problems_first() -> None:
         "the last probe of 'gpu', 2h 1m ago on node07: network: does not reach the driver; "
         "data: there is no such file; memory: 1 GB seen, 2 GB promised"
     )
-    assert (ago(3), ago(61), ago(90061)) == ("just now", "1m ago", "1d 1h ago")
+    assert (format_age(3), format_age(61), format_age(90061)) == ("just now", "1m ago", "1d 1h ago")
 
 
 def test_other_programs_get_what_is_not_well() -> None:

@@ -117,7 +117,7 @@ def test_a_stage_that_moved_says_why_and_how_its_new_pool_is() -> None:
 def test_a_run_tells_of_every_stage_that_is_not_done() -> None:
     told = why(some_record(), [BEGUN, WAITS, done(0, 1.0), done(1, 2.0), Tick(at=9.0)])
 
-    assert told.startswith("The run is going on: 2 of 4 tasks done.\n\nStage 'Infer': 0 of 2 tasks done")
+    assert told.startswith("The run is in progress: 2 of 4 tasks done.\n\nStage 'Infer': 0 of 2 tasks done")
     assert "'Index'" not in told
 
 
@@ -130,7 +130,7 @@ def test_a_run_that_failed_says_what_with() -> None:
 
     told = why(some_record(), [BEGUN, WAITS, *ended])
 
-    assert "The run has failed: 0 of 4 tasks done, 1 failed." in told
+    assert "The run failed: 0 of 4 tasks done, 1 failed." in told
     assert "Task 2 failed in 'gpu': no worker to run it." in told
     assert "given up in" not in told, "no timer runs any more"
 
@@ -141,7 +141,7 @@ def test_a_run_that_was_cut_off_is_not_said_to_go_on() -> None:
     told = explain_run(RunView.of(some_record(), [*events, started]), cut_off=True)
 
     assert told == (
-        "The run was cut off and nothing drives it any more, `cenote run` goes on with it: 1 of 4 tasks done."
+        "The run was interrupted and has no driver, continue with `cenote run`: 1 of 4 tasks done."
         "\n\nStage 'Index': 1 of 2 tasks done, 1 waiting."
         "\n\nStage 'Infer': 0 of 2 tasks done, 2 waiting. "
         "Its events come from 'Index', which has 1 of 2 tasks done."
@@ -155,7 +155,7 @@ def test_a_run_tells_which_pools_lost_workers_and_why_also_when_others_came() ->
     told = why(some_record(), [BEGUN, *joined[:2], lost, joined[2], ended])
 
     assert told.startswith(
-        "The run has succeeded: 0 of 4 tasks done.\n\nPool 'gpu' lost 1 worker; the last: Slurm says CANCELLED."
+        "The run succeeded: 0 of 4 tasks done.\n\nPool 'gpu' lost 1 worker; the last: Slurm says CANCELLED."
     )
 
 

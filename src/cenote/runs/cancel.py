@@ -15,6 +15,7 @@ from cenote.errors import CenoteError
 from cenote.runs.folder import LOCK, lock_owner
 from cenote.runs.follow import FollowedRun
 from cenote.runs.view import RunView
+from cenote.text import RUN_STATUSES
 
 PATIENCE = 60.0
 """Seconds that a driver gets to end its workers and write down how far it came."""
@@ -101,16 +102,12 @@ def _same(descriptor: Path, lock: Path) -> bool:
 def _nothing_runs(run: FollowedRun) -> CenoteError:
     view = run.catch_up()
     if view.finished:
-        return errors.error(errors.NOT_RUNNING, f"the run in {run.folder.path} is over: it {_ending(view.status)}")
+        return errors.error(errors.NOT_RUNNING, f"the run in {run.folder.path} is over: it {RUN_STATUSES[view.status]}")
     return errors.error(
         errors.NOT_RUNNING,
         f"nothing drives the run in {run.folder.path}: it was cut off before its end",
         hint="`cenote run …` goes on with it",
     )
-
-
-def _ending(status: str) -> str:
-    return {"cancelled": "was cancelled", "partial": "ended with a part of the data"}.get(status, status)
 
 
 def _goes_on(folder: Path, patience: float) -> CenoteError:

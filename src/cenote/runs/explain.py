@@ -17,6 +17,7 @@ from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord
 from cenote.runs.pool_words import pool_word
 from cenote.runs.summary import PoolView, StageView
 from cenote.runs.view import RunView
+from cenote.text import RUN_STATUSES, plural
 from cenote.units import format_seconds
 
 A_MOMENT = 5.0
@@ -24,16 +25,7 @@ A_MOMENT = 5.0
 _MOST_STAGES = 12
 _LINES_SHOWN = 3
 _PATIENCE = EngineOptions().patience
-_STATUS = {
-    "waiting": "has not started",
-    "running": "is going on",
-    "cancelling": "is being cancelled",
-    "cancelled": "was cancelled",
-    "succeeded": "has succeeded",
-    "partial": "has ended with a part of the data",
-    "failed": "has failed",
-}
-_CUT_OFF = "was cut off and nothing drives it any more, `cenote run` goes on with it"
+_CUT_OFF = f"{RUN_STATUSES['interrupted']}, continue with `cenote run`"
 
 
 def why(
@@ -53,7 +45,7 @@ def explain_run(view: RunView, *, cut_off: bool = False) -> str:
     A run that nothing drives any more is `cut_off`, which its journal cannot say.
     """
     tasks = view.tasks
-    whole = f"The run {_CUT_OFF if cut_off else _STATUS[view.status]}: "
+    whole = f"The run {_CUT_OFF if cut_off else RUN_STATUSES[view.status]}: "
     whole += f"{tasks.done + tasks.reused} of {tasks.tasks} tasks done"
     whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
     whole += f", {tasks.failed} failed" if tasks.failed else ""
@@ -117,7 +109,9 @@ def _one_of_each_segment(view: RunView) -> list[StageView]:
 def _losses(view: RunView) -> Iterator[str]:
     """Of workers that went by themselves: somebody else may want to know what became of them."""
     lost = [pool for pool in view.pools if pool.workers_lost]
-    told = [f"Pool '{pool.name}' lost {_count(pool.workers_lost)}; the last: {pool.last_loss}." for pool in lost]
+    told = [
+        f"Pool '{pool.name}' lost {plural(pool.workers_lost, 'worker')}; the last: {pool.last_loss}." for pool in lost
+    ]
     if told:
         yield " ".join(told)
 
@@ -127,10 +121,6 @@ def _silence(view: RunView) -> Iterator[str]:
     for pool in view.pools:
         for worker, since in pool.silent.items():
             yield f"worker {worker} has not answered for {format_seconds(max(0.0, view.clock - since))}"
-
-
-def _count(workers: int) -> str:
-    return "1 worker" if workers == 1 else f"{workers} workers"
 
 
 def _paragraph(view: RunView, stage: StageView, cut_off: bool) -> str:

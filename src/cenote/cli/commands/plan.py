@@ -131,8 +131,8 @@ def _table(plan: Plan, output: Path | None) -> None:
 
 
 def _jobs(plan: Plan) -> str:
-    from cenote.cli.views.amounts import plural
     from cenote.runtime.job_texts import job_texts
+    from cenote.text import plural
 
     pools = job_texts(plan, Path("out") / plan.workflow.file.stem)
     if not pools:

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from cenote.api import Preview
 from cenote.cli.console import output
-from cenote.cli.views.amounts import plural
 from cenote.cli.views.plan_table import show_plan, titled
 from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.verbose import dataset_lines
 from cenote.plan.record import PlanRecord, as_json
+from cenote.text import plural
 
 
 def tell_preview(preview: Preview, *, verbose: int, as_json: bool) -> None:
