@@ -110,9 +110,10 @@ def command(
     elif show_jobs:
         _deliver(_jobs(plan), output)
     elif as_json:
-        from cenote.plan.as_json import plan_as_json
+        from cenote.plan.record import PlanRecord
+        from cenote.plan.record import as_json as plain
 
-        _deliver(json.dumps(plan_as_json(plan), indent=2, ensure_ascii=False) + "\n", output)
+        _deliver(json.dumps(plain(PlanRecord.of(plan)), indent=2, ensure_ascii=False) + "\n", output)
     else:
         _table(plan, output)
 
