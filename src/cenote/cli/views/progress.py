@@ -125,7 +125,7 @@ class LiveTable:
         """Draws from values taken now: the thread that repaints never touches the view."""
         self._warnings = view.warnings
         height = max(6, self._console.size.height - 6)
-        parts: list[RenderableType] = [stage_rows(view, most=height - len(view.facts.pools)), pool_rows(view)]
+        parts: list[RenderableType] = [stage_rows(view, most=height - len(view.plan.pools)), pool_rows(view)]
         parts += [lines for lines in (waiting_lines(view), warning_lines(view)) if lines]
         head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
         self._live.update(Group(head, *parts))

@@ -90,7 +90,7 @@ def shown_stages(stages: Sequence[StageView], *, most: int) -> list[StageView]:
 def pool_rows(view: RunView) -> FittedTable:
     """Pools with what they are doing and their workers: how many are there of as many as there may be, or came."""
     table = FittedTable(_POOL_COLUMNS)
-    wanted = {pool.name: pool.workers for pool in view.facts.pools}
+    wanted = {pool.name: pool.most_workers for pool in view.plan.pools}
     for pool in view.pools:
         table.add_row(
             name(pool.name),
