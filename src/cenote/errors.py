@@ -134,10 +134,8 @@ STAGE_FAILED = ErrorKind("stage-failed", 20, "A stage raised an exception on at 
 TIMED_OUT = ErrorKind("timed-out", 20, "A task ran longer than the stage's timeout.")
 UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read during the run.")
 RENDER_FAILED = ErrorKind("render-failed", 20, "A picture could not be drawn; the numbers are saved.")
-WORKER_LOST = ErrorKind("worker-lost", 21, "Workers were lost repeatedly while running the same task.", transient=True)
-NO_WORKER = ErrorKind(
-    "no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.", transient=True
-)
+WORKER_LOST = ErrorKind("worker-lost", 21, "Workers were lost repeatedly while running the same task.")
+NO_WORKER = ErrorKind("no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.")
 DAMAGED_RESULT = ErrorKind(
     "damaged-result", 31, "Stored results could not be read back, even after they were recomputed."
 )
