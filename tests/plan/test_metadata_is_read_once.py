@@ -18,9 +18,9 @@ from cenote.plan.inputs import metadata
 from cenote.plan.inputs.metadata import FileAnswer, describe_all
 from cenote.plan.inputs.metadata_cache import MetadataCache
 from cenote.plan.inputs.packed_columns import PackedColumns, Packer, one_of_each_schema
-from cenote.sinks.root_tree import RootTreeSink as RootSink
+from cenote.sinks.root_tree import RootTreeSink
 from cenote.sources.interface import ColumnInfo, FileInfo, Source
-from cenote.sources.root_tree.source import RootTreeSink
+from cenote.sources.root_tree.source import RootTreeSource
 
 
 class Counting(Source):
@@ -94,7 +94,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path, cache: MetadataCache)
 
 def test_other_settings_of_the_source_are_another_question(tmp_path: Path, cache: MetadataCache) -> None:
     (url,) = files(tmp_path, "x")
-    describe_all([(RootTreeSink(), "root_tree", url)], cache=cache)
+    describe_all([(RootTreeSource(), "root_tree", url)], cache=cache)
     one = describe_all([(Counting(), "counting", url)], cache=cache)
     assert isinstance(one[0], FileInfo)
 
@@ -176,7 +176,7 @@ def test_the_folder_of_the_cache_can_be_chosen(tmp_path: Path, monkeypatch: pyte
 
 
 def a_root_file(path: Path, size: int) -> str:
-    RootSink().write(Events({"x": np.arange(size)}, size, DatasetInfo("mc")), path)
+    RootTreeSink().write(Events({"x": np.arange(size)}, size, DatasetInfo("mc")), path)
     return str(path)
 
 
@@ -187,7 +187,7 @@ def test_many_files_are_read_by_processes(
     urls = [a_root_file(tmp_path / f"{size}.root", size) for size in (1, 2, 3)]
     (tmp_path / "broken.root").write_text("not a ROOT file")
     urls.append(str(tmp_path / "broken.root"))
-    answers = describe_all([(RootTreeSink(), "root_tree", url) for url in urls], cache=cache)
+    answers = describe_all([(RootTreeSource(), "root_tree", url) for url in urls], cache=cache)
     assert [answer.entries for answer in answers if isinstance(answer, FileInfo)] == [1, 2, 3]
     assert isinstance(answers[3], Problem)
 
