@@ -73,7 +73,7 @@ class Fill(Operation):
         ("even: 3", "'even' of the params of stage 'a': should be even"),
         (
             "even: 2000",
-            "the params of stage 'a': operation 'custom.fill' refuses its settings: TypeError: a fault of the plugin",
+            "the params of stage 'a': operation 'custom.fill' rejects its settings: TypeError: a fault of the plugin",
         ),
     ],
 )

@@ -34,7 +34,7 @@ class Project(Operation):
             raise errors.CenoteError(
                 errors.Problem(
                     errors.UNKNOWN_COLUMN,
-                    f"stage '{self.stage}' keeps '{name}', which is not there",
+                    f"stage '{self.stage}' keeps '{name}', which does not exist",
                     details=(f"columns here: {listed(columns)}",),
                     hint=did_you_mean(name, columns),
                 )

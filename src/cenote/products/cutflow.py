@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from cenote.products.interface import Form, Product, ProductTable
 from cenote.products.support.latex import in_latex
 from cenote.storage import write_text
+from cenote.text import plural
 
 VERSION = 1
 CSV_COLUMNS = (
@@ -217,7 +218,7 @@ class CutflowProduct(Product):
     def describe(self, value: Any) -> str:
         """`5 cuts, 2 datasets`."""
         cuts, datasets = len({row.name for row in value.rows}), len(value.datasets)
-        return f"{cuts} cut{'' if cuts == 1 else 's'}, {datasets} dataset{'' if datasets == 1 else 's'}"
+        return f"{plural(cuts, 'cut')}, {plural(datasets, 'dataset')}"
 
     def tables(self, value: Any) -> Sequence[ProductTable]:
         """One for each dataset and group of cuts."""

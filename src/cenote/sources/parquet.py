@@ -84,7 +84,7 @@ def _opened(url: str, stamp: str) -> _OpenFile:
         raise errors.error(
             errors.BAD_INPUT,
             f"{url} is not a Parquet file, or is cut short",
-            hint="copy it again, or let whatever writes it finish and close it",
+            hint="copy it again, or wait until its writer has closed it",
         ) from problem
     return _closing(_OpenFile(file, size, stamp, _columns(file.schema_arrow)))
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from cenote.api import Run
-from cenote.cli.views.amounts import plural
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product, ProductTable
+from cenote.text import plural
 
 MOST_TABLES = 4
 MOST_ROWS = 12

@@ -102,7 +102,7 @@ class Hist(Operation):
     def _names_differ(cls, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         names = [axis.name for axis in axes]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise PydanticCustomError("bad_axis", "two axes are called '{name}'", {"name": twice})
+            raise PydanticCustomError("bad_axis", "two axes are named '{name}'", {"name": twice})
         return axes
 
     def resolve(self, columns: Collection[str]) -> Self:
