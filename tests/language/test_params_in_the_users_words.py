@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cenote.operations.interface import Operation
+from cenote.operations.interface import Operation, Result
 from cenote.plugins.settings import Settings
 
 
@@ -46,6 +46,9 @@ class Fill(Operation):
         if value > 1000:
             raise TypeError("a fault of the plugin")
         return value
+
+    def run(self, events):
+        return Result(events)
 """
 
 

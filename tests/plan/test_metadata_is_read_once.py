@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from pydantic import PrivateAttr
 from cenote import errors
 from cenote.cache_file import cache_folder
 from cenote.errors import Problem, error
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.operations.support.events import Column, DatasetInfo, Events
 from cenote.plan.inputs import metadata
 from cenote.plan.inputs.metadata import FileAnswer, describe_all
 from cenote.plan.inputs.metadata_cache import MetadataCache
@@ -31,6 +32,9 @@ class Counting(Source):
     @property
     def calls(self) -> list[str]:
         return self._calls
+
+    def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
+        raise AssertionError((url, columns, start, stop))
 
     def describe(self, url: str) -> FileInfo:
         self.calls.append(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import AliasChoices, Field
 
@@ -16,6 +16,12 @@ from cenote.operations.support.events import Events
 
 class Project(Operation):
     """Drops columns. It reads none itself: a column that nobody needs later is not even read from the files."""
+
+    example: ClassVar[str] = """
+    - id: Narrow
+      op: project
+      params: {keep: [speed, hour]}
+    """
 
     keep: tuple[str, ...] = Field(validation_alias=AliasChoices("keep", "columns"), min_length=1)
     """Names of columns, or patterns such as `Muon_*`."""

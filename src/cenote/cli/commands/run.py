@@ -142,13 +142,13 @@ def _event_printer(console: Console, level: int) -> Hearer:
 def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     """What came out on stdout, what went wrong on stderr."""
     from cenote.cli.console import messages, output
-    from cenote.cli.views.cutflow_table import cutflows_of
     from cenote.cli.views.outcome import failure_lines, outcome_lines
+    from cenote.cli.views.product_table import product_tables
 
     if not quiet:
         for line in outcome_lines(run.summary, folder=run.folder, pictures=run.plots):
             output().print(line, soft_wrap=True)
-        for line in cutflows_of(run, width=output().width):
+        for line in product_tables(run, width=output().width):
             output().print(line, soft_wrap=True)
     if not quiet or run.status != "succeeded":
         for line in failure_lines(run.summary, folder=run.folder, again=again):

@@ -114,7 +114,7 @@ class Attachments:
     def _check_merges(self, sink: str, when: Located | None) -> None:
         """Note a sink that cannot put parts together."""
         try:
-            merges = registry.load(PluginKind.SINK, sink).merges
+            merges = registry.load(PluginKind.SINK, sink).can_merge()
         except CenoteError:
             return  # check_settings has said so
         if not merges:
