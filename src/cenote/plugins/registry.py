@@ -363,7 +363,8 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
         declared = getattr(value, "cenote_plugin", None)
         if isinstance(declared, tuple) and len(declared) == 2:
             kind, name = declared
-            add(PluginKind(kind), name, getattr(value, "cenote_factory", value), code=code)
+            factory = getattr(value, "cenote_factory", value)
+            add(PluginKind(kind), name, _checked(PluginKind(kind), factory, f"{kind} '{name}'"), code=code)
 
 
 @cache
@@ -425,13 +426,23 @@ def _imported(kind: PluginKind, name: str, target: str) -> Factory:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {errors.words_of(problem)}"
         ) from problem
-    factory: Any = getattr(value, "cenote_factory", value)
-    if inspect.isclass(factory) and issubclass(factory, _interface(kind)):
-        return factory
+    return _checked(kind, getattr(value, "cenote_factory", value), f"{what} ({target})")
+
+
+def _checked(kind: PluginKind, factory: Any, what: str) -> Factory:  # Any: whatever somebody declared
+    """A class of the kind with every method that the kind asks for; raises `bad-plugin` for anything else."""
     interface = _interface(kind)
+    if inspect.isclass(factory) and issubclass(factory, interface):
+        if missing := sorted(getattr(factory, "__abstractmethods__", ())):
+            raise errors.error(
+                errors.BAD_PLUGIN,
+                f"{what} has no method {listed(f'`{name}`' for name in missing)}",
+                hint=f"see {interface.__module__}.{interface.__name__}",
+            )
+        return factory
     raise errors.error(
         errors.BAD_PLUGIN,
-        f"{what} ({target}) is no {kind.value}: it is {_described(factory)}",
+        f"{what} is no {kind.value}: it is {_described(factory)}",
         hint="decorate the function with `@operation(...)`"
         if kind is PluginKind.OPERATION
         else f"write a class derived from {interface.__module__}.{interface.__name__}",

@@ -368,7 +368,7 @@ class _Resolving:
         there = dict.fromkeys(name for columns in after for name in columns or ())
         return Problem(
             errors.UNKNOWN_COLUMN,
-            f"stage '{stage.id}' writes '{wanted}', which is not there after it",
+            f"stage '{stage.id}' writes '{wanted}', which does not exist after it",
             place=self.workflow.place(*entry.path, "keep"),
             details=(f"columns here: {listed(there)}",),
             hint=did_you_mean(wanted, there),
@@ -394,7 +394,7 @@ class _Resolving:
         elif meant is not None:
             place = self.workflow.place(*meant.path) or place
             there = self._at_the_source(stage, datasets[0])
-            message = f"stage '{stage.id}' reads '{name}', which stands for the branch '{meant.branch}': no file has it"
+            message = f"stage '{stage.id}' reads '{name}', which maps to the branch '{meant.branch}': no file has it"
             details = f"columns here: {listed(there)}"
             hint = did_you_mean(meant.branch, there)
         else:

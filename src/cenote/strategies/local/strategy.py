@@ -6,6 +6,7 @@ import shlex
 import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from pydantic import PrivateAttr
 
@@ -22,6 +23,14 @@ class LocalStrategy(Strategy):
     """Starts workers as processes of this machine; they end with the run.
 
     A worker of a pool with GPUs sees its own GPUs of this machine and no others; one without sees none.
+    """
+
+    example: ClassVar[str] = """
+    execution:
+      backend: dask
+      strategy: local
+      pools:
+        default: {workers: 4}
     """
 
     _processes: dict[JobId, Process] = PrivateAttr(default_factory=dict)
