@@ -8,6 +8,7 @@ from rich.text import Text
 
 from cenote.api import Run
 from cenote.products.cutflow import Cutflow, CutflowLine
+from cenote.runs.folder import RunFolder
 from cenote.text import plural
 
 MOST_CUTFLOWS = 4
@@ -19,12 +20,12 @@ LONGEST_LABEL = 40
 
 def cutflows_of(run: Run, *, width: int) -> Iterator[Text]:
     """The cutflows that a run left, the first few of them."""
-    names = [product["name"] for product in run.summary.get("products", ()) if product["kind"] == "cutflow"]
+    names = [product.name for product in run.record.products if product.kind == "cutflow"] if run.record else []
     for name in names[:MOST_CUTFLOWS]:
         yield from cutflow_lines(name, run.product(name), width=width)
     if len(names) > MOST_CUTFLOWS:
         more = plural(len(names) - MOST_CUTFLOWS, "more cutflow")
-        yield Text(" " * INDENT + f"… and {more} in {run.folder / 'products'}", style="dim")
+        yield Text(" " * INDENT + f"… and {more} in {RunFolder(run.folder).products}", style="dim")
 
 
 def cutflow_lines(name: str, cutflow: Cutflow, *, width: int) -> Iterator[Text]:
