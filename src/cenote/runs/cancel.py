@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +30,7 @@ class Ended:
     """From the question to the end."""
 
 
-def cancel_run(folder: Path, *, patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic) -> Ended:
+def cancel_run(folder: Path, *, patience: float = PATIENCE) -> Ended:
     """Ask the driver of this run to end, and come back when it has.
 
     Raises `not-running` when nothing drives the run, and `still-running` when it has not ended in time.
@@ -40,16 +39,16 @@ def cancel_run(folder: Path, *, patience: float = PATIENCE, clock: Callable[[], 
     if not run.driven:
         raise _nothing_runs(run)
     _interrupt(folder)
-    return _ended(run, patience, clock)
+    return _ended(run, patience)
 
 
-def _ended(run: FollowedRun, patience: float, clock: Callable[[], float]) -> Ended:
-    asked = clock()
+def _ended(run: FollowedRun, patience: float) -> Ended:
+    asked = time.monotonic()
     while run.driven:
-        if clock() - asked > patience:
+        if time.monotonic() - asked > patience:
             raise _goes_on(run.folder.path, patience)
         time.sleep(_LOOK_EVERY)
-    return Ended(run.catch_up(), clock() - asked)
+    return Ended(run.catch_up(), time.monotonic() - asked)
 
 
 def _interrupt(folder: Path) -> None:

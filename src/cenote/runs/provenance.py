@@ -20,7 +20,7 @@ from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
 from cenote.shell import run_command
 
-_SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot", "vector")
+_SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot")
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from cenote import storage
@@ -17,9 +16,9 @@ from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.text import format_estimate, join_words, plural
 
 
-def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover], *, console: Console | None = None) -> None:
+def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover]) -> None:
     """Everything that was found; what is left alone says why. Batch systems that are silent are told of."""
-    console = console or output()
+    console = output()
     show_problems(list(found.silent.values()))
     for _, of_run in groupby(found.jobs, key=lambda one: (one.job.run, one.standing)):
         jobs = list(of_run)
