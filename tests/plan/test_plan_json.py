@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from builders.stage_graphs import StageSketch, plan_of
 from cenote.errors import Place
 from cenote.language.workflow import Amounts, Elastic, KeyPath, Origin, Pool
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, as_json
-from cenote.testing.stage_graphs import StageSketch, plan_of
 
 GB = 10**9
 POOLS = (

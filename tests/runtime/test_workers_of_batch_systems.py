@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.plans import a_pool
 from cenote.backends.interface import JoinedSession
 from cenote.engine.messages import (
     AnyEvent,
@@ -25,7 +26,6 @@ from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import JobId, JobRequest, Strategy
 from cenote.strategies.slurm.strategy import Slurm
-from cenote.testing.plans import a_pool
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.task_spec import TaskSpec
