@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from cenote.errors import Place
-from cenote.language.workflow import Amounts, Elastic, KeyPath, Origin, Pool
+from cenote.language.execution import Amounts, Elastic, Pool
+from cenote.language.origins import KeyPath, Origin
 from cenote.plan.as_json import plan_as_json
 from cenote.testing.stage_graphs import StageSketch, plan_of
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from functools import lru_cache
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.units import format_bytes
 
 KINDS = ("cpus", "memory", "gpus", "disk")

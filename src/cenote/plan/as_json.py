@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cenote.language.workflow import KeyPath, Origin
+from cenote.language.origins import KeyPath, Origin
 from cenote.placement.pools import PlacedPool, PoolSize, StagePlacement
 from cenote.plan.plan import MERGE, Partition, Plan, Segment, StageSummary, TaskTable
 from cenote.plan.probe_cache import probe_as_json, probe_key

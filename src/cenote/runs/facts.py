@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.plan.as_json import task_blocks
 from cenote.plan.plan import Plan

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NewType
 from urllib.parse import quote, unquote
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.plugins.settings import Settings
 from cenote.worker.process.lifetime import Lifetime
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.units import format_bytes, format_count, format_seconds
 
 
