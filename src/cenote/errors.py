@@ -132,12 +132,8 @@ STAGE_FAILED = ErrorKind("stage-failed", 20, "A stage raised on at least one par
 TIMED_OUT = ErrorKind("timed-out", 20, "A task ran longer than the stage's timeout.")
 UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read while the run went on.")
 RENDER_FAILED = ErrorKind("render-failed", 20, "A picture could not be drawn; the numbers are saved.")
-WORKER_LOST = ErrorKind(
-    "worker-lost", 21, "Workers were lost again and again while running the same task.", transient=True
-)
-NO_WORKER = ErrorKind(
-    "no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.", transient=True
-)
+WORKER_LOST = ErrorKind("worker-lost", 21, "Workers were lost again and again while running the same task.")
+NO_WORKER = ErrorKind("no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.")
 DAMAGED_RESULT = ErrorKind(
     "damaged-result", 31, "Results that were stored could not be read back, however often they were made again."
 )

@@ -14,6 +14,7 @@ from typing import Any
 from cenote.products.interface import Product
 from cenote.products.support.latex import in_latex
 from cenote.storage import write_text
+from cenote.text import plural
 
 VERSION = 1
 CSV_COLUMNS = (
@@ -209,7 +210,7 @@ class CutflowProduct(Product):
     def describe(self, value: Any) -> str:
         """`5 cuts, 2 datasets`."""
         cuts, datasets = len({row.name for row in value.rows}), len(value.datasets)
-        return f"{cuts} cut{'' if cuts == 1 else 's'}, {datasets} dataset{'' if datasets == 1 else 's'}"
+        return f"{plural(cuts, 'cut')}, {plural(datasets, 'dataset')}"
 
 
 def _latex(value: Cutflow) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cenote.products.interface import Product
 from cenote.storage import write_text
+from cenote.text import plural
 from cenote.units import format_bytes, format_count
 
 
@@ -30,7 +31,7 @@ class FilesProduct(Product):
 
     def describe(self, value: Any) -> str:
         """`3 files, 1.2 M events, 40 MB`."""
-        files = f"{len(value)} file{'' if len(value) == 1 else 's'}"
+        files = plural(len(value), "file")
         return f"{files}, {format_count(_total(value, 'entries'))} events, {format_bytes(_total(value, 'bytes'))}"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from cenote.products.interface import Product
 from cenote.storage import appearing, write_text
+from cenote.text import plural
 from cenote.units import format_count
 
 Histogram = hist.Hist[Any]
@@ -56,7 +57,7 @@ class HistogramProduct(Product):
     def describe(self, value: Any) -> str:
         """`2 axes, 1200 bins, 1.2 M entries` (weighted: the sum of weights)."""
         bins = math.prod(value.shape)
-        axes = f"{value.ndim} {'axis' if value.ndim == 1 else 'axes'}, {bins} {'bin' if bins == 1 else 'bins'}"
+        axes = f"{plural(value.ndim, 'axis', 'axes')}, {plural(bins, 'bin')}"
         total = value.sum(flow=True)
         if value.storage_type is hist.storage.Weight:
             return f"{axes}, sum of weights {total.value:.6g}"

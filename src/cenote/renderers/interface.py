@@ -18,7 +18,6 @@ class DrawContext:
 
     stage: str
     datasets: Mapping[str, DatasetInfo] = field(default_factory=dict)
-    axis_labels: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
     """Whether some of the data is missing: the picture must say so."""
 

@@ -163,7 +163,6 @@ def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Pat
     context = DrawContext(
         stage=product.stage,
         datasets={info.name: info for info in plan.datasets},
-        axis_labels=product.axis_labels,
         partial=partial,
     )
     return renderer.draw(value, target, context)

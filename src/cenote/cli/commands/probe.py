@@ -64,15 +64,13 @@ def as_object(result: ProbeResult, file: Path) -> dict[str, Any]:
 def _pool(pool: PoolProbe) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from cenote.plan.probe_cache import finding_as_json
-
     return {
         "name": pool.pool,
         "strategy": pool.strategy,
         "verdict": pool.verdict,
         "job": pool.job or None,
         "waited": None if pool.waited is None else round(pool.waited, 3),
-        "findings": [finding_as_json(finding) for finding in pool.findings],
+        "findings": [asdict(finding) for finding in pool.findings],
         "node": None
         if pool.report is None
         else {key: value for key, value in asdict(pool.report).items() if key not in ("pool", "token")},

@@ -114,7 +114,7 @@ def _show(plan: Plan, model: DurationModel, predicted: Prediction, more: dict[st
     from rich.table import Table
 
     from cenote.cli.console import output
-    from cenote.cli.views.amounts import plural
+    from cenote.text import plural
 
     console = output()
     cost = "" if predicted.cost is None else f", cost {predicted.cost:.4g}"

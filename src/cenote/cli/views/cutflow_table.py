@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from cenote.api import Run
-from cenote.cli.views.amounts import plural
 from cenote.products.cutflow import Cutflow, CutflowLine
+from cenote.text import plural
 
 MOST_CUTFLOWS = 4
 MOST_CUTS = 12

@@ -92,11 +92,9 @@ class Parsed:
     problems: tuple[Problem, ...] = ()
 
 
-def read_yaml(
-    path: Path, *, layer: str | None = None, shown: str | None = None, content: bytes | None = None
-) -> Parsed:
-    """Read a file that must hold one mapping. `shown` is its name in messages; `content` is what it would hold."""
-    name = shown or str(path)
+def read_yaml(path: Path, *, layer: str | None = None, content: bytes | None = None) -> Parsed:
+    """Read a file that must hold one mapping. `content` is what it would hold."""
+    name = str(path)
     try:
         text = _decoded(_content_of(path, name) if content is None else content, name)
     except errors.CenoteError as problem:

@@ -17,6 +17,7 @@ from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
+from cenote.text import plural
 
 InputsProgress = Callable[[int, int], None]
 """Told how many files of how many have been looked at."""
@@ -140,7 +141,7 @@ def _of_all(files: Sequence[BadFile]) -> Problem:
     if not others:
         return first.problem
     datasets = listed(dict.fromkeys(file.dataset for file in others))
-    count = "one more file" if len(others) == 1 else f"{len(others)} more files"
+    count = plural(len(others), "more file")
     return replace(first.problem, details=(*first.problem.details, f"the same with {count} of: {datasets}"))
 
 

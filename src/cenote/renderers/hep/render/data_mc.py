@@ -103,7 +103,7 @@ class DataMC(Picture):
 
     def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         block = self.data_mc
-        axis = bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=block.flow)
+        axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=block.flow)
         styles = self.style.datasets
         found = samples_of(
             *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=block.flow

@@ -83,8 +83,8 @@ class Heatmap2D(Picture):
         roles = bins.roles(histogram, context.datasets, wanted=wanted)
         chosen = self._two_axes(histogram, roles, context)
         both = (
-            bins.bin_axis(histogram.axes[chosen[0]], context.axis_labels, label=self.axes.x.label),
-            bins.bin_axis(histogram.axes[chosen[1]], context.axis_labels, label=self.axes.y.label),
+            bins.bin_axis(histogram.axes[chosen[0]], label=self.axes.x.label),
+            bins.bin_axis(histogram.axes[chosen[1]], label=self.axes.y.label),
         )
         styles = self.style.datasets
         found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)

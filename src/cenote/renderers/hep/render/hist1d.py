@@ -64,7 +64,7 @@ class Hist1D(Picture):
 
     def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         flow = self.hist1d.flow
-        axis = bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=flow)
+        axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=flow)
         samples = self._samples(histogram, roles, index, axis, context)
         size = canvas.figure_size(self.figure, SIZE)
         with canvas.styled(self.style, size):
