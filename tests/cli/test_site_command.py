@@ -117,7 +117,7 @@ def test_problems_as_json(site: Path) -> None:
 def test_showing_a_site_with_a_mistake_tells_whom_to_tell(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site.write_text(SITE.replace("account: hep", "acount: hep"))
     assert exit_code_of(["site", "show"]) == 10
-    assert "tell help@example.org, or leave it out with CENOTE_SITE=none" in capsys.readouterr().err
+    assert "report it to help@example.org, or ignore it with CENOTE_SITE=none" in capsys.readouterr().err
 
 
 def test_without_dask_the_rest_is_shown_all_the_same_and_workflows_run_here(site: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from cenote.errors import BATCH_SYSTEM, CenoteError, error
 from cenote.runs.folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
 from cenote.runs.journal import Journal
 from cenote.runs.left_behind import DriverStatus, Leftover, Search, find_left_behind, remove_jobs, standing_of
-from cenote.strategies.interface import JobId, RunLocation, Strategy, TracedJob
+from cenote.strategies.interface import JobId, JobRequest, JobStatus, RunLocation, Strategy, TracedJob
 
 HERE = socket.gethostname()
 NOW = time.time()
@@ -124,6 +124,15 @@ class Desk(Strategy):
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         self._gone.extend(jobs)
+
+    def render(self, request: JobRequest) -> str:
+        return request.worker
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+        raise AssertionError(requests)
+
+    def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
+        raise AssertionError(jobs)
 
 
 def a_job(number: int, run: str, folder: Path, *, worker: str = "cpu-1", host: str = HERE) -> TracedJob:

@@ -15,23 +15,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
-from cenote.plugins.quantities import Memory, Seconds
-
-__all__ = [
-    "ALSO_WRITTEN",
-    "FILLED_IN",
-    "AlsoWritten",
-    "Described",
-    "JsonSchema",
-    "Memory",
-    "Seconds",
-    "Settings",
-    "complete_schema",
-    "fields_of",
-    "is_described",
-    "key_of",
-    "meanings",
-]
+from cenote.plugins.quantities import Memory as Memory
+from cenote.plugins.quantities import Seconds as Seconds
 
 Described = type[Any]
 """A pydantic model, or a dataclass that pydantic validates: its fields are keys of a mapping."""
@@ -164,3 +149,10 @@ class Settings(BaseModel):
         if cls.filled_in:
             whole[FILLED_IN] = list(cls.filled_in)
         return reference
+
+
+class Plugin(Settings):
+    """A plugin of any kind: its fields are its settings in YAML, its methods are what its kind asks for."""
+
+    example: ClassVar[str] = ""
+    """How it is used, as one would write it in a workflow."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cenote.products.interface import Product
 from cenote.storage import write_text
@@ -15,6 +15,13 @@ from cenote.units import format_bytes, format_count
 
 class FilesProduct(Product):
     """Lists of `{path, dataset, entries, bytes}`, one per file."""
+
+    example: ClassVar[str] = """
+    - id: Skim
+      op: hep.select
+      params: {selection: ["nMuon >= 2"]}
+      write: {kind: root_tree, path: skim.root}
+    """
 
     def merge(self, parts: Sequence[Any]) -> Any:
         """One list after the other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,7 +13,7 @@ from typing import Literal, NewType
 from urllib.parse import quote, unquote
 
 from cenote.language.execution import Amounts
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 from cenote.worker.process.lifetime import Lifetime
 
 JobId = NewType("JobId", str)
@@ -108,7 +109,7 @@ class TracedJob:
     home: RunLocation | None = None
 
 
-class Strategy(Settings):
+class Strategy(Plugin):
     """Starts workers. Its fields are the settings under a pool's `config`."""
 
     @property
@@ -131,29 +132,29 @@ class Strategy(Settings):
         """How long jobs whose worker was let go should be left alone at the end of a run, before they are cancelled."""
         return 0.0
 
+    @abstractmethod
     def render(self, request: JobRequest) -> str:
         """What would be submitted, as text: pure, for people to read."""
-        raise NotImplementedError
 
     def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
         """The same for several workers: fewer texts where one submission starts many."""
         return [self.render(request) for request in requests]
 
+    @abstractmethod
     def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
         """Ask for workers: all of them or none.
 
         Raises `job-refused` with the batch system's words when it does not want them, and `batch-system` when it
         could not be asked, so that it may be asked again.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
         """How these jobs are. A job that is missing from the answer could not be asked about this time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """Stop these jobs; a job already gone is not an error."""
-        raise NotImplementedError
 
     def trace(self, run: str | None = None) -> list[TracedJob]:
         """This user's jobs of one run, or of all runs, that are not over: also of drivers that are long gone.

@@ -71,7 +71,7 @@ class GraphType(click.ParamType):  # type: ignore[type-arg]  # older versions of
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
 )
 @click.option("--show-jobs", is_flag=True, help="Print the jobs that would be submitted for each pool instead.")
-@click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
+@click.option("--strict", is_flag=True, help="Treat missing hardware as an error instead of a warning.")
 def command(
     choices: Choices,
     *,
@@ -83,9 +83,10 @@ def command(
     show_jobs: bool,
     strict: bool,
 ) -> None:
-    """Show what would run, where, and why there; nothing is run.
+    """Show what would run, where, and why; nothing is run.
 
-    Stages, their pools with the reason, segments and tasks; the pools and who set what; data, products, warnings.
+    It lists stages with their pools and the reason, segments and tasks, pools and the origin of each setting, data,
+    products and warnings.
     """
     from cenote.cli.console import messages, user_code_aside
     from cenote.cli.views.progress import progress_on
@@ -94,7 +95,7 @@ def command(
         raise error(USAGE, f"--graph {graph.file} and --output {output} both name a file: choose one")
     target = output if graph is None or graph.file is None else graph.file
     if sum((as_json, graph is not None, show_jobs)) > 1:
-        raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
+        raise error(USAGE, "--json, --graph and --show-jobs exclude each other: choose one")
     analysis = choices.load()
     with user_code_aside(), progress_on(messages(), title=choices.name.name) as progress:
         plan = analysis.plan(until=until, only=only, strict=strict, progress=progress.planning)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -70,6 +70,14 @@ class DataMC(Picture):
     """Compares data with simulation: a stack of backgrounds, signals, data points and their ratio.
 
     Without data, or without simulation, what is there is drawn, without the ratio.
+    """
+
+    example: ClassVar[str] = """
+    render:
+      op: hep.render.data_mc
+      out: dimuon_mass
+      style: {experiment: CMS, lumi: 59.8}
+      data_mc: {data: data, ratio_ylim: [0.8, 1.2]}
     """
 
     data_mc: DataMCBlock = DataMCBlock()

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -61,6 +61,10 @@ class Heatmap2D(Picture):
     """Draws histograms of two variables as colours; empty bins stay white.
 
     Of a histogram with more variables, `axes.x.name` and `axes.y.name` choose two; the others are summed over.
+    """
+
+    example: ClassVar[str] = """
+    render: {op: hep.render.heatmap2d, out: eta_phi}
     """
 
     heatmap2d: Heatmap2DBlock = Heatmap2DBlock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
@@ -43,6 +43,10 @@ class Hist1D(Picture):
 
     A histogram of several variables gives one picture for each of them, unless `axes.x.name` chooses one; one of
     datasets alone has a bin for each dataset.
+    """
+
+    example: ClassVar[str] = """
+    render: {op: hep.render.hist1d, out: muon_pt, axes: {y: {scale: log}}}
     """
 
     hist1d: Hist1DBlock = Hist1DBlock()
