@@ -16,7 +16,7 @@ import pytest
 
 from cenote.cli.main import exit_code_of
 from cenote.engine.messages import RunStarted
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import Journal
 from cenote.strategies.interface import JobId, JobRequest, RunLocation
@@ -43,7 +43,7 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leavings]:
     folder.prepare()
     folder.lock().close()
     journal = Journal(folder.path)
-    journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])
+    journal.write([RunStarted(at=1.0, run=run, tasks=1)])
     journal.close()
     folder.plan.write_text('{"pools": [{"name": "gpu", "strategy": "local"}]}')
     (folder.products / ".4711.unfinished").mkdir()

@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pydantic import ValidationError
-
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
@@ -138,8 +136,8 @@ def _claims(workflow: Workflow, resolved: Resolved, stage: ResolvedStage) -> Ite
 
 def _picture_claims(workflow: Workflow, stage: ResolvedStage, number: int, render: Render) -> Iterator[_Claim]:
     try:
-        renderer: Renderer = registry.load(PluginKind.RENDERER, render.name).model_validate(dict(render.settings))
-    except (CenoteError, ValidationError):
+        renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
+    except CenoteError:
         return  # the language's check has said so
     for stem in renderer.stems(plot_stem(stage.id, number, render), stage.operation.shape().drawn):
         yield _Claim(

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -84,14 +84,35 @@ def load(kind: PluginKind, name: str) -> Factory:
     raise errors.CenoteError(unknown(kind, name))
 
 
+class BadSettingsError(errors.CenoteError):
+    """Settings that a plugin does not take. The check of a workflow reports them with their place in the file."""
+
+
+def make(kind: PluginKind, name: str, settings: Mapping[str, Any]) -> Any:  # Any: one of the kind's own type
+    """A plugin with these settings. Raises BadSettingsError, and what `load` raises."""
+    factory = load(kind, name)
+    with _refusing(kind, name):
+        return factory.model_validate(dict(settings))
+
+
 @contextmanager
-def blamed(kind: PluginKind, name: str) -> Iterator[None]:
-    """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+def _refusing(kind: PluginKind, name: str) -> Iterator[None]:
     from pydantic import ValidationError  # listing names must not pay for it
 
     try:
         yield
-    except (errors.CenoteError, Interrupted, ValidationError):
+    except ValidationError as problem:
+        words = f"{kind.value} '{name}' does not accept its settings: {problem.errors()[0]['msg']}"
+        raise BadSettingsError(errors.Problem(errors.BAD_VALUE, words)) from problem
+
+
+@contextmanager
+def blamed(kind: PluginKind, name: str) -> Iterator[None]:
+    """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+    try:
+        with _refusing(kind, name):
+            yield
+    except (errors.CenoteError, Interrupted):
         raise
     except BaseException as problem:
         if (kind, name) not in _added and name in _built_in(kind):

@@ -15,7 +15,6 @@ from enum import Enum
 from pathlib import Path
 
 import msgspec
-from pydantic import ValidationError
 
 from cenote import storage
 from cenote.engine.messages import AnyEvent, RunStarted
@@ -153,8 +152,8 @@ def all_strategies() -> dict[str, Strategy]:
     """Every one that works without settings."""
     found: dict[str, Strategy] = {}
     for name in registry.names(PluginKind.STRATEGY):
-        with suppress(ValidationError, CenoteError):
-            found[name] = registry.load(PluginKind.STRATEGY, name)()
+        with suppress(CenoteError):
+            found[name] = registry.make(PluginKind.STRATEGY, name, {})
     return found
 
 

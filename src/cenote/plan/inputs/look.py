@@ -147,7 +147,7 @@ def _of_all(files: Sequence[BadFile]) -> Problem:
 
 def _source(workflow: Workflow, use: SourceUse, problems: list[Problem]) -> Source | None:
     try:
-        source: Source = registry.load(PluginKind.SOURCE, use.kind).model_validate(dict(use.settings))
+        source: Source = registry.make(PluginKind.SOURCE, use.kind, use.settings)
     except CenoteError as problem:
         problems.extend(p.at(workflow.place(*use.path, "kind")) for p in problem.problems)
         return None

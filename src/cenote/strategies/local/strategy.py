@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import signal
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -13,7 +11,7 @@ from typing import ClassVar
 from pydantic import PrivateAttr
 
 from cenote.machine import GPU_VARIABLE, visible_gpus
-from cenote.shell import is_fault, start_process
+from cenote.shell import Process, end_processes, is_fault, start_process
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
@@ -35,7 +33,7 @@ class LocalStrategy(Strategy):
         default: {workers: 4}
     """
 
-    _processes: dict[JobId, subprocess.Popen[bytes]] = PrivateAttr(default_factory=dict)
+    _processes: dict[JobId, Process] = PrivateAttr(default_factory=dict)
     _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """The GPUs of workers that were started, of all pools that share this strategy."""
 
@@ -71,16 +69,7 @@ class LocalStrategy(Strategy):
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """End them now, also those that another driver left behind; one that cleans up after itself gets a moment."""
-        ending = [self._processes[job] for job in jobs if job in self._processes]
-        for process in ending:
-            process.terminate()
-        deadline = time.monotonic() + _A_MOMENT
-        for process in ending:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_processes([self._processes[job] for job in jobs if job in self._processes], patience=_A_MOMENT)
         end_marked([job for job in jobs if job not in self._processes], patience=_A_MOMENT)
 
     def trace(self, run: str | None = None) -> list[TracedJob]:
