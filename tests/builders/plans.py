@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from cenote.language.workflow import Amounts, Elastic, FallbackWhen, Workflow
+from cenote.language.execution import Amounts, Elastic, FallbackWhen
+from cenote.language.workflow import Workflow
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import PlacedPool, Placement
 from cenote.plan.plan import (

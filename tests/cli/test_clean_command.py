@@ -16,7 +16,7 @@ import pytest
 
 from cenote.cli.main import exit_code_of
 from cenote.engine.messages import RunStarted
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import Journal
 from cenote.strategies.interface import JobId, JobRequest, RunLocation

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import meanings

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.stage_graphs import StageSketch, plan_of
-from cenote.language.workflow import Amounts, Pool
+from cenote.language.execution import Amounts, Pool
 from cenote.plan.picture.cards import MOST_SEGMENTS, sketch
 from cenote.plan.picture.draw import dot, mermaid, svg
 from cenote.plan.picture.layers import arrange

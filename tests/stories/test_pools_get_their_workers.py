@@ -15,7 +15,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
-from cenote.language.workflow import Elastic
+from cenote.language.execution import Elastic
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 GROWS = Elastic(min=0, max=5, idle_time=60, resize_period=10)

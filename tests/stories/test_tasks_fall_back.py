@@ -15,7 +15,7 @@ from cenote.engine.messages import (
     TaskSplit,
 )
 from cenote.engine.options import EngineOptions
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.plan.plan import Plan
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0, patience=60)

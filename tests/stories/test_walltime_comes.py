@@ -15,7 +15,7 @@ from builders.stories import (
 )
 from cenote.engine.messages import AnyCommand, Decision, RunTask, StartWorkers, StopWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
-from cenote.language.workflow import Elastic
+from cenote.language.execution import Elastic
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 

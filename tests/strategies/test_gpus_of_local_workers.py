@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.strategies.interface import JobRequest
 from cenote.strategies.local.strategy import LocalStrategy, gpus_for
 

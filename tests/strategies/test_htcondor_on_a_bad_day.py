@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation, TracedJob
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import JobRequest
 

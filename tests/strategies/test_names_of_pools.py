@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.names import plain_name, worker_name
 from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import JobRequest, RunLocation

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation
 from cenote.strategies.slurm.queue import STATES
 from cenote.strategies.slurm.strategy import Slurm

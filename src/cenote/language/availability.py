@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from cenote import errors
 from cenote.errors import Problem
-from cenote.language.workflow import KeyPath, PluginUse, Workflow
+from cenote.language.origins import KeyPath
+from cenote.language.workflow import PluginUse, Workflow
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 

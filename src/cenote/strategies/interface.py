@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NewType
 from urllib.parse import quote, unquote
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.plugins.settings import Plugin
 from cenote.worker.process.lifetime import Lifetime
 

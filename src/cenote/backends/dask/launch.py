@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cenote.backends.support.ports import ports_in_words
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.placement.pools import PlacedPool
 from cenote.shell import ALONE
 from cenote.worker.process.lifetime import Lifetime

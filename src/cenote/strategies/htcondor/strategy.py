@@ -15,7 +15,7 @@ from typing import ClassVar
 from pydantic import PrivateAttr
 
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.names import plain_name
 from cenote.plugins.settings import Seconds
 from cenote.strategies.htcondor.analysis import analysis_of, some_slot_holds
