@@ -102,7 +102,7 @@ def _workers_of(parent: int) -> list[int]:
                 command = (entry / "cmdline").read_bytes()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if b"_dask_worker" in command and int(above) == parent and state != "Z":
+            if b"cenote.backends.dask.worker" in command and int(above) == parent and state != "Z":
                 found.append(int(entry.name))
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cenote import errors
 from cenote.errors import Problem
-from cenote.language.workflow import KeyPath, PluginUse, Workflow
+from cenote.language.workflow import Execution, KeyPath, PluginUse, Pool, Workflow
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -70,18 +70,18 @@ def _stays_here(workflow: Workflow) -> bool:
 
 def _other_machines(workflow: Workflow) -> Iterator[tuple[str, KeyPath]]:
     execution = workflow.execution
-    named: list[tuple[str, KeyPath]] = [(execution.strategy, ("execution", "strategy"))]
-    named += [(pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy]
-    for strategy, path in named:
-        if later := registry.is_planned(PluginKind.STRATEGY, strategy):
-            yield f"strategy '{strategy}' comes with {later}", path
-    if execution.environment is not None:
-        yield "environments for workers", ("execution", "environment")
-    for pool in execution.pools:
-        if pool.environment is not None:
-            yield "environments for workers", (*pool.path, "environment")
-    if execution.credentials:
-        yield "credentials for workers", ("execution", "credentials")
+    named = [(PluginKind.STRATEGY, execution.strategy, ("execution", "strategy"))]
+    named += [
+        (PluginKind.STRATEGY, pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy
+    ]
+    parts: list[Execution | Pool] = [execution, *execution.pools]
+    for part in parts:
+        if part.environment:
+            named.append((PluginKind.ENVIRONMENT, part.environment["type"], (*part.path, "environment")))
+        named += [(PluginKind.CREDENTIAL, one["type"], (*part.path, "credentials")) for one in part.credentials or ()]
+    for kind, name, path in named:
+        if later := registry.is_planned(kind, name):
+            yield f"{kind.value} '{name}' comes with {later}", path
 
 
 def _left_out(workflow: Workflow) -> Iterator[str]:

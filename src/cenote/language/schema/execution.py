@@ -97,10 +97,18 @@ class EnvironmentModel(LanguageModel, extra="allow"):
     """The software that workers run. Short form: its type."""
 
     type: str
-    """`packed-pixi`, or a plugin; the other keys are its own."""
+    """`current`, or a plugin; the other keys are its own."""
+
+
+class CredentialModel(LanguageModel, extra="allow"):
+    """What proves to others who the user is. Short form: its type."""
+
+    type: str
+    """`none`, or a plugin; the other keys are its own."""
 
 
 Environment = Annotated[EnvironmentModel, OrText("type")]
+Credentials = Annotated[tuple[Annotated[CredentialModel, OrText("type")], ...], OneOrMany()]
 
 
 class PoolModel(LanguageModel):
@@ -127,7 +135,9 @@ class PoolModel(LanguageModel):
     queue_timeout: Seconds | None = None
     """No worker by then: its tasks fall back, or fail with that reason."""
     environment: Environment | None = None
-    """Own software; else the run's. Not available yet."""
+    """Own software; else the run's."""
+    credentials: Credentials | None = None
+    """What its workers need to reach protected data, instead of the run's."""
     cost: Amount | None = None
     """Of one worker for one hour, in any unit: reports add it up."""
     config: Free | None = None
@@ -165,9 +175,9 @@ class ExecutionModel(LanguageModel):
     pools: dict[PlainName, PoolModel] | None = None
     """What workers exist, by the name of their pool."""
     environment: Environment | None = None
-    """The software that workers run; without it, the one that runs this command. Not available yet."""
-    credentials: PlainNames = ()
-    """What workers need to reach protected data: `x509`, `scitokens`. Not available yet."""
+    """The software that workers run; without it, the one that runs this command (`current`)."""
+    credentials: Credentials = ()
+    """What workers need to reach protected data; `none` and plugins."""
     modifiers: Modifiers = ()
     """Modifiers on every stage."""
     staging: Free | None = None
