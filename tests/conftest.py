@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 BATCH_SYSTEMS = "tests/live/batch"
@@ -31,6 +32,8 @@ class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist p
 
 def pytest_configure(config: pytest.Config) -> None:
     """For this process and those that tests start."""
+    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy machine")
     os.environ["CENOTE_SITE"] = "none"
     os.environ["PATH"] = path_without_clients(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells have it in the background

@@ -91,70 +91,68 @@ def error(
 
 
 # 2: how the command was used
-USAGE = ErrorKind("usage", 2, "A command or an option of it was not understood, or two of them contradict.")
+USAGE = ErrorKind("usage", 2, "Unknown command or option, or options that contradict each other.")
 NO_RUN = ErrorKind("no-run", 2, "The folder named holds no run: it has no journal.jsonl.")
-RUN_EXISTS = ErrorKind("run-exists", 2, "The output folder is in use by another run, or holds files that are no run's.")
-NOT_RUNNING = ErrorKind("not-running", 2, "A run was to be cancelled, but nothing that can be asked drives it.")
-STILL_RUNNING = ErrorKind("still-running", 2, "A run was asked to end, and had not ended when the time was over.")
+RUN_EXISTS = ErrorKind(
+    "run-exists", 2, "The output folder is in use by another run, or holds files that belong to no run."
+)
+NOT_RUNNING = ErrorKind("not-running", 2, "The run cannot be cancelled: no driver on this machine is running it.")
+STILL_RUNNING = ErrorKind("still-running", 2, "The run was asked to end and did not end in time.")
 
 # 10-19: the file is wrong
-MISSING_FILE = ErrorKind("missing-file", 10, "A file that is named does not exist or cannot be read.")
+MISSING_FILE = ErrorKind("missing-file", 10, "A named file does not exist or cannot be read.")
 BAD_YAML = ErrorKind("bad-yaml", 10, "The file is not YAML: the position is where reading stopped.")
-DUPLICATE_KEY = ErrorKind("duplicate-key", 10, "The same key stands twice in one mapping.")
-UNKNOWN_KEY = ErrorKind("unknown-key", 10, "A key that the language does not know, often a slip of the pen.")
+DUPLICATE_KEY = ErrorKind("duplicate-key", 10, "A mapping holds the same key twice.")
+UNKNOWN_KEY = ErrorKind("unknown-key", 10, "Unknown key, often a typo.")
 BAD_VALUE = ErrorKind("bad-value", 10, "A value of the wrong type, the wrong unit, or out of range.")
-MISSING_KEY = ErrorKind("missing-key", 10, "A key that must be there is not.")
+MISSING_KEY = ErrorKind("missing-key", 10, "A required key is missing.")
 DUPLICATE_ID = ErrorKind("duplicate-id", 10, "Two stages, or two datasets, have the same name.")
 INCLUDE_CYCLE = ErrorKind("include-cycle", 10, "Files include each other in a circle.")
 UNKNOWN_PROFILE = ErrorKind("unknown-profile", 10, "A profile or pool profile that no file defines.")
 BAD_EXPRESSION = ErrorKind("bad-expression", 10, "An expression that cannot be parsed or uses what is not allowed.")
 
 CYCLE = ErrorKind("cycle", 11, "Stages need each other in a circle.")
-UNKNOWN_STAGE = ErrorKind("unknown-stage", 11, "A stage, source or dataset that is referred to is not there.")
+UNKNOWN_STAGE = ErrorKind("unknown-stage", 11, "A reference to a stage, source or dataset that does not exist.")
 UNKNOWN_COLUMN = ErrorKind("unknown-column", 11, "A column that neither the data nor an earlier stage provides.")
 BAD_INPUT = ErrorKind("bad-input", 11, "An input file cannot be read: missing, truncated, or without the tree.")
-NO_DATA = ErrorKind("no-data", 11, "There is nothing to run on: no datasets, or patterns that match no file.")
+NO_DATA = ErrorKind("no-data", 11, "No input: no datasets, or patterns that match no file.")
 COLUMN_CLASH = ErrorKind(
-    "column-clash", 11, "Two branches of the workflow, or of a file, stand for the same column: which one is not clear."
+    "column-clash", 11, "Two branches of the workflow, or of a file, name the same column, so it is ambiguous."
 )
-OUTPUT_CLASH = ErrorKind("output-clash", 11, "Two results of a run would be files of the same name.")
+OUTPUT_CLASH = ErrorKind("output-clash", 11, "Two results of a run would be written to the same file.")
 NOT_AVAILABLE = ErrorKind("not-available", 11, "A part of the language that this version does not execute yet.")
 
 UNKNOWN_OPERATION = ErrorKind("unknown-operation", 12, "An operation that is neither built in nor a plugin.")
-UNKNOWN_PLUGIN = ErrorKind("unknown-plugin", 12, "A source, renderer, backend or other plugin that is not there.")
-BAD_PLUGIN = ErrorKind("bad-plugin", 12, "A plugin file that cannot be imported or declares nonsense.")
+UNKNOWN_PLUGIN = ErrorKind("unknown-plugin", 12, "A source, renderer, backend or other plugin that does not exist.")
+BAD_PLUGIN = ErrorKind("bad-plugin", 12, "A plugin that cannot be imported, or whose declaration is invalid.")
 
 UNKNOWN_POOL = ErrorKind("unknown-pool", 14, "A pool or a label that no pool of this workflow provides.")
 NEVER_FITS = ErrorKind("never-fits", 14, "A stage that no worker of any allowed pool could ever run.")
 
 # 20-29: the run failed
-STAGE_FAILED = ErrorKind("stage-failed", 20, "A stage raised on at least one partition.")
+STAGE_FAILED = ErrorKind("stage-failed", 20, "A stage raised an exception on at least one partition.")
 TIMED_OUT = ErrorKind("timed-out", 20, "A task ran longer than the stage's timeout.")
-UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read while the run went on.")
+UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read during the run.")
 RENDER_FAILED = ErrorKind("render-failed", 20, "A picture could not be drawn; the numbers are saved.")
-WORKER_LOST = ErrorKind(
-    "worker-lost", 21, "Workers were lost again and again while running the same task.", transient=True
-)
-NO_WORKER = ErrorKind(
-    "no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.", transient=True
-)
+WORKER_LOST = ErrorKind("worker-lost", 21, "Workers were lost repeatedly while running the same task.")
+NO_WORKER = ErrorKind("no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.")
 DAMAGED_RESULT = ErrorKind(
-    "damaged-result", 31, "Results that were stored could not be read back, however often they were made again."
+    "damaged-result", 31, "Stored results could not be read back, even after they were recomputed."
 )
 OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than its worker has.")
 
 # 30-: surroundings
 ENVIRONMENT = ErrorKind("environment", 30, "Software that the run needs is missing: often an extra of the package.")
 NETWORK = ErrorKind("network", 30, "The driver cannot listen for workers as its settings say.")
-DISK_FULL = ErrorKind("disk-full", 31, "There is no room left where something must be written: a full disk or quota.")
-NO_ACCESS = ErrorKind("no-access", 32, "A file or folder that must be read or written may not be.")
-BROKEN_STORAGE = ErrorKind("broken-storage", 33, "A file system does not answer as it should.")
-BAD_PATH = ErrorKind(
-    "bad-path", 34, "A path leads nowhere: too long, links in a circle, or a file in the place of a folder."
+DISK_FULL = ErrorKind("disk-full", 31, "No space left to write: a full disk or quota.")
+NO_ACCESS = ErrorKind("no-access", 32, "Permission denied for a file or folder that the run needs.")
+BROKEN_STORAGE = ErrorKind("broken-storage", 33, "A file system does not respond correctly.")
+BAD_PATH = ErrorKind("bad-path", 34, "An unusable path: too long, a loop of links, or a file where a folder is needed.")
+DAMAGED_RUN = ErrorKind("damaged-run", 35, "A file in a run's folder is damaged.")
+BATCH_SYSTEM = ErrorKind(
+    "batch-system", 40, "The batch system did not answer, or its answer made no sense.", transient=True
 )
-DAMAGED_RUN = ErrorKind("damaged-run", 35, "A file in the folder of a run is damaged.")
-BATCH_SYSTEM = ErrorKind("batch-system", 40, "The batch system did not answer, or not sensibly.", transient=True)
-JOB_REFUSED = ErrorKind("job-refused", 41, "The batch system refused a job: asking again would not help.")
+JOB_REFUSED = ErrorKind("job-refused", 41, "The batch system refused a job; submitting it again would not help.")
 INTERRUPTED = ErrorKind("interrupted", 130, "Ctrl-C, `cenote cancel` or a signal ended the command.")
 
 KINDS: tuple[ErrorKind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, ErrorKind))

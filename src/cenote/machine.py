@@ -25,8 +25,8 @@ class Machine:
     disk: int = 0
 
 
-def this_machine(*, folder: Path | None = None, root: Path = Path("/")) -> Machine:
-    """What this process may use here; `disk` is what is free where `folder` is, or else where temporary files go.
+def this_machine(*, root: Path = Path("/")) -> Machine:
+    """What this process may use here; `disk` is what is free where temporary files go.
 
     `root` is where `proc`, `sys` and `dev` are found.
     """
@@ -34,7 +34,7 @@ def this_machine(*, folder: Path | None = None, root: Path = Path("/")) -> Machi
         cpus=_cpus(root),
         memory=_memory(root),
         gpus=len(visible_gpus(root)),
-        disk=_disk(folder or Path(tempfile.gettempdir())),
+        disk=_disk(Path(tempfile.gettempdir())),
     )
 
 

@@ -1,12 +1,16 @@
-"""Start other programs. It is the only one that does: commands are lists, never shell strings."""
+"""Start other programs, and end them: the one module that does. Commands are lists, never shell strings."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+Process = subprocess.Popen[bytes]
+FinishedProcess = subprocess.CompletedProcess[str]
 
 _FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 """How the system ends a program that does what it must not. Nobody sends these from outside."""
@@ -28,7 +32,7 @@ def start_process(
     variables: Mapping[str, str] | None = None,
     stdout: Path | None = None,
     stderr: Path | None = None,
-) -> subprocess.Popen[bytes]:
+) -> Process:
     """Start a program and go on. Its output goes to the ends of these files, or nowhere.
 
     It is in a process group of its own: Ctrl-C in a terminal is for this program, which ends the other.
@@ -46,9 +50,22 @@ def start_process(
         )
 
 
+def end_processes(processes: Sequence[Process], *, patience: float) -> None:
+    """End them now; those that clean up after themselves have so many seconds for it, all together."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + patience
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def run_command(
     command: Sequence[str], *, seconds: float, folder: Path | None = None, given: str = "", hears_ctrl_c: bool = True
-) -> subprocess.CompletedProcess[str]:
+) -> FinishedProcess:
     """Run a program to its end; `given` is its input, its output comes back as text.
 
     Ctrl-C in a terminal goes to every program there: without `hears_ctrl_c` only to this one, which may need the other.

@@ -47,9 +47,9 @@ KINDS: dict[int, ErrorKind] = {
 """What a file system answers → the kind of error. Every other answer would be a fault of ours."""
 _REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE, errno.EREMOTEIO}
 _HINTS = {
-    errors.DISK_FULL: "make room there or choose another folder; what a run has finished stays, and it can be resumed",
+    errors.DISK_FULL: "free some space or choose another folder; finished results are kept and the run can be resumed",
     errors.NO_ACCESS: "change its rights, or choose another folder",
-    errors.BROKEN_STORAGE: "look at the file system, then try again; what a run has finished stays",
+    errors.BROKEN_STORAGE: "check the file system, then try again; finished results are kept",
     errors.BAD_PATH: "correct the name, or choose another folder",
 }
 _WORDS = {
@@ -66,8 +66,8 @@ def problem_of(problem: OSError, path: Path | str | None = None) -> Problem | No
         return None
     where = str(path or problem.filename or "")
     if problem.errno == errno.ENOENT and not where and not _has_working_directory():
-        hint = "change to a folder that is there"
-        return Problem(kind, "the working directory does not exist any more", hint=hint)
+        hint = "change to an existing folder"
+        return Problem(kind, "the working directory no longer exists", hint=hint)
     words = _WORDS.get(problem.errno or 0) or (problem.strerror or str(problem)).lower()
     room = _room(where) if kind is errors.DISK_FULL else ""
     return Problem(kind, f"{where}: {words}" if where else words, details=(room,) if room else (), hint=_HINTS[kind])

@@ -1,4 +1,4 @@
-"""`cenote clean` shows what was left behind, asks, removes it, and leaves alone what goes on."""
+"""`cenote clean` shows what was left behind, asks, removes it, and keeps runs in progress."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_run_that_goes_on_is_left_alone_unless_it_is_named_and_forced(
 ) -> None:
     with left.folder.lock():
         assert exit_code_of(["clean", "out", "--yes"]) == 2
-        assert f"run {left.run} goes on: process {os.getpid()}" in capsys.readouterr().err
+        assert f"run {left.run} is in progress: process {os.getpid()}" in capsys.readouterr().err
         assert left.alive() == 2
         assert exit_code_of(["clean", "--dry-run"]) == 0
         assert "left alone" in capsys.readouterr().out
@@ -135,9 +135,9 @@ def test_nothing_left_behind_is_said(left: Leavings, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["out", "--run", "x"], "both say which run"),
-        (["out", "--all"], "one was named"),
-        (["--force"], "needs the run to be named"),
+        (["out", "--run", "x"], "both name a run"),
+        (["out", "--all"], "one run is named"),
+        (["--force"], "needs the name of a run"),
         (["nowhere"], "holds no run"),
     ],
 )

@@ -190,6 +190,6 @@ def test_a_plan_is_drawn_as_dot_into_the_file_that_is_named(named: list[str]) ->
 
 def test_a_graph_needs_a_form_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["plan", "flow.yaml", "--graph", "plan.pdf"]) == 2
-    assert "dot, mermaid, svg, png" in capsys.readouterr().err
+    assert "dot, mermaid, svg" in capsys.readouterr().err
     assert exit_code_of(["plan", "flow.yaml", "--graph", "plan.svg", "--output", "other.svg"]) == 2
     assert "choose one" in capsys.readouterr().err

@@ -83,8 +83,8 @@ def test_a_failure_names_stage_file_events_and_what_to_do_next() -> None:
     summary["tasks"] = {**summary["tasks"], "done": 119, "kept": 119, "failed": 1}
     assert failures(summary).splitlines() == [
         (
-            "RunInference raised on data/muons_1.root, events 5,000 to 10,000 (dataset muons): ValueError: no model"
-            " [3 attempts]"
+            "RunInference raised an exception on data/muons_1.root, events 5,000 to 10,000 (dataset muons): "
+            "ValueError: no model [3 attempts]"
         ),
         '    File "ops.py", line 12, in run',
         (
@@ -102,7 +102,7 @@ def test_a_picture_that_failed_needs_no_file() -> None:
 def test_failures_that_are_alike_are_told_once() -> None:
     alike = [a_failure(file=f"data/muons_{number}.root") for number in range(1, 8)]
     told = failures(a_summary(status="partial", failures=alike)).splitlines()
-    assert told[0].startswith("RunInference raised on data/muons_1.root")
+    assert told[0].startswith("RunInference raised an exception on data/muons_1.root")
     assert told[2] == (
         "    and in the same way on 6 more partitions, also of data/muons_2.root, data/muons_3.root, data/muons_4.root"
         " and 3 more"

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cenote.cli.views.amounts import amounts_in_words, duration_in_words, plural, rate_in_words
 from cenote.cli.views.origins import origins_of_pool
-from cenote.cli.views.plan_table import pools_in_words, show_plan, worker_in_words, workers_in_words
+from cenote.cli.views.plan_table import show_plan, worker_in_words, workers_in_words
 from cenote.errors import Place
 from cenote.language.workflow import Amounts, Elastic, Origin, Workflow
 from cenote.placement.pools import PlacedPool, StagePlacement, Verdict
@@ -74,26 +73,11 @@ def test_the_totals_count_data_work_and_products() -> None:
     assert "MuonPt (histogram)" in told
 
 
-def test_pools_are_shared_or_tried_in_order() -> None:
-    assert pools_in_words(("gpu",), shared=False) == "gpu"
-    assert pools_in_words(("gpu", "old", "cpu"), shared=False) == "gpu, then old, cpu"
-    assert pools_in_words(("a", "b"), shared=True) == "a + b"
-    assert pools_in_words((), shared=False) == "none"
-
-
 def test_a_worker_tells_what_was_asked_for_and_what_it_gets() -> None:
-    assert worker_in_words(a_pool()) == "1 cpu, 8 GB (asked: 1 cpu, 16 GB, 1 gpu)"
-    assert worker_in_words(a_pool(granted=a_pool().resources)) == "1 cpu, 16 GB, 1 gpu"
+    assert worker_in_words(a_pool()) == "1 CPU, 8 GB (asked: 1 CPU, 16 GB, 1 GPU)"
+    assert worker_in_words(a_pool(granted=a_pool().resources)) == "1 CPU, 16 GB, 1 GPU"
     assert workers_in_words(a_pool()) == "2"
     assert workers_in_words(a_pool(workers=None, elastic=Elastic(min=0, max=20))) == "0 to 20"
-
-
-def test_amounts_in_words() -> None:
-    assert amounts_in_words(Amounts()) == "anything"
-    assert amounts_in_words(Amounts(cpus=0.5, disk=10**10)) == "0.5 cpus, 10 GB disk"
-    assert (plural(1, "task"), plural(1200, "task")) == ("1 task", "1,200 tasks")
-    assert (rate_in_words(None), rate_in_words(2_100_000.0)) == ("", "2.1 M/s")
-    assert (duration_in_words(None), duration_in_words(3.1), duration_in_words(130)) == ("", "4s", "2m 10s")
 
 
 def test_settings_are_grouped_by_who_set_them() -> None:

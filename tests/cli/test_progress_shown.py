@@ -24,25 +24,26 @@ from cenote.engine.messages import (
     WorkerRequested,
 )
 from cenote.engine.pool_status import PoolState
-from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
+from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
 from cenote.runs.view import RunView
 
 TASKS = 20
 
 
-def some_facts(stages: int = 1) -> RunFacts:
-    return RunFacts(
-        stages=tuple(StageFacts(f"Stage{number}", "hep.hist", number) for number in range(stages)),
-        segments=tuple(SegmentFacts((f"Stage{number}",), ("default",), shared=False) for number in range(stages)),
-        blocks=tuple(TaskBlock(TASKS, number, False) for number in range(stages)),
-        pools=(PoolFacts("default", "local", 1, 2),),
+def some_record(stages: int = 1) -> PlanRecord:
+    return PlanRecord(
+        workflow="flow.yaml",
+        stages=tuple(PlannedStage(f"Stage{number}", "hep.hist", segment=number) for number in range(stages)),
+        segments=tuple(PlannedSegment(n, stages=(f"Stage{n}",), pools=("default",)) for n in range(stages)),
+        task_blocks=tuple(TaskBlock(TASKS, number, False) for number in range(stages)),
+        pools=(PlannedPool("default", "local", granted=GrantedPool(workers=2)),),
         warnings=("no GPU here",),
     )
 
 
 def a_view(*, done: int = 0, failed: int = 0, running: int = 0, stages: int = 1) -> RunView:
     """A run at one task per second, 1000 events each."""
-    view = RunView(some_facts(stages))
+    view = RunView(some_record(stages))
     view.apply(RunStarted(at=0.0, run="r", plan_digest="", tasks=TASKS * stages))
     view.apply(WorkerJoined(at=0.0, worker="w", pool="default", slots=1))
     for task in range(done):
@@ -134,7 +135,7 @@ def test_a_long_name_is_cut_and_never_gone() -> None:
 
 def a_run_that_waits() -> RunView:
     """A worker was asked for long ago and has not come."""
-    view = RunView(some_facts())
+    view = RunView(some_record())
     view.apply(RunStarted(at=0.0, run="r", plan_digest="", tasks=TASKS))
     view.apply(PoolChanged(at=0.0, pool="default", state=PoolState.FULLY_DISPATCHED))
     view.apply(WorkerRequested(at=0.0, pool="default", worker="default-1", job="17"))

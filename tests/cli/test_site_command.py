@@ -51,8 +51,8 @@ def test_it_shows_what_the_site_gives_with_units_in_words(site: Path) -> None:
         "help help@example.org",
         "backend dask (follows from the strategy)",
         "strategy slurm",
-        "standard_worker (built-in) slurm 10 1 cpu, 4 GB 4h",
-        "gpu_worker slurm 0 to 4 4 cpus, 64 GB, 1 gpu 1h 30m partition gpu, directives --exclusive",
+        "standard_worker (built-in) slurm 10 1 CPU, 4 GB 4h",
+        "gpu_worker slurm 0 to 4 4 CPUs, 64 GB, 1 GPU 1h 30m partition gpu, directives --exclusive",
         "condor htcondor 5 anything 4h job_flavour espresso, transfer_files yes",
         "driver listens on interface ib0, the first free port of 20000-20100",
         "workers listen on the interface that faces the driver, any free port",
@@ -117,7 +117,7 @@ def test_problems_as_json(site: Path) -> None:
 def test_showing_a_site_with_a_mistake_tells_whom_to_tell(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site.write_text(SITE.replace("account: hep", "acount: hep"))
     assert exit_code_of(["site", "show"]) == 10
-    assert "tell help@example.org, or leave it out with CENOTE_SITE=none" in capsys.readouterr().err
+    assert "report it to help@example.org, or ignore it with CENOTE_SITE=none" in capsys.readouterr().err
 
 
 def test_without_dask_the_rest_is_shown_all_the_same_and_workflows_run_here(site: Path, tmp_path: Path) -> None:

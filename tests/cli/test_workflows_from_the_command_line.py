@@ -105,7 +105,7 @@ def test_a_stage_that_raises_ends_with_20_and_tells_where(quiet: list[str], caps
     code = exit_code_of(["run", "flow.yaml", "--set", "analysis.stages.Shaky.params.bad=second", *quiet])
     told = capsys.readouterr().err
     assert code == 20
-    assert "Shaky raised on second.parquet" in told.replace(f"{Path.cwd()}/", "")
+    assert "Shaky raised an exception on second.parquet" in told.replace(f"{Path.cwd()}/", "")
     assert "ValueError: no calibration for second" in told
     assert "ops.py" in told
     assert "cenote run flow.yaml --set analysis.stages.Shaky.params.bad=second --out out/flow" in told
@@ -156,8 +156,8 @@ def test_a_missing_file_and_contradicting_options_are_told(capsys: pytest.Captur
     assert exit_code_of(["check", "none.yaml"]) == 10
     assert exit_code_of(["run", "flow.yaml", "--resume", "--replace"]) == 2
     assert exit_code_of(["run", "flow.yaml", "--resume", "--fresh"]) == 2
-    assert exit_code_of(["plan", "flow.yaml", "--graph", "png"]) == 2
-    assert "--graph plan.png" in capsys.readouterr().err
+    assert exit_code_of(["plan", "flow.yaml", "--graph", "plan.png"]) == 2
+    assert "--graph plan.svg" in capsys.readouterr().err
 
 
 def test_workers_are_counted_by_pools_where_the_backend_is_not_local(capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_plan_says_where_settings_came_from(capsys: pytest.CaptureFixture[str]) 
     assert "slots: command line" in told
 
 
-@pytest.mark.parametrize(("form", "start"), [("mermaid", b"flowchart"), ("svg", b"<svg"), ("png", b"\x89PNG")])
+@pytest.mark.parametrize(("form", "start"), [("mermaid", b"flowchart"), ("svg", b"<svg")])
 def test_plan_draws_pictures(form: str, start: bytes) -> None:
     assert exit_code_of(["plan", "flow.yaml", "--graph", form, "--output", "plan.picture"]) == 0
     assert Path("plan.picture").read_bytes().startswith(start)

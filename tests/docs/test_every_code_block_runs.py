@@ -36,7 +36,8 @@ from cenote.language.schema.document import WorkflowModel
 from cenote.language.schema.execution import StageExecutionModel
 from cenote.language.schema.json_schema import Purpose, workflow_schema
 from cenote.machine import Machine
-from cenote.operations.interface import Operation
+from cenote.operations.interface import Operation, Result
+from cenote.operations.support.events import Events
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -173,10 +174,17 @@ def as_workflow(content: Any) -> dict[str, Any]:
     return flow
 
 
+class Somebodys(Operation):
+    """Does nothing."""
+
+    def run(self, events: Events) -> Result:
+        return Result(events)
+
+
 def make_known(name: str) -> None:
     """Somebody's own operation, on a page that does not show it."""
     if name.startswith("custom."):
-        registry.add(PluginKind.OPERATION, name, type("Somebodys", (Operation,), {"__module__": __name__}))
+        registry.add(PluginKind.OPERATION, name, Somebodys)
 
 
 DRAWN = {

@@ -155,7 +155,7 @@ def test_a_module_that_the_code_does_not_name_is_no_part_of_a_run(
     desk.write("ops.py", COMPUTED.replace("{}", start))
     run = cenote.load(flow, backend=backend).run("out")
     assert run.status == "failed"
-    assert f"module '{start}2018': the run was planned without it" in run.failures[0]["message"]
+    assert f"module '{start}2018': it was not known when the run was planned" in run.failures[0]["message"]
 
 
 @pytest.mark.parametrize("backend", ["local", "dask"])

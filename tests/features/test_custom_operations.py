@@ -211,7 +211,7 @@ def test_something_else_than_declared_is_explained(ops: Desk, returned: str, wor
     ops.write("flow.yaml", HEAD + "        - {id: Mine, op: custom.mine}\n")
     finished = ops.cenote("run", "flow.yaml", "--out", "out")
     assert finished.returncode == 20
-    assert "Mine raised on" in finished.stderr
+    assert "Mine raised an exception on" in finished.stderr
     assert "a.root, events 0 to 250 (dataset first)" in finished.stderr
     assert [word for word in words if word not in finished.stderr] == [], finished.stderr
     assert "cenote/worker" not in finished.stderr

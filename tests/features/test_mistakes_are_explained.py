@@ -104,7 +104,7 @@ MISTAKES = [
         "the same id twice",
         DATA + f"analysis: {{stages: [\n  {HIST},\n  {HIST}]}}",
         10,
-        ("flow.yaml:4:", "two stages are called 'H'", "first at flow.yaml:3:"),
+        ("flow.yaml:4:", "two stages are named 'H'", "first at flow.yaml:3:"),
     ),
     Mistake(
         "a circle",

@@ -123,7 +123,7 @@ def test_a_problem_becomes_a_warning_of_the_plan_and_is_known_to_why(desk: Desk)
 
     assert warning.startswith("pool 'big' could not work when it was probed on ")
     assert warning.endswith(f": network: {far.words}; data: {gone.words}")
-    assert FollowedRun(desk.folder / "out").view.facts.pools[1].probe == probe, "it is younger than the run"
+    assert FollowedRun(desk.folder / "out").view.probes["big"] == probe, "it is younger than the run"
     desk.write("other.yaml", FLOW)
     (other,) = cenote.load(desk.folder / "other.yaml", backend="local").plan().probes.values()
     assert other.findings == (far,), "what was wrong with the data of one workflow is nothing to another"

@@ -115,7 +115,7 @@ def test_a_working_directory_that_is_gone(
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert exit_code_of(["run", str(flow), "--out", str(desk.folder / "out")]) == 34
-    assert "the working directory does not exist any more" in capsys.readouterr().err
+    assert "the working directory no longer exists" in capsys.readouterr().err
     monkeypatch.chdir(desk.folder)
 
 

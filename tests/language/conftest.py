@@ -15,7 +15,7 @@ from cenote.plugins import registry
 OWN_OPERATIONS = """
 from typing import ClassVar
 
-from cenote.operations.interface import Operation
+from cenote.operations.interface import Operation, Result
 
 
 class Scale(Operation):
@@ -23,10 +23,16 @@ class Scale(Operation):
     factor: float = 1.0
     columns: list[str] = []
 
+    def run(self, events):
+        return Result(events)
+
 
 class Model(Operation):
     cenote_plugin: ClassVar = ("operation", "custom.model")
     path: str
+
+    def run(self, events):
+        return Result(events)
 """
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cenote.operations.interface import Operation
+from cenote.operations.interface import Operation, Result
 from cenote.plugins.settings import Settings
 
 
@@ -46,6 +46,9 @@ class Fill(Operation):
         if value > 1000:
             raise TypeError("a fault of the plugin")
         return value
+
+    def run(self, events):
+        return Result(events)
 """
 
 
@@ -70,7 +73,7 @@ class Fill(Operation):
         ("even: 3", "'even' of the params of stage 'a': should be even"),
         (
             "even: 2000",
-            "the params of stage 'a': operation 'custom.fill' refuses its settings: TypeError: a fault of the plugin",
+            "the params of stage 'a': operation 'custom.fill' rejects its settings: TypeError: a fault of the plugin",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_all_mistakes_are_told_at_once_with_their_places(mistakes: Callable[[str
 
 
 def test_a_file_of_a_site_says_whose_it_is(mistakes: Callable[[str], list[str]]) -> None:
-    assert mistakes("execution: {strategy: slurm}\n") == ["1: 'site' is missing in the file of a site"]
+    assert mistakes("execution: {strategy: slurm}\n") == ["1: 'site' is missing in the site configuration file"]
 
 
 def test_pool_profiles_may_fall_back_on_pools_that_workflows_will_have(mistakes: Callable[[str], list[str]]) -> None:

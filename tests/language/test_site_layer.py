@@ -87,7 +87,7 @@ def test_a_file_that_the_variable_names_and_that_is_not_there_is_a_problem(
     monkeypatch.setenv("CENOTE_SITE", "nowhere.yaml")
     (problem,) = read(NOTHING_TO_DO).problems
     assert (problem.kind.name, problem.message) == ("missing-file", "nowhere.yaml does not exist")
-    assert problem.details == ("this is the file of your site: leave it out with CENOTE_SITE=none",)
+    assert problem.details == ("this is your site's configuration file: ignore it with CENOTE_SITE=none",)
 
 
 # --- what holds
@@ -199,25 +199,25 @@ def test_a_mistake_of_the_site_is_told_with_its_file_and_whom_to_tell(site: Call
     assert str(problem.place) == f"{path}:3:12"
     assert problem.hint == "did you mean 'account'?"
     assert problem.details[-1] == (
-        "this is the file of your site: tell help@example.org, or leave it out with CENOTE_SITE=none"
+        "this is your site's configuration file: report it to help@example.org, or ignore it with CENOTE_SITE=none"
     )
 
 
 def test_of_several_mistakes_only_the_last_says_whose_they_are(site: Callable[[str], Path], read: Read) -> None:
     site("site: {name: mysite}\nexecution:\n  config:\n    acount: hep\n    prot: 1\n")
     first, last = read(NOTHING_TO_DO).problems
-    assert not any("of your site" in detail for detail in first.details)
-    assert any("of your site" in detail for detail in last.details)
+    assert not any("your site's configuration" in detail for detail in first.details)
+    assert any("your site's configuration" in detail for detail in last.details)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("site: {name: s}\nanalysis: {stages: []}\n", "there is no key 'analysis' in the file of a site"),
-        ("site: {name: s}\nuse: {profiles: [mine]}\n", "there is no key 'use' in the file of a site"),
+        ("site: {name: s}\nanalysis: {stages: []}\n", "there is no key 'analysis' in the site configuration file"),
+        ("site: {name: s}\nuse: {profiles: [mine]}\n", "there is no key 'use' in the site configuration file"),
         (
             "site: {name: s}\nexecution: {profiles: [mine]}\n",
-            "the file of a site names no profiles: it includes files",
+            "a site configuration file cannot name profiles; use `include`",
         ),
         ("site: {nam: s}\n", "there is no key 'nam' in 'site'"),
     ],

@@ -110,7 +110,7 @@ def test_aliases_that_would_fill_the_memory_are_refused() -> None:
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     parsed = parse_yaml("\n".join(levels), file="f", layer="f")
     assert parsed.root is None
-    assert "beyond all measure" in parsed.problems[0].message
+    assert "too large" in parsed.problems[0].message
 
 
 def test_five_thousand_stages_are_parsed_in_about_a_second() -> None:

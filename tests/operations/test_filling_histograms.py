@@ -121,7 +121,7 @@ def test_too_many_categories_are_refused() -> None:
 
 
 def test_text_needs_a_category_axis() -> None:
-    with pytest.raises(EvaluationError, match="say type: category"):
+    with pytest.raises(EvaluationError, match="set type: category"):
         filled({"axes": ["trigger"]})
 
 
@@ -204,11 +204,11 @@ def test_customary_bins_follow_the_name(column: str, kind: str, low: float, high
     ("axis", "part"),
     [
         ({"name": "x", "type": "regular"}, "needs bins"),
-        ({"name": "x", "bins": [1, 2, 3]}, "say type: variable or regular"),
+        ({"name": "x", "bins": [1, 2, 3]}, "set type: variable or regular"),
         ({"name": "x", "bins": {"nbins": 3, "low": 3, "high": 1}}, "must be below"),
         ({"name": "x", "type": "variable", "bins": [3, 2]}, "each larger"),
         ({"name": "x", "type": "integer", "bins": {"low": 0, "high": 2.5}}, "one bin per number"),
-        ({"name": "weight", "bins": [2, 0, 1]}, "cannot be called"),
+        ({"name": "weight", "bins": [2, 0, 1]}, "cannot be named"),
         ({"name": "x", "typ": "regular"}, "Extra inputs"),
         ({"name": "x", "type": "regulr", "bins": [2, 0, 1]}, "'regular'"),
     ],
@@ -219,7 +219,7 @@ def test_wrong_axes_are_explained(axis: dict[str, Any], part: str) -> None:
 
 
 def test_two_axes_of_the_same_name_are_refused() -> None:
-    with pytest.raises(ValidationError, match="two axes are called 'x'"):
+    with pytest.raises(ValidationError, match="two axes are named 'x'"):
         Hist.model_validate({"axes": ["x", "x"]})
 
 

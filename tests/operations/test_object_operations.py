@@ -98,7 +98,7 @@ def test_the_collection_can_replace_itself() -> None:
 
 def test_conditions_with_other_lengths_are_refused() -> None:
     events = muon_events().with_columns({"Jet_pt": ak.Array([[1.0]] * 40)})
-    with pytest.raises(EvaluationError, match="other numbers of elements"):
+    with pytest.raises(EvaluationError, match="different number of elements"):
         selected({"selection": "Jet_pt > 0", "keep": ["pt"]}, events)
 
 

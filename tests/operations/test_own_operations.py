@@ -66,7 +66,9 @@ def test_only_declared_columns_are_seen() -> None:
 
     with pytest.raises(KeyError) as caught:
         made(curious).run(three_events())
-    assert caught.value.__notes__ == ["'custom.curious' is given what it declares, reads=['x']: add it there"]
+    assert caught.value.__notes__ == [
+        "'custom.curious' receives only the columns it declares, reads=['x']: add it there"
+    ]
 
 
 def test_reads_and_adds_may_depend_on_the_params() -> None:
@@ -114,7 +116,7 @@ def test_columns_mask_and_product_come_as_a_tuple() -> None:
 @pytest.mark.parametrize(
     ("returned", "part"),
     [
-        ([1, 2], "returned a value of type list where a mapping of columns is due"),
+        ([1, 2], "returned a value of type list where a mapping of columns is expected"),
         (None, "returned nothing"),
         ({}, "did not return the column y"),
         ({"y": 1, "z": 2}, "returned the column z too"),
@@ -196,7 +198,7 @@ def test_a_product_per_partition_must_say_how_it_merges() -> None:
         def parts(events: Events) -> int:  # noqa: ARG001
             return 1
 
-    with pytest.raises(errors.CenoteError, match="not how they merge"):
+    with pytest.raises(errors.CenoteError, match="without a rule to merge"):
         declare()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cenote.language.workflow import Amounts
-from cenote.placement.resources import all_in_words, in_words, lacking, share, slots_for
+from cenote.placement.resources import lacking, share, slots_for
 
 GB = 10**9
 
@@ -25,10 +25,3 @@ def test_every_kind_that_is_short_is_named() -> None:
 def test_a_worker_has_at_least_one_slot() -> None:
     assert slots_for(Amounts(cpus=0.5), [Amounts()]) == 1
     assert slots_for(Amounts(cpus=8), []) == 8
-
-
-def test_amounts_are_said_as_people_write_them() -> None:
-    assert all_in_words(Amounts(cpus=8, memory=128 * GB, gpus=1)) == "8 cpus, 128 GB of memory, 1 GPU"
-    assert all_in_words(Amounts()) == "nothing stated"
-    assert in_words(0, "gpus") == "no GPUs"
-    assert in_words(0.25, "gpus") == "0.25 GPUs"

@@ -77,7 +77,7 @@ def test_a_branch_without_values_is_named_with_the_reason(folder: Path, name: st
 
 @pytest.mark.parametrize(
     ("branch", "reason"),
-    [("odd", "reads 'mine': branch 'odd' holds Mystery"), ("xx", "stands for the branch 'xx': no file has it")],
+    [("odd", "reads 'mine': branch 'odd' holds Mystery"), ("xx", "maps to the branch 'xx': no file has it")],
 )
 def test_an_alias_of_such_a_branch_is_refused_by_check_as_by_the_plan(folder: Path, branch: str, reason: str) -> None:
     fields = f"fields: {{mine: {{branch: {branch}}}}}\n"

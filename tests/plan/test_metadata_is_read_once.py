@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,14 @@ from pydantic import PrivateAttr
 from cenote import errors
 from cenote.cache_file import cache_folder
 from cenote.errors import Problem, error
-from cenote.operations.support.events import DatasetInfo, Events
+from cenote.operations.support.events import Column, DatasetInfo, Events
 from cenote.plan.inputs import metadata
 from cenote.plan.inputs.metadata import FileAnswer, describe_all
 from cenote.plan.inputs.metadata_cache import MetadataCache
 from cenote.plan.inputs.packed_columns import PackedColumns, Packer, one_of_each_schema
-from cenote.sinks.root_tree import RootTreeSink as RootSink
+from cenote.sinks.root_tree import RootTreeSink
 from cenote.sources.interface import ColumnInfo, FileInfo, Source
-from cenote.sources.root_tree.source import RootTreeSink
+from cenote.sources.root_tree.source import RootTreeSource
 
 
 class Counting(Source):
@@ -31,6 +32,9 @@ class Counting(Source):
     @property
     def calls(self) -> list[str]:
         return self._calls
+
+    def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
+        raise AssertionError((url, columns, start, stop))
 
     def describe(self, url: str) -> FileInfo:
         self.calls.append(url)
@@ -94,7 +98,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path, cache: MetadataCache)
 
 def test_other_settings_of_the_source_are_another_question(tmp_path: Path, cache: MetadataCache) -> None:
     (url,) = files(tmp_path, "x")
-    describe_all([(RootTreeSink(), "root_tree", url)], cache=cache)
+    describe_all([(RootTreeSource(), "root_tree", url)], cache=cache)
     one = describe_all([(Counting(), "counting", url)], cache=cache)
     assert isinstance(one[0], FileInfo)
 
@@ -176,7 +180,7 @@ def test_the_folder_of_the_cache_can_be_chosen(tmp_path: Path, monkeypatch: pyte
 
 
 def a_root_file(path: Path, size: int) -> str:
-    RootSink().write(Events({"x": np.arange(size)}, size, DatasetInfo("mc")), path)
+    RootTreeSink().write(Events({"x": np.arange(size)}, size, DatasetInfo("mc")), path)
     return str(path)
 
 
@@ -187,7 +191,7 @@ def test_many_files_are_read_by_processes(
     urls = [a_root_file(tmp_path / f"{size}.root", size) for size in (1, 2, 3)]
     (tmp_path / "broken.root").write_text("not a ROOT file")
     urls.append(str(tmp_path / "broken.root"))
-    answers = describe_all([(RootTreeSink(), "root_tree", url) for url in urls], cache=cache)
+    answers = describe_all([(RootTreeSource(), "root_tree", url) for url in urls], cache=cache)
     assert [answer.entries for answer in answers if isinstance(answer, FileInfo)] == [1, 2, 3]
     assert isinstance(answers[3], Problem)
 

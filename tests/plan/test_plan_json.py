@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from cenote.errors import Place
 from cenote.language.workflow import Amounts, Elastic, KeyPath, Origin, Pool
-from cenote.plan.as_json import plan_as_json
+from cenote.plan.plan import Plan
+from cenote.plan.record import PlanRecord, as_json
 from cenote.testing.stage_graphs import StageSketch, plan_of
 
 GB = 10**9
@@ -18,6 +20,10 @@ STAGES = (
     StageSketch("Infer", pool="gpu", op="custom.inference", columns=("score",)),
     StageSketch("Hist", ("Infer",), op="hep.hist", product="histogram"),
 )
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    return as_json(PlanRecord.of(plan))
 
 
 def test_the_promised_keys_are_there() -> None:

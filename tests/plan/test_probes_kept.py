@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan.probe_cache import ProbeHistory, as_seen_by, finding_as_json, probe_as_json
-from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, ago, in_a_sentence, worst
+from cenote.plan.probe_cache import ProbeHistory, as_seen_by
+from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, in_a_sentence, worst
+from cenote.plan.record import ProbeRecord, as_json
+from cenote.text import format_age
 
 BAD = Finding("network", "problem", "does not reach the driver", hint="open the port", lines=("a", "b"))
 ODD = Finding("memory", "warning", "1 GB seen, 2 GB promised")
@@ -53,22 +55,19 @@ def test_a_probe_is_told_with_its_age_and_its_problems_first() -> None:
         "the last probe of 'gpu', 2h 1m ago on node07: network: does not reach the driver; "
         "data: there is no such file; memory: 1 GB seen, 2 GB promised"
     )
-    assert (ago(3), ago(61), ago(90061)) == ("just now", "1m ago", "1d 1h ago")
+    assert (format_age(3), format_age(61), format_age(90061)) == ("just now", "1m ago", "1d 1h ago")
 
 
 def test_other_programs_get_what_is_not_well() -> None:
-    told = probe_as_json("k", PROBE)
+    told = as_json(ProbeRecord.of("k", PROBE))
 
     assert (told["at"], told["verdict"], told["host"]) == ("1970-01-01T00:16:40+00:00", "problem", "node07")
-    assert (
-        told["findings"][0]
-        == finding_as_json(BAD)
-        == {
-            "question": "network",
-            "verdict": "problem",
-            "words": "does not reach the driver",
-            "hint": "open the port",
-            "lines": ["a", "b"],
-        }
-    )
-    assert probe_as_json("k", None) == {"key": "k", "at": None, "verdict": None, "host": None, "findings": []}
+    assert told["findings"][0] == {
+        "question": "network",
+        "verdict": "problem",
+        "words": "does not reach the driver",
+        "hint": "open the port",
+        "lines": ["a", "b"],
+        "of_workflow": False,
+    }
+    assert as_json(ProbeRecord.of("k", None)) == {"key": "k", "at": None, "verdict": None, "host": None, "findings": []}

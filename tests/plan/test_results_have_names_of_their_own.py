@@ -117,12 +117,12 @@ def test_pictures_stay_in_their_folder(check: Check, out: str) -> None:
 def test_a_name_in_braces_that_stands_for_nothing_is_refused(check: Check, path: str, when: str, hint: str) -> None:
     (problem,) = check(skim("A", path=path, when=when)).problems
     assert problem.kind is errors.BAD_VALUE
-    assert "stands for nothing" in problem.message
+    assert "is not a known name" in problem.message
     assert problem.hint == hint
     assert problem.place is not None
 
 
 def test_a_name_in_braces_stands_for_nothing_in_the_name_of_a_picture(check: Check) -> None:
     (problem,) = check(hist("A", render=drawn("{datset}/met"))).problems
-    assert problem.message == "'{datset}' in 'out' stands for nothing"
+    assert problem.message == "'{datset}' in 'out' is not a known name"
     assert problem.place is not None

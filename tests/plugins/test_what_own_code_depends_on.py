@@ -233,7 +233,7 @@ def test_a_file_that_the_plan_does_not_know_is_not_read(folder: Path) -> None:
     path = plugin(folder, "import cenote\ndef read(name):\n    return cenote.resource(name)\n")
     module = registry.add_file(path)
     resources.serve((), str(folder))
-    with pytest.raises(CenoteError, match="planned without this file"):
+    with pytest.raises(CenoteError, match="not known when the run was planned"):
         module.read("table.csv")
     resources.serve(resources.describe([folder / "table.csv"]), str(folder))
     assert module.read("table.csv") == folder / "table.csv"

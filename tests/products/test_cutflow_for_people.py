@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.cli.views.cutflow_table import MOST_CUTS, cutflow_lines
+from cenote.cli.views.product_table import MOST_ROWS, table_lines
 from cenote.products.cutflow import Cutflow, CutflowProduct, CutflowRow
 from cenote.products.support.latex import in_latex
 
@@ -47,7 +47,8 @@ def a_cutflow(*labels: str, datasets: tuple[str, ...] = ("data", "mc"), weighted
 
 
 def shown(cutflow: Cutflow, width: int = 100) -> list[str]:
-    return [line.plain for line in cutflow_lines("Select", cutflow, width=width)]
+    table = CutflowProduct().short_table(cutflow)
+    return [] if table is None else [line.plain for line in table_lines("cutflow", "Select", table, width=width)]
 
 
 def test_a_terminal_shows_what_came_in_and_what_passes_each_cut() -> None:
@@ -75,7 +76,7 @@ def test_a_share_is_that_of_the_numbers_beside_it(tmp_path: Path) -> None:
 
 def test_a_long_cutflow_is_cut_in_the_middle_and_says_so() -> None:
     lines = shown(a_cutflow(*(f"cut {number}" for number in range(40))))
-    assert len(lines) == MOST_CUTS + 2
+    assert len(lines) == MOST_ROWS + 2
     assert "… 29 more cuts" in lines[7]
     assert "cut 39" in lines[-1]
 

@@ -41,17 +41,17 @@ def test_an_axis_of_variations_is_known_by_its_nominal() -> None:
 def test_under_and_overflow_are_left_out_shown_or_added(flow: Any, expected: list[int]) -> None:
     made = hist.Hist(hist.axis.Regular(3, 0, 3, name="a")).fill([-1, 0.5, 2.5, 2.5, 9, 9, np.nan])
     assert counts_along(made, [0], {}, flow=flow).values.tolist() == expected
-    assert len(bin_axis(made.axes[0], {}, flow=flow).edges) == len(expected) + 1
+    assert len(bin_axis(made.axes[0], flow=flow).edges) == len(expected) + 1
 
 
 def test_whole_numbers_are_drawn_in_ascending_order_whatever_came_first() -> None:
     made = hist.Hist(hist.axis.IntCategory([], growth=True, name="n")).fill([3, 1, 1, 2])
-    assert bin_axis(made.axes[0], {}).ticks == ("1", "2", "3")
+    assert bin_axis(made.axes[0]).ticks == ("1", "2", "3")
     assert counts_along(made, [0], {}).values.tolist() == [2, 1, 1]
 
 
 def test_booleans_are_called_false_and_true() -> None:
-    assert bin_axis(hist.axis.Boolean(name="b"), {}).ticks == ("false", "true")
+    assert bin_axis(hist.axis.Boolean(name="b")).ticks == ("false", "true")
 
 
 def test_bins_that_are_not_finite_are_counted_and_drawn_as_empty() -> None:
@@ -80,7 +80,7 @@ def test_other_axes_are_summed_over_with_everything_in_them() -> None:
     ],
 )
 def test_the_vertical_label_says_what_a_bin_covers(axis: Any, expected: str) -> None:
-    assert bin_axis(axis, {}).per_bin == expected
+    assert bin_axis(axis).per_bin == expected
 
 
 def test_samples_are_grouped_and_scaled_as_a_style_says(mass: Any, context: DrawContext) -> None:

@@ -22,23 +22,30 @@ from cenote.engine.messages import (
 )
 from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
+from cenote.language.workflow import FallbackWhen
 from cenote.plan.probe_result import Finding, Probed
+from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
 from cenote.runs.explain import explain_run, explain_stage, waiting_in_words, why
-from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
 from cenote.runs.view import RunView
 
-GPU = PoolFacts("gpu", "slurm", 1, 2, queue_timeout=7200)
+TWO = GrantedPool(workers=2)
+GPU = PlannedPool("gpu", "slurm", granted=TWO, queue_timeout=7200)
+CALM = PlannedPool("gpu", "slurm", granted=TWO)
 BEGUN = RunStarted(at=0.0, run="r", plan_digest="", tasks=4)
 WAITS = PoolChanged(at=0.0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers")
 
 
-def some_facts(gpu: PoolFacts = GPU, pools: tuple[str, ...] = ("gpu",)) -> RunFacts:
+def some_record(gpu: PlannedPool = GPU, pools: tuple[str, ...] = ("gpu",)) -> PlanRecord:
     """Index on `default` (tasks 0, 1), then Infer on `gpu` (tasks 2, 3)."""
-    return RunFacts(
-        stages=(StageFacts("Index", "custom.index", 0), StageFacts("Infer", "custom.inference", 1)),
-        segments=(SegmentFacts(("Index",), ("default",), False), SegmentFacts(("Infer",), pools, False, ("Index",))),
-        blocks=(TaskBlock(2, 0, False), TaskBlock(2, 1, False)),
-        pools=(PoolFacts("default", "local", 1, 1), gpu),
+    return PlanRecord(
+        workflow="flow.yaml",
+        stages=(PlannedStage("Index", segment=0), PlannedStage("Infer", segment=1)),
+        segments=(
+            PlannedSegment(0, stages=("Index",), pools=("default",)),
+            PlannedSegment(1, stages=("Infer",), pools=pools, imports=("Index",)),
+        ),
+        task_blocks=(TaskBlock(2, 0, False), TaskBlock(2, 1, False)),
+        pools=(PlannedPool("default", "local", granted=GrantedPool(workers=1)), gpu),
     )
 
 
@@ -52,7 +59,7 @@ def requested(*, reason: str = "Priority") -> list[AnyEvent]:
 
 
 def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
-    told = why(some_facts(), [BEGUN, WAITS, *requested(), done(0, 5.0), Tick(at=600.0)], "Infer")
+    told = why(some_record(), [BEGUN, WAITS, *requested(), done(0, 5.0), Tick(at=600.0)], "Infer")
 
     assert told == (
         "Stage 'Infer': 0 of 2 tasks done, 2 waiting. "
@@ -68,8 +75,7 @@ def test_a_stage_that_waits_for_a_pool_tells_what_its_last_probe_found() -> None
     events: list[AnyEvent] = [BEGUN, WAITS, *requested(), done(0, 5.0), Tick(at=7500.0)]
 
     def told(*findings: Finding) -> str:
-        probed = PoolFacts("gpu", "slurm", 1, 2, probe=Probed(300.0, "flow.yaml", "node07", findings))
-        return why(some_facts(probed), events, "Infer")
+        return why(some_record(CALM), events, "Infer", {"gpu": Probed(300.0, "flow.yaml", "node07", findings)})
 
     assert (
         "The last probe of 'gpu', 2h ago on node07: "
@@ -77,21 +83,23 @@ def test_a_stage_that_waits_for_a_pool_tells_what_its_last_probe_found() -> None
     ) in told(far)
     assert "The last probe of 'gpu', 2h ago on node07: nothing was wrong." in told()
     there = WorkerJoined(at=7500.0, worker="gpu-1", pool="gpu", slots=1)
-    probed = PoolFacts("gpu", "slurm", 1, 2, probe=Probed(300.0, "flow.yaml", "node07", (far,)))
-    assert "probe" not in why(some_facts(probed), [*events, there], "Infer"), "a pool with workers speaks for itself"
+    probes = {"gpu": Probed(300.0, "flow.yaml", "node07", (far,))}
+    assert "probe" not in why(some_record(CALM), [*events, there], "Infer", probes), (
+        "a pool with workers speaks for itself"
+    )
 
 
 def test_a_stage_with_a_fallback_says_when_it_moves() -> None:
-    patient = PoolFacts("gpu", "slurm", 1, 2, no_worker_for=900, says_when=True)
+    patient = PlannedPool("gpu", "slurm", granted=TWO, fallback_when=FallbackWhen(no_worker_for=900))
     events: list[AnyEvent] = [BEGUN, WAITS, Tick(at=600.0)]
 
     assert "move to 'default' in 5m (no_worker_for: 15m)." in why(
-        some_facts(patient, ("gpu", "default")), events, "Infer"
+        some_record(patient, ("gpu", "default")), events, "Infer"
     )
     assert "move to 'default' now (the usual patience with a fallback: 1m)" in why(
-        some_facts(PoolFacts("gpu", "slurm", 1, 2), ("gpu", "default")), events, "Infer"
+        some_record(CALM, ("gpu", "default")), events, "Infer"
     )
-    assert "They wait as long as it takes" in why(some_facts(PoolFacts("gpu", "slurm", 1, 2)), events, "Infer")
+    assert "They wait as long as it takes" in why(some_record(CALM), events, "Infer")
 
 
 def test_a_stage_that_moved_says_why_and_how_its_new_pool_is() -> None:
@@ -100,16 +108,16 @@ def test_a_stage_that_moved_says_why_and_how_its_new_pool_is() -> None:
     )
     there = WorkerJoined(at=1.0, worker="default-1", pool="default", slots=1)
 
-    told = why(some_facts(pools=("gpu", "default")), [BEGUN, WAITS, there, move], "Infer")
+    told = why(some_record(pools=("gpu", "default")), [BEGUN, WAITS, there, move], "Infer")
 
     assert "2 tasks moved from 'gpu' to 'default': no worker for 1m." in told
     assert "Pool 'default' has 1 of 1 workers, 0 of 1 slots busy." in told
 
 
 def test_a_run_tells_of_every_stage_that_is_not_done() -> None:
-    told = why(some_facts(), [BEGUN, WAITS, done(0, 1.0), done(1, 2.0), Tick(at=9.0)])
+    told = why(some_record(), [BEGUN, WAITS, done(0, 1.0), done(1, 2.0), Tick(at=9.0)])
 
-    assert told.startswith("The run is going on: 2 of 4 tasks done.\n\nStage 'Infer': 0 of 2 tasks done")
+    assert told.startswith("The run is in progress: 2 of 4 tasks done.\n\nStage 'Infer': 0 of 2 tasks done")
     assert "'Index'" not in told
 
 
@@ -120,9 +128,9 @@ def test_a_run_that_failed_says_what_with() -> None:
         RunFinished(at=9.0, status="failed", seconds=9.0),
     ]
 
-    told = why(some_facts(), [BEGUN, WAITS, *ended])
+    told = why(some_record(), [BEGUN, WAITS, *ended])
 
-    assert "The run has failed: 0 of 4 tasks done, 1 failed." in told
+    assert "The run failed: 0 of 4 tasks done, 1 failed." in told
     assert "Task 2 failed in 'gpu': no worker to run it." in told
     assert "given up in" not in told, "no timer runs any more"
 
@@ -130,10 +138,10 @@ def test_a_run_that_failed_says_what_with() -> None:
 def test_a_run_that_was_cut_off_is_not_said_to_go_on() -> None:
     events: list[AnyEvent] = [BEGUN, WAITS, *requested(), done(0, 5.0)]
     started = TaskStarted(at=5.0, task=1, pool="default", worker="default-1")
-    told = explain_run(RunView.of(some_facts(), [*events, started]), cut_off=True)
+    told = explain_run(RunView.of(some_record(), [*events, started]), cut_off=True)
 
     assert told == (
-        "The run was cut off and nothing drives it any more, `cenote run` goes on with it: 1 of 4 tasks done."
+        "The run was interrupted and has no driver, continue with `cenote run`: 1 of 4 tasks done."
         "\n\nStage 'Index': 1 of 2 tasks done, 1 waiting."
         "\n\nStage 'Infer': 0 of 2 tasks done, 2 waiting. "
         "Its events come from 'Index', which has 1 of 2 tasks done."
@@ -144,20 +152,20 @@ def test_a_run_tells_which_pools_lost_workers_and_why_also_when_others_came() ->
     joined = [WorkerJoined(at=2.0, pool="gpu", worker=f"gpu-{n}", slots=1) for n in (1, 2, 3)]
     lost = WorkerLost(at=3.0, pool="gpu", worker="gpu-1", reason="Slurm says CANCELLED", cause="died")
     ended = RunFinished(at=9.0, status="succeeded", seconds=9.0)
-    told = why(some_facts(), [BEGUN, *joined[:2], lost, joined[2], ended])
+    told = why(some_record(), [BEGUN, *joined[:2], lost, joined[2], ended])
 
     assert told.startswith(
-        "The run has succeeded: 0 of 4 tasks done.\n\nPool 'gpu' lost 1 worker; the last: Slurm says CANCELLED."
+        "The run succeeded: 0 of 4 tasks done.\n\nPool 'gpu' lost 1 worker; the last: Slurm says CANCELLED."
     )
 
 
 def test_a_stage_that_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(CenoteError, match="did you mean 'Infer'"):
-        why(some_facts(), [BEGUN], "Infre")
+        why(some_record(), [BEGUN], "Infre")
 
 
 def test_the_progress_view_says_why_a_stage_waits_once_it_has_waited_for_a_moment() -> None:
-    view = RunView.of(some_facts(), [BEGUN, WAITS, *requested(), done(0, 3.0)])
+    view = RunView.of(some_record(), [BEGUN, WAITS, *requested(), done(0, 3.0)])
     assert waiting_in_words(view) == []
 
     view.apply(Tick(at=30.0))
@@ -168,7 +176,7 @@ def test_the_progress_view_says_why_a_stage_waits_once_it_has_waited_for_a_momen
 
 
 def test_the_progress_view_does_not_blame_the_pool_while_the_data_is_not_there() -> None:
-    view = RunView.of(some_facts(), [BEGUN, WAITS, Tick(at=30.0)])
+    view = RunView.of(some_record(), [BEGUN, WAITS, Tick(at=30.0)])
 
     assert not [line for line in waiting_in_words(view) if line.startswith("Infer")]
 
@@ -176,7 +184,7 @@ def test_the_progress_view_does_not_blame_the_pool_while_the_data_is_not_there()
 def test_a_stage_that_runs_says_how_many_slots_are_busy() -> None:
     there = WorkerJoined(at=1.0, worker="default-1", pool="default", slots=1)
     running = TaskStarted(at=2.0, task=0, pool="default", worker="default-1")
-    view = RunView.of(some_facts(), [BEGUN, there, running])
+    view = RunView.of(some_record(), [BEGUN, there, running])
 
     assert explain_stage(view, "Index") == (
         "Stage 'Index': 0 of 2 tasks done, 1 running, 1 waiting. Pool 'default' has 1 of 1 workers, 1 of 1 slots busy."

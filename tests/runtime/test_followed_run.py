@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cenote.engine.messages import RunStarted, TaskReused
 from cenote.errors import CenoteError
-from cenote.plan.as_json import plan_as_json
+from cenote.plan.record import PlanRecord
 from cenote.runs.folder import RunFolder
 from cenote.runs.follow import FollowedRun
 from cenote.runs.journal import NAME, Journal
@@ -19,7 +19,7 @@ from cenote.testing.plans import a_plan
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run that has begun."""
-    RunFolder(tmp_path).plan.write_text(json.dumps(plan_as_json(a_plan(partitions=4))))
+    RunFolder(tmp_path).plan.write_bytes(msgspec.json.encode(PlanRecord.of(a_plan(partitions=4))))
     write(tmp_path, RunStarted(at=1.0, run="r", plan_digest="", tasks=5))
     return tmp_path
 

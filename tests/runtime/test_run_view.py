@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from cenote.engine.messages import (
@@ -29,32 +30,42 @@ from cenote.engine.messages import (
     WorkerRequested,
 )
 from cenote.engine.pool_status import PoolState
-from cenote.plan.as_json import plan_as_json
-from cenote.runs.facts import PoolFacts, ProductFacts, RunFacts, SegmentFacts, StageFacts, TaskBlock
+from cenote.plan.record import (
+    GrantedPool,
+    PlannedPool,
+    PlannedProduct,
+    PlannedSegment,
+    PlannedStage,
+    PlanRecord,
+    TaskBlock,
+)
 from cenote.runs.view import RunView
 from cenote.testing.plans import a_plan, a_segment
 
 T0 = 1_700_000_000.0
 
 
-def some_facts(**changes: Any) -> RunFacts:
+def some_record(**changes: Any) -> PlanRecord:
     """Two fused stages on `default` (tasks 0-3), one on `gpu` that may fall back (4-7), and two merges (8, 9)."""
     values: dict[str, Any] = {
         "stages": (
-            StageFacts("Select", "hep.select", 0),
-            StageFacts("MuonPt", "hep.hist", 0),
-            StageFacts("Score", "custom.score", 1),
+            PlannedStage("Select", "hep.select", segment=0),
+            PlannedStage("MuonPt", "hep.hist", segment=0),
+            PlannedStage("Score", "custom.score", segment=1),
         ),
         "segments": (
-            SegmentFacts(("Select", "MuonPt"), ("default",), shared=False),
-            SegmentFacts(("Score",), ("gpu", "default"), shared=False),
+            PlannedSegment(0, stages=("Select", "MuonPt"), pools=("default",)),
+            PlannedSegment(1, stages=("Score",), pools=("gpu", "default")),
         ),
-        "blocks": (TaskBlock(4, 0, False), TaskBlock(4, 1, False), TaskBlock(1, 0, True), TaskBlock(1, 1, True)),
-        "pools": (PoolFacts("default", "local", 1, 2), PoolFacts("gpu", "local", 2, 1, cost=3.6)),
-        "products": (ProductFacts("MuonPt", "MuonPt", "histogram"),),
+        "task_blocks": (TaskBlock(4, 0, False), TaskBlock(4, 1, False), TaskBlock(1, 0, True), TaskBlock(1, 1, True)),
+        "pools": (
+            PlannedPool("default", "local", granted=GrantedPool(workers=2)),
+            PlannedPool("gpu", "local", granted=GrantedPool(workers=1, slots=2), cost=3.6),
+        ),
+        "products": (PlannedProduct("MuonPt", "MuonPt", "histogram"),),
         "events": 400,
     }
-    return RunFacts(**{**values, **changes})
+    return PlanRecord(workflow="flow.yaml", **{**values, **changes})
 
 
 def begun(at: float = T0) -> RunStarted:
@@ -79,8 +90,8 @@ def given_up(task: int, at: float, message: str = "boom", pool: str = "default",
     return TaskGivenUp(at=at, task=task, pool=pool, worker=f"{pool}-1", failure=info)
 
 
-def view_of(*events: AnyEvent, facts: RunFacts | None = None) -> RunView:
-    return RunView.of(facts or some_facts(), (begun(), *events))
+def view_of(*events: AnyEvent, plan: PlanRecord | None = None) -> RunView:
+    return RunView.of(plan or some_record(), (begun(), *events))
 
 
 def test_a_fused_task_counts_for_each_of_its_stages() -> None:
@@ -242,7 +253,7 @@ def test_slots_are_busy_or_idle_and_workers_cost_what_they_live() -> None:
 
 
 def test_a_pool_says_in_words_what_it_is_doing() -> None:
-    view = RunView(some_facts())
+    view = RunView(some_record())
     words = [view.pools[1].state]
     for event in (
         begun(),
@@ -286,7 +297,7 @@ def test_the_end_leaves_nothing_running() -> None:
 
 def test_warnings_of_the_plan_and_of_the_run_are_each_said_once() -> None:
     warned = [Warned(at=T0, message="no GPU here"), Warned(at=T0, message="slow disk")]
-    assert view_of(*warned, facts=some_facts(warnings=("no GPU here",))).warnings == ("no GPU here", "slow disk")
+    assert view_of(*warned, plan=some_record(warnings=("no GPU here",))).warnings == ("no GPU here", "slow disk")
 
 
 def test_the_summary_has_the_promised_keys_and_is_json() -> None:
@@ -308,13 +319,13 @@ def test_the_summary_has_the_promised_keys_and_is_json() -> None:
 
 
 def test_a_view_of_nothing_is_waiting() -> None:
-    view = RunView(some_facts())
+    view = RunView(some_record())
     assert (view.status, view.seconds, view.time_left, view.finished) == ("waiting", 0.0, None, False)
     assert view.summary()["started"] is None
 
 
-def test_facts_are_the_same_from_the_plan_and_from_its_json() -> None:
+def test_a_plan_is_the_same_from_its_json() -> None:
     plan = a_plan(segments=[a_segment("Index", pools=["big"]), a_segment("Hist", needs=["Index"], product=True)])
-    facts = RunFacts.from_plan(plan)
-    assert RunFacts.from_json(json.loads(json.dumps(plan_as_json(plan)))) == facts
-    assert facts.tasks == len(plan.tasks)
+    record = PlanRecord.of(plan)
+    assert msgspec.json.decode(msgspec.json.encode(record), type=PlanRecord) == record
+    assert sum(block.count for block in record.task_blocks) == record.tasks == len(plan.tasks)

@@ -70,7 +70,7 @@ def test_a_file_without_rows_is_described(tmp_path: Path) -> None:
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
     url = write(tmp_path / "a", {"x": [1, None], "lists": [[1.0], []]})
     code = (
-        "import sys; from cenote.sources.parquet import Parquet;"
-        f"Parquet().read({url!r}, ['x', 'lists'], 0, 2); sys.exit('pandas' in sys.modules)"
+        "import sys; from cenote.sources.parquet import ParquetSource;"
+        f"ParquetSource().read({url!r}, ['x', 'lists'], 0, 2); sys.exit('pandas' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -12,7 +12,7 @@ from typing import ClassVar
 from cenote.engine.messages import AnyEvent
 from cenote.launch import Launch, LaunchingRun
 from cenote.placement.pools import PlacedPool
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.task_spec import RunSpec, TaskSpec
 
@@ -105,7 +105,7 @@ class JoinedSession(Session):
         """Have nothing to do with these workers any more: they do not answer. Returns at once."""
 
 
-class Backend(Settings):
+class Backend(Plugin):
     """Opens sessions. Its fields are the settings under `execution.config` that it knows."""
 
     packages: ClassVar[tuple[str, ...]] = ()
@@ -116,9 +116,9 @@ class Backend(Settings):
         """The first of `packages` that is not installed here; nothing is imported."""
         return next((name for name in cls.packages if find_spec(name) is None), None)
 
+    @abstractmethod
     def open(self, request: SessionRequest) -> Session:
         """Start what is needed to run tasks."""
-        raise NotImplementedError
 
     def meeting_point(self, pools: Sequence[PlacedPool]) -> MeetingPoint | None:
         """Where workers of these pools would find the driver; None where nobody has to.

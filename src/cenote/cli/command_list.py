@@ -14,20 +14,20 @@ class CommandEntry(NamedTuple):
 
 COMMANDS: dict[str, CommandEntry] = {
     "init": CommandEntry("cenote.cli.commands.init", "Start a new analysis that runs at once."),
-    "check": CommandEntry("cenote.cli.commands.check", "Say everything that is wrong with a workflow."),
-    "plan": CommandEntry("cenote.cli.commands.plan", "Show what would run, where, and why there."),
-    "probe": CommandEntry("cenote.cli.commands.probe", "Try each pool, and tell what a worker would find on its node."),
-    "simulate": CommandEntry(
-        "cenote.cli.commands.simulate", "Predict how long a workflow takes, and what it waits for."
-    ),
+    "check": CommandEntry("cenote.cli.commands.check", "Check a workflow and list every problem."),
+    "plan": CommandEntry("cenote.cli.commands.plan", "Show what would run, where, and why."),
+    "probe": CommandEntry("cenote.cli.commands.probe", "Test each pool and report what a worker finds on its node."),
+    "simulate": CommandEntry("cenote.cli.commands.simulate", "Predict how long a workflow takes and where it waits."),
     "run": CommandEntry("cenote.cli.commands.run", "Run a workflow."),
-    "status": CommandEntry("cenote.cli.commands.status", "Show how far a run is, or how it ended."),
-    "why": CommandEntry("cenote.cli.commands.why", "Say why a run, or a stage of it, is where it is."),
-    "cancel": CommandEntry("cenote.cli.commands.cancel", "End a run that goes on; what is finished stays."),
-    "clean": CommandEntry("cenote.cli.commands.clean", "Remove jobs that runs left behind whose driver was killed."),
+    "status": CommandEntry("cenote.cli.commands.status", "Show the progress of a run, or how it ended."),
+    "why": CommandEntry("cenote.cli.commands.why", "Explain what a run or a stage is waiting for."),
+    "cancel": CommandEntry("cenote.cli.commands.cancel", "Cancel a running run; finished results are kept."),
+    "clean": CommandEntry("cenote.cli.commands.clean", "Remove jobs left behind by runs whose driver was killed."),
     "report": CommandEntry("cenote.cli.commands.report", "Write the report page of a run again."),
     "ops": CommandEntry("cenote.cli.commands.ops", "List operations and other plugins, or the settings of one."),
-    "site": CommandEntry("cenote.cli.commands.site", "Show what your site provides, or check the file of a site."),
+    "site": CommandEntry(
+        "cenote.cli.commands.site", "Show what your site provides, or check a site configuration file."
+    ),
     "schema": CommandEntry("cenote.cli.commands.schema", "Print the JSON Schema of workflow files, for editors."),
     "demo": CommandEntry("cenote.cli.commands.demo", "Run a small workflow over three pools, from data to pictures."),
     "completion": CommandEntry("cenote.cli.commands.completion", "Print the completion script for a shell."),

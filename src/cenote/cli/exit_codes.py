@@ -16,12 +16,12 @@ EXIT_CODES: tuple[tuple[str, str], ...] = (
     ("20-29", "the run failed (20 a stage, 21 workers)"),
     (
         "30-39",
-        "the surroundings (30 software, 31 full disk, 32 no access, 33 broken storage, 34 bad path, 35 damaged run)",
+        "the environment (30 software, 31 full disk, 32 no access, 33 broken storage, 34 bad path, 35 damaged run)",
     ),
     ("40-49", "the batch system refused"),
-    (f"{FAULT}", "a fault of cenote itself"),
+    (f"{FAULT}", "an internal error of cenote"),
     ("129", "ended by SIGHUP: the terminal was closed"),
     (f"{INTERRUPTED}", "ended by Ctrl-C or `cenote cancel`"),
     ("143", "ended by SIGTERM"),
-    (f"{PIPE_CLOSED}", "whatever read the output went away"),
+    (f"{PIPE_CLOSED}", "the reader of the output closed the pipe"),
 )

@@ -25,7 +25,7 @@ def show_fault(fault: BaseException) -> None:
     except OSError as problem:
         click.echo(f"  the traceback could not be kept ({problem}); CENOTE_DEBUG=1 prints it", err=True)
         return
-    click.echo(f"  this is a fault of cenote, not of your workflow; the traceback is in {where}", err=True)
+    click.echo(f"  this is an internal error of cenote, not of your workflow; the traceback is in {where}", err=True)
     click.echo("  hint: CENOTE_DEBUG=1 prints it", err=True)
 
 

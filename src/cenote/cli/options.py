@@ -44,8 +44,8 @@ def stages_option(name: str, meaning: str) -> Callable[[ClickCommand], ClickComm
 
 def part_options(command: ClickCommand) -> ClickCommand:
     """The options that choose a part of the workflow."""
-    until = stages_option("--until", "End with this stage: only what it needs and itself.")
-    only = stages_option("--only", "Only the results of this stage: what it needs is not kept.")
+    until = stages_option("--until", "Stop after this stage: run it and what it needs.")
+    only = stages_option("--only", "Keep only the results of this stage; what it needs runs but is not kept.")
     return until(only(command))
 
 
@@ -109,7 +109,7 @@ def _standard_input() -> str:
             USAGE, "FILE is `-`, and standard input is closed", hint="send the workflow: cenote … - < flow.yaml"
         )
     if sys.stdin.isatty():
-        click.echo("reading a workflow from the terminal; Ctrl-D on a line of its own ends it", err=True)
+        click.echo("reading a workflow from the terminal; end it with Ctrl-D on a line of its own", err=True)
     content = sys.stdin.buffer.read()
     try:
         return content.decode("utf-8-sig")
@@ -147,11 +147,9 @@ def workflow_choices(command: ClickCommand) -> Callable[..., Any]:
         "--strategy",
         metavar="NAME",
         shell_complete=complete_plugin(PluginKind.STRATEGY),
-        help="How workers come to exist.",
+        help="How workers are started.",
     )
-    @click.option(
-        "-v", "--verbose", count=True, help="Say more on stderr: which files are read, what happens; -vv says it all."
-    )
+    @click.option("-v", "--verbose", count=True, help="Log more to stderr: files read, events; -vv logs everything.")
     @wraps(command)
     def with_choices(
         *,

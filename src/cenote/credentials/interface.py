@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 
 from cenote.errors import Problem
 from cenote.launch import Launch
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 
 
-class Credential(Settings, ABC):
+class Credential(Plugin):
     """Something that proves who the user is. Its fields are the keys beside `type`.
 
     Its contents never appear in errors, logs, variables or words of a command: they travel in files with mode 0o600.

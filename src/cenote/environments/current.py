@@ -15,6 +15,10 @@ class CurrentEnvironment(Environment):
     """The Python that runs this command; every node must see it under the same path."""
 
     is_current: ClassVar[bool] = True
+    example: ClassVar[str] = """
+    execution:
+      environment: current
+    """
 
     def complete(self, launch: Launch) -> Launch:
         """With this very interpreter."""

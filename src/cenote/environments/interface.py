@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from cenote.errors import Problem
 from cenote.launch import Launch
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 
 
-class Environment(Settings, ABC):
+class Environment(Plugin):
     """The software of workers. Its fields are the keys beside `type`."""
 
     is_current: ClassVar[bool] = False

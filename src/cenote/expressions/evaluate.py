@@ -50,7 +50,7 @@ def _bitwise(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, C
 def _shift(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
     def shifted(left: Column, right: Column) -> Column:
         if isinstance(right, int) and not 0 <= right < 64:
-            raise EvaluationError(f"a shift by {right} bits has no meaning")
+            raise EvaluationError(f"cannot shift by {right} bits")
         return apply(*wide(left, right))
 
     return shifted
@@ -175,7 +175,7 @@ def _compared(node: Comparison, lookup: Lookup) -> Column:
 
 def _picked(value: Column, positions: tuple[int | slice, ...]) -> Column:
     if dimensions(value) < len(positions):
-        raise EvaluationError(f"there are {dimensions(value)} axes, not the {len(positions)} that are picked from")
+        raise EvaluationError(f"the value has {dimensions(value)} axes, not {len(positions)}")
     try:
         return plain(value[positions])
     except IndexError as problem:

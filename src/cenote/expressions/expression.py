@@ -42,7 +42,7 @@ class Expression:
         try:
             return evaluate.evaluate(self.tree, lookup)
         except EvaluationError as problem:
-            raise EvaluationError(f"'{self.text}' cannot be computed: {problem}") from problem.__cause__
+            raise EvaluationError(f"'{self.text}' cannot be evaluated: {problem}") from problem.__cause__
 
 
 @lru_cache(maxsize=4096)
@@ -60,7 +60,7 @@ def _checked(value: Any) -> str:  # Any: whatever the YAML holds
     if isinstance(value, bool | int | float):
         value = repr(value)
     if not isinstance(value, str):
-        raise PydanticCustomError("bad_expression", "an expression is text, such as 'Muon_pt > 20'", {"column": 1})
+        raise PydanticCustomError("bad_expression", "an expression must be text, such as 'Muon_pt > 20'", {"column": 1})
     text = " ".join(value.split("\n")).strip()
     try:
         expression(text)
@@ -75,7 +75,7 @@ def _checked_condition(value: Any) -> str:  # Any: whatever the YAML holds
     text = _checked(value)
     if tree.is_never_a_condition(expression(text).tree):
         raise PydanticCustomError(
-            "bad_expression", "'{text}' is never true or false: compare it, as in ({text}) > 0", {"text": text}
+            "bad_expression", "'{text}' is not true or false: compare it, as in ({text}) > 0", {"text": text}
         )
     return text
 

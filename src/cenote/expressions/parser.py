@@ -102,7 +102,9 @@ class _Parser:
         """What binds tighter than the sign before it."""
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise self.mistake(self.next, "this is nested too deeply", "define parts of it as columns of their own")
+            raise self.mistake(
+                self.next, "the expression is nested too deeply", "define parts of it as columns of their own"
+            )
         left = self.operand()
         while True:
             if self.sees(*_COMPARISONS) and tightness < _COMPARISON:
@@ -164,7 +166,7 @@ class _Parser:
             self.take()
             inner = self.expression(0)
             if self.sees(","):
-                raise self.mistake(self.next, "a list of values has no meaning here")
+                raise self.mistake(self.next, "a list of values is not allowed here")
             self.expect(")")
             return inner
         raise self.unexpected()

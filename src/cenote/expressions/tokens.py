@@ -40,7 +40,7 @@ class Token:
 def tokens(text: str) -> list[Token]:
     """All tokens of the text, with one of kind `end` after the last."""
     if len(text) > LONGEST:
-        raise BadExpressionError(text[:60] + "…", 1, f"an expression of {len(text)} characters is too long to be meant")
+        raise BadExpressionError(text[:60] + "…", 1, f"an expression of {len(text)} characters is too long")
     found: list[Token] = []
     position = _after_space(text, 0)
     while position < len(text):
@@ -85,4 +85,4 @@ def _unreadable(text: str, position: int) -> BadExpressionError:
         '"': "the quoted text has no end",
         "`": "the quoted name has no end",
     }
-    return BadExpressionError(text, position + 1, f"'{character}' has no meaning here", hints.get(character))
+    return BadExpressionError(text, position + 1, f"'{character}' is not allowed here", hints.get(character))

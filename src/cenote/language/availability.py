@@ -70,7 +70,9 @@ def _stays_here(workflow: Workflow) -> bool:
 
 def _other_machines(workflow: Workflow) -> Iterator[tuple[str, KeyPath]]:
     execution = workflow.execution
-    named = [(PluginKind.STRATEGY, execution.strategy, ("execution", "strategy"))]
+    named: list[tuple[PluginKind, str, KeyPath]] = [
+        (PluginKind.STRATEGY, execution.strategy, (*execution.path, "strategy"))
+    ]
     named += [
         (PluginKind.STRATEGY, pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy
     ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 from cenote.operations.interface import Result
 from cenote.operations.support.events import Events
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 
 
-class Modifier(Settings):
+class Modifier(Plugin):
     """Runs on the worker, around a stage. Its fields are the `params` of the modifier."""
 
-    def around(self, run: Callable[[Events], Result], events: Events, *, stage: str, folder: str) -> Result:  # noqa: ARG002  # for modifiers that write
+    @abstractmethod
+    def around(self, run: Callable[[Events], Result], events: Events, *, stage: str, folder: str) -> Result:
         """Call `run`, doing something before, after or instead. `folder` is where diagnostics may be written."""
-        return run(events)

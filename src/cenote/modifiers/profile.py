@@ -8,7 +8,7 @@ import os
 import pstats
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import PositiveInt
 
@@ -19,6 +19,12 @@ from cenote.operations.support.events import Events
 
 class Profile(Modifier):
     """Writes a profile of every call of the stage to `debug/profile/<stage>-<process>.txt` of the run."""
+
+    example: ClassVar[str] = """
+    - id: Slow
+      op: custom.slow
+      execution: {modifiers: [profile]}
+    """
 
     top: PositiveInt = 20
     """How many functions to list."""

@@ -20,6 +20,14 @@ class Define(Operation):
     The short form names columns directly: `params: {mt: "sqrt(2 * pt * met * (1 - cos(dphi)))"}`.
     """
 
+    example: ClassVar[str] = """
+    - id: Speed
+      op: define
+      params:
+        variables:
+          - {name: speed, expr: "kilometres / (minutes / 60)"}
+    """
+
     short_forms: ClassVar = (
         {
             "type": "object",

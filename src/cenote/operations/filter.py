@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
 from pydantic import AliasChoices, Field
 
@@ -13,6 +14,12 @@ from cenote.operations.support.events import Events
 
 class Filter(Operation):
     """Drops events."""
+
+    example: ClassVar[str] = """
+    - id: Complete
+      op: filter
+      params: {expr: "minutes > 1 && kilometres > 0.1"}
+    """
 
     selection: Conditions = Field(validation_alias=AliasChoices("selection", "expr"))
     """An expression, a list of them (all must hold), or a tree of `All` and `Any`."""

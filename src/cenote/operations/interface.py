@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,7 +12,7 @@ from pydantic import PrivateAttr
 
 from cenote.expressions.expression import expression
 from cenote.operations.support.events import DatasetInfo, Events, describes_dataset
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 
 
 class Scope(Enum):
@@ -38,13 +39,15 @@ class ProductShape:
     """`histogram`, `cutflow`, …; None for a stage that makes none."""
     axes: tuple[str, ...] | None = None
     """Names of the axes of a histogram besides those of datasets and variations; None where only the data tells."""
+    drawn: tuple[str, ...] = ()
+    """Names of the axes of a histogram that its usual picture shows; empty where nothing is drawn unasked."""
     per_dataset: bool | None = None
     """Whether datasets stay apart; None where only the data tells."""
     variations: tuple[str, ...] = ()
     """Names of its variations, where it has some."""
 
 
-class Operation(Settings):
+class Operation(Plugin):
     """Code that a stage runs. Its fields are the stage's `params`.
 
     Everything except `prepare` and `run` is called at plan time, without data.
@@ -107,9 +110,9 @@ class Operation(Settings):
     def prepare(self) -> None:
         """Once per worker before the first `run`: load a model, open a table."""
 
+    @abstractmethod
     def run(self, events: Events) -> Result:
         """Do it for one partition (or dataset, or run: see `scope`)."""
-        raise NotImplementedError
 
     def merge(self, parts: Sequence[Any]) -> Any | None:  # noqa: ARG002  # overridden where the product needs its own
         """Products of several partitions, in partition order, as one; None leaves it to the kind of product."""

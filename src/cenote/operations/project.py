@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import AliasChoices, Field
 
@@ -17,6 +17,12 @@ from cenote.operations.support.events import Events
 class Project(Operation):
     """Drops columns. It reads none itself: a column that nobody needs later is not even read from the files."""
 
+    example: ClassVar[str] = """
+    - id: Narrow
+      op: project
+      params: {keep: [speed, hour]}
+    """
+
     keep: tuple[str, ...] = Field(validation_alias=AliasChoices("keep", "columns"), min_length=1)
     """Names of columns, or patterns such as `Muon_*`."""
 
@@ -28,7 +34,7 @@ class Project(Operation):
             raise errors.CenoteError(
                 errors.Problem(
                     errors.UNKNOWN_COLUMN,
-                    f"stage '{self.stage}' keeps '{name}', which is not there",
+                    f"stage '{self.stage}' keeps '{name}', which does not exist",
                     details=(f"columns here: {listed(columns)}",),
                     hint=did_you_mean(name, columns),
                 )

@@ -10,9 +10,10 @@ from cenote.language.workflow import Amounts, Pool, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.pools import Candidate, Placement, StagePlacement, Verdict
 from cenote.placement.refusals import Refusals
-from cenote.placement.resources import amount, in_words, lacking, unstated
+from cenote.placement.resources import amount, lacking, unstated
 from cenote.placement.routes import Labels, Route, route
 from cenote.placement.sizing import Sized, missing_here, placed, sized
+from cenote.text import format_amount
 
 _Wish = tuple[tuple[str, ...], str | None, tuple[str, ...], str | None, Amounts]
 """What of a requirement decides its placement: stages with equal wishes are placed once."""
@@ -111,20 +112,18 @@ def _candidate(size: Sized, found: Route, asked: Amounts) -> Candidate:
     trusted = unstated(size.worker, asked)
     if not trusted:
         return Candidate(name, True, found.inside)
-    words = " and ".join(in_words(amount(asked, kind) or 0, kind) for kind in trusted)
+    words = " and ".join(format_amount(amount(asked, kind) or 0, kind) for kind in trusted)
     return Candidate(name, True, f"{found.inside}; it does not state its own, so {words} is taken on trust")
 
 
 def _shortage(size: Sized, asked: Amounts, kind: str) -> str:
     """`holds 4 GB of memory, the stage asks for 40 GB of memory`."""
     whole = amount(size.worker, kind) or 0
-    wanted = in_words(amount(asked, kind) or 0, kind)
+    has, wanted = format_amount(whole, kind), format_amount(amount(asked, kind) or 0, kind)
     if size.slots > 1 and whole:
-        share = in_words(whole / size.slots, kind)
-        return (
-            f"has {in_words(whole, kind)} for {size.slots} slots, so {share} for one task; the stage asks for {wanted}"
-        )
-    return f"has {in_words(whole, kind)}; the stage asks for {wanted}"
+        share = format_amount(whole / size.slots, kind)
+        return f"has {has} for {size.slots} slots, so {share} for one task; the stage asks for {wanted}"
+    return f"has {has}; the stage asks for {wanted}"
 
 
 def _why_never(found: Route, considered: Mapping[str, Candidate]) -> str:

@@ -10,9 +10,10 @@ from cenote.errors import BAD_VALUE, NEVER_FITS, UNKNOWN_POOL, Place, Problem
 from cenote.language.workflow import Stage, Workflow
 from cenote.names import did_you_mean, listed
 from cenote.placement.pools import StagePlacement
-from cenote.placement.resources import KINDS, amount, in_words, lacking, share, unstated
+from cenote.placement.resources import KINDS, amount, lacking, share, unstated
 from cenote.placement.routes import Labels, Route
 from cenote.placement.sizing import Sized
+from cenote.text import format_amount
 
 _MOST_POOLS_LISTED = 12
 _VERBS = {"require": "requires", "prefer": "prefers", "fallback": "falls back to", "pool": "names"}
@@ -101,7 +102,7 @@ class Refusals:
     def _no_gpus(self, stage: Stage) -> Problem:
         return Problem(
             kind=NEVER_FITS,
-            message=f"stage '{stage.id}' asks for {in_words(stage.requirement.amounts.gpus or 0, 'gpus')}, "
+            message=f"stage '{stage.id}' asks for {format_amount(stage.requirement.amounts.gpus or 0, 'gpus')}, "
             "and no pool has any",
             place=self._place(stage, "resources", "gpus"),
             details=(f"pools in this file: {listed(self.sizes)}",),
@@ -146,7 +147,7 @@ class Refusals:
         details = [f"pool '{name}' {reasons[name]}" for name in route.allowed[: _MOST_POOLS_LISTED + 1]]
         if not kinds:
             return self._never_a_worker(stage, route, details)
-        wanted = in_words(amount(asked, kinds[0]) or 0, kinds[0])
+        wanted = format_amount(amount(asked, kinds[0]) or 0, kinds[0])
         return Problem(
             kind=NEVER_FITS,
             message=f"no worker that stage '{stage.id}' may use has {wanted} for one task",
@@ -186,7 +187,7 @@ class Refusals:
             for name, size in self.sizes.items()
         }
         name = max(held, key=lambda name: held[name])
-        return f"the largest is '{name}' with {in_words(held[name], kind)}" if held[name] else "no pool has any"
+        return f"the largest is '{name}' with {format_amount(held[name], kind)}" if held[name] else "no pool has any"
 
 
 @lru_cache(maxsize=100)

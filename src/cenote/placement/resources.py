@@ -1,13 +1,11 @@
-"""Do the arithmetic of amounts: what holds what, how many times, and how to say it."""
+"""Do the arithmetic of amounts: what holds what, and how many times."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache
 
 from cenote.language.workflow import Amounts
-from cenote.units import format_bytes
 
 KINDS = ("cpus", "memory", "gpus", "disk")
 _ROUNDING = 1e-9
@@ -86,18 +84,3 @@ def largest(amounts: Iterable[Amounts]) -> Amounts:
         gpus=None if gpus is None else int(gpus),
         disk=None if disk is None else int(disk),
     )
-
-
-@lru_cache(maxsize=10_000)
-def in_words(number: float, kind: str) -> str:
-    """`8 cpus`, `128 GB of memory`, `0.25 GPUs`."""
-    if kind in ("memory", "disk"):
-        return f"{format_bytes(number)} of {kind}"
-    noun = "GPU" if kind == "gpus" else "cpu"
-    return f"{number:.3g} {noun}{'' if number == 1 else 's'}" if number else f"no {noun}s"
-
-
-def all_in_words(amounts: Amounts) -> str:
-    """`8 cpus, 128 GB of memory`; what is not given, or none, is not said."""
-    stated = [(found, kind) for kind in KINDS if (found := amount(amounts, kind))]
-    return ", ".join(in_words(found, kind) for found, kind in stated) or "nothing stated"

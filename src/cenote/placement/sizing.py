@@ -9,8 +9,9 @@ from cenote.errors import NEVER_FITS, Problem
 from cenote.language.workflow import Amounts, Elastic, Execution, Pool, Workflow
 from cenote.machine import Machine
 from cenote.placement.pools import PlacedPool, PoolSize
-from cenote.placement.resources import amount, in_words, lacking, largest, share, slots_for
+from cenote.placement.resources import amount, lacking, largest, share, slots_for
 from cenote.placement.routes import Labels, states_nothing
+from cenote.text import format_amount
 
 _PROCESSES_PER_CPU, _FEWEST_PROCESSES = 4, 8
 """Dask workers on one machine: pools keep their sizes while that is bearable, since tasks also wait and sleep."""
@@ -154,8 +155,8 @@ def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> Missing |
         here = amount(Amounts(machine.cpus, machine.memory, machine.gpus, machine.disk), kind) or 0
         known = kind == "gpus" or here
         if known and wanted > here:
-            asks.append(in_words(wanted, kind))
-            has.append(in_words(here, kind).removesuffix(f" of {kind}") if here else "none")
+            asks.append(format_amount(wanted, kind))
+            has.append(format_amount(here, kind).removesuffix(f" of {kind}") if here else "none")
             effects.append(effect if not here else _LESS)
     if not asks:
         return None

@@ -13,6 +13,7 @@ from cenote.placement.pools import PlacedPool
 from cenote.plan.memory_history import Seen, memory_key
 from cenote.plan.plan import Learned, Partition, Plan, Segment
 from cenote.plan.tasks import applies
+from cenote.text import plural
 from cenote.units import format_bytes, format_count
 
 _FAR = 4
@@ -85,7 +86,7 @@ def too_little(learned: Learned) -> str | None:
         return None
     one = len(learned.stages) == 1
     who = f"stage '{learned.stages[0]}' needs" if one else f"stages '{learned.stages[0]}' … '{learned.stages[-1]}' need"
-    tasks = "1 task" if learned.tasks == 1 else f"{learned.tasks:,} tasks"
+    tasks = plural(learned.tasks, "task")
     return (
         f"{who} about {format_bytes(learned.peak_memory)} for {format_count(learned.events)} events, "
         f"as learned from {tasks} of earlier runs; pool '{learned.pool}' gives {format_bytes(learned.memory)} a task"

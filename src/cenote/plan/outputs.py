@@ -6,20 +6,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pydantic import ValidationError
-
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
-from cenote.operations.support.events import describes_dataset
 from cenote.plan.plan import maker_of, skims_of
 from cenote.plan.stages.resolve import Resolved, ResolvedStage
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.products.interface import Product
 from cenote.renderers.interface import Renderer
-
-DEFAULT_RENDERERS = {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}
-"""Number of axes, without that of datasets → how a histogram is drawn when its stage does not say."""
 
 PRODUCTS, PLOTS = "products", "plots"
 """The folders of a run that results lie in."""
@@ -60,17 +55,12 @@ def skim_path(template: str, *, dataset: str, part: str | None, suffix: str) -> 
 
 
 def renders_of(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
-    """As written, `render: []` included; a histogram that says nothing is drawn in the usual way."""
-    if kind != "histogram" or stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
+    """As written, `render: []` included; a stage that says nothing gets the usual picture of its product."""
+    if stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
         return stage.stage.render
-    axes = getattr(stage.operation, "axes", None) or ()
-    renderer = DEFAULT_RENDERERS.get(len(_drawn_axes(stage)) or min(len(axes), 1))
+    product: Product = registry.load(PluginKind.PRODUCT, kind)()
+    renderer = product.default_renderer(stage.operation.shape())
     return () if renderer is None else (Render(name=renderer),)
-
-
-def _drawn_axes(stage: ResolvedStage) -> list[str]:
-    """The names of the axes of a histogram, without those of datasets."""
-    return [axis.name for axis in getattr(stage.operation, "axes", None) or () if not describes_dataset(axis.source)]
 
 
 @dataclass(frozen=True)
@@ -146,10 +136,10 @@ def _claims(workflow: Workflow, resolved: Resolved, stage: ResolvedStage) -> Ite
 
 def _picture_claims(workflow: Workflow, stage: ResolvedStage, number: int, render: Render) -> Iterator[_Claim]:
     try:
-        renderer: Renderer = registry.load(PluginKind.RENDERER, render.name).model_validate(dict(render.settings))
-    except (CenoteError, ValidationError):
+        renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
+    except CenoteError:
         return  # the language's check has said so
-    for stem in renderer.stems(plot_stem(stage.id, number, render), _drawn_axes(stage)):
+    for stem in renderer.stems(plot_stem(stage.id, number, render), stage.operation.shape().drawn):
         yield _Claim(
             folder=PLOTS,
             stem=stem,

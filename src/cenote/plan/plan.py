@@ -280,7 +280,6 @@ class ProductPlan:
     task: int
     """The task whose result holds it, whole."""
     renders: tuple[Render, ...] = ()
-    axis_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

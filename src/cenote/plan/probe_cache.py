@@ -5,9 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -15,7 +14,7 @@ from cenote.cache_file import CacheFile, forget_the_oldest, rows_with_keys
 from cenote.placement.pools import PlacedPool
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import Plan
-from cenote.plan.probe_result import Finding, Probed
+from cenote.plan.probe_result import Probed
 
 _TABLE = "create table if not exists probes (key text primary key, at real not null, probe blob not null)"
 _FORMAT = 1
@@ -72,25 +71,6 @@ def as_seen_by(probe: Probed, workflow: str) -> Probed:
     if workflow in (probe.workflow, Path(probe.workflow).name):
         return probe
     return replace(probe, findings=tuple(one for one in probe.findings if not one.of_workflow))
-
-
-def finding_as_json(finding: Finding) -> dict[str, Any]:  # Any: whatever `json.dumps` takes
-    """For other programs."""
-    said = {"question": finding.question, "verdict": finding.verdict, "words": finding.words}
-    return {**said, "hint": finding.hint, "lines": list(finding.lines)}
-
-
-def probe_as_json(key: str, probe: Probed | None) -> dict[str, Any]:  # Any: whatever `json.dumps` takes
-    """What a plan says of the last probe of a pool: nulls where there was none."""
-    if probe is None:
-        return {"key": key, "at": None, "verdict": None, "host": None, "findings": []}
-    return {
-        "key": key,
-        "at": datetime.fromtimestamp(probe.at, UTC).isoformat(timespec="seconds"),
-        "verdict": probe.verdict,
-        "host": probe.host or None,
-        "findings": [finding_as_json(finding) for finding in probe.troubles],
-    }
 
 
 def _warning(pool: str, probe: Probed) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cenote.units import format_seconds
+from cenote.text import format_age
 
 ProbeVerdict = Literal["ok", "warning", "problem"]
 _BAD_TO_GOOD: tuple[ProbeVerdict, ...] = ("problem", "warning", "ok")
@@ -59,12 +59,7 @@ def in_a_sentence(pool: str, probe: Probed, *, now: float) -> str:
     """`the last probe of 'gpu', 2h ago on node07: network: does not reach the driver`."""
     where = f" on {probe.host}" if probe.host else ""
     found = "; ".join(f"{finding.question}: {finding.words}" for finding in probe.troubles)
-    return f"the last probe of '{pool}', {ago(now - probe.at)}{where}: {found or 'nothing was wrong'}"
-
-
-def ago(seconds: float) -> str:
-    """`2h 5m ago`; whole minutes at the least, because nobody wants to know better."""
-    return "just now" if seconds < 60 else f"{format_seconds(60 * (seconds // 60))} ago"
+    return f"the last probe of '{pool}', {format_age(now - probe.at)}{where}: {found or 'nothing was wrong'}"
 
 
 def worst(findings: tuple[Finding, ...]) -> ProbeVerdict:

@@ -17,6 +17,7 @@ from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_set
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import find_column
+from cenote.text import first_to_last
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _segment(
     )
     return Segment(
         index=number,
-        name=group[0].id if len(group) == 1 else f"{group[0].id} … {group[-1].id}",
+        name=first_to_last([stage.id for stage in group]),
         steps=steps,
         scope=group[0].scope.value,
         pools=placed.pools,

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -84,14 +84,35 @@ def load(kind: PluginKind, name: str) -> Factory:
     raise errors.CenoteError(unknown(kind, name))
 
 
+class BadSettingsError(errors.CenoteError):
+    """Settings that a plugin does not take. The check of a workflow reports them with their place in the file."""
+
+
+def make(kind: PluginKind, name: str, settings: Mapping[str, Any]) -> Any:  # Any: one of the kind's own type
+    """A plugin with these settings. Raises BadSettingsError, and what `load` raises."""
+    factory = load(kind, name)
+    with _refusing(kind, name):
+        return factory.model_validate(dict(settings))
+
+
 @contextmanager
-def blamed(kind: PluginKind, name: str) -> Iterator[None]:
-    """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+def _refusing(kind: PluginKind, name: str) -> Iterator[None]:
     from pydantic import ValidationError  # listing names must not pay for it
 
     try:
         yield
-    except (errors.CenoteError, Interrupted, ValidationError):
+    except ValidationError as problem:
+        words = f"{kind.value} '{name}' does not accept its settings: {problem.errors()[0]['msg']}"
+        raise BadSettingsError(errors.Problem(errors.BAD_VALUE, words)) from problem
+
+
+@contextmanager
+def blamed(kind: PluginKind, name: str) -> Iterator[None]:
+    """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+    try:
+        with _refusing(kind, name):
+            yield
+    except (errors.CenoteError, Interrupted):
         raise
     except BaseException as problem:
         if (kind, name) not in _added and name in _built_in(kind):
@@ -342,7 +363,8 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
         declared = getattr(value, "cenote_plugin", None)
         if isinstance(declared, tuple) and len(declared) == 2:
             kind, name = declared
-            add(PluginKind(kind), name, getattr(value, "cenote_factory", value), code=code)
+            factory = getattr(value, "cenote_factory", value)
+            add(PluginKind(kind), name, _checked(PluginKind(kind), factory, f"{kind} '{name}'"), code=code)
 
 
 @cache
@@ -404,13 +426,23 @@ def _imported(kind: PluginKind, name: str, target: str) -> Factory:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {errors.words_of(problem)}"
         ) from problem
-    factory: Any = getattr(value, "cenote_factory", value)
-    if inspect.isclass(factory) and issubclass(factory, _interface(kind)):
-        return factory
+    return _checked(kind, getattr(value, "cenote_factory", value), f"{what} ({target})")
+
+
+def _checked(kind: PluginKind, factory: Any, what: str) -> Factory:  # Any: whatever somebody declared
+    """A class of the kind with every method that the kind asks for; raises `bad-plugin` for anything else."""
     interface = _interface(kind)
+    if inspect.isclass(factory) and issubclass(factory, interface):
+        if missing := sorted(getattr(factory, "__abstractmethods__", ())):
+            raise errors.error(
+                errors.BAD_PLUGIN,
+                f"{what} has no method {listed(f'`{name}`' for name in missing)}",
+                hint=f"see {interface.__module__}.{interface.__name__}",
+            )
+        return factory
     raise errors.error(
         errors.BAD_PLUGIN,
-        f"{what} ({target}) is no {kind.value}: it is {_described(factory)}",
+        f"{what} is no {kind.value}: it is {_described(factory)}",
         hint="decorate the function with `@operation(...)`"
         if kind is PluginKind.OPERATION
         else f"write a class derived from {interface.__module__}.{interface.__name__}",

@@ -62,7 +62,7 @@ def resource(name: str) -> Path:
     if _here.complete and _here.noted is None:
         raise errors.error(
             errors.BAD_PLUGIN,
-            f"resource('{name}'): the run was planned without this file",
+            f"resource('{name}'): this file was not known when the run was planned",
             hint="write its name in the call itself, as text, or name it under `depends_on` of the stage",
         )
     there = next((Path(path) for path in tried if Path(path).is_file()), None)
@@ -108,7 +108,7 @@ def _packed(file: ResourceFile) -> ResourceFile:
         small = path.stat().st_size <= MOST_BYTES
         changed = digest_of_file(path) != file.digest
     except OSError as problem:
-        raise errors.error(errors.BAD_INPUT, f"{path} cannot be read any more: {problem.strerror}") from None
+        raise errors.error(errors.BAD_INPUT, f"{path} can no longer be read: {problem.strerror}") from None
     if changed:
         raise errors.error(
             errors.BAD_INPUT, f"{path} has changed since the workflow was read", hint="read the workflow again"
@@ -135,7 +135,7 @@ def _copied(file: ResourceFile) -> Path:
     if file.content is None:
         raise errors.error(
             errors.ENVIRONMENT,
-            f"{file.path} is not on this machine as it was when the run was planned, and too large to travel",
+            f"{file.path} is not on this machine as it was when the run was planned, and too large to send",
             hint=f"keep files above {MOST_BYTES // 1_000_000} MB where all workers see them",
         )
     folder = Path(tempfile.mkdtemp(prefix="cenote-resource-"))

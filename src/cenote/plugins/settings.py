@@ -131,6 +131,13 @@ class Settings(BaseModel):
         return reference
 
 
+class Plugin(Settings):
+    """A plugin of any kind: its fields are its settings in YAML, its methods are what its kind asks for."""
+
+    example: ClassVar[str] = ""
+    """How it is used, as one would write it in a workflow."""
+
+
 def _amount_of_memory(value: Any) -> int:  # Any: whatever the YAML holds
     try:
         return parse_bytes(value)

@@ -75,7 +75,7 @@ class _Shipped(importlib.abc.MetaPathFinder):
         if self.folders and self._is_left_out(fullname, path):
             raise errors.error(
                 errors.BAD_PLUGIN,
-                f"module '{fullname}': the run was planned without it",
+                f"module '{fullname}': it was not known when the run was planned",
                 hint=f"name it in the code, as in `import {fullname}`, so that a change of it counts",
             )
         return None

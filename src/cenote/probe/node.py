@@ -188,7 +188,7 @@ def _read_from(file: FileAsked) -> int:
     from cenote.plugins import registry
     from cenote.plugins.kinds import PluginKind
 
-    source = registry.load(PluginKind.SOURCE, file.kind).model_validate(dict(file.settings))
+    source = registry.make(PluginKind.SOURCE, file.kind, file.settings)
     entries = int(source.describe(file.url).entries)
     if file.column is not None:
         source.read(file.url, [file.column], 0, min(_FEW, entries))

@@ -15,7 +15,7 @@ from cenote.plugins.shipped import own_path
 from cenote.probe.report import FileAsked, PluginAsked, Question, SourceSent, as_word
 from cenote.runs.configured import backend_of
 
-_ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot", "vector")
+_ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot")
 _XROOTD = ("fsspec-xrootd", "xrootd")
 _MOST_FILES = 8
 """Files that are tried, one of each dataset."""

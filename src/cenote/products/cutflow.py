@@ -9,11 +9,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from cenote.products.interface import Product
+from cenote.products.interface import Form, Product, ProductTable
 from cenote.products.support.latex import in_latex
 from cenote.storage import write_text
+from cenote.text import plural
 
 VERSION = 1
 CSV_COLUMNS = (
@@ -167,6 +168,14 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
 class CutflowProduct(Product):
     """Cutflows of the same cuts; datasets are never added to each other."""
 
+    example: ClassVar[str] = """
+    - id: Preselection
+      op: hep.selection.cutflow
+      params: {selection: ["nMuon >= 2", HLT_IsoMu24]}
+    """
+
+    tabular: ClassVar[bool] = True
+
     def merge(self, parts: Sequence[Any]) -> Any:
         """Counts of the same cut and dataset are added, in the order given."""
         found: dict[tuple[str, str], CutflowRow] = {}
@@ -209,7 +218,58 @@ class CutflowProduct(Product):
     def describe(self, value: Any) -> str:
         """`5 cuts, 2 datasets`."""
         cuts, datasets = len({row.name for row in value.rows}), len(value.datasets)
-        return f"{cuts} cut{'' if cuts == 1 else 's'}, {datasets} dataset{'' if datasets == 1 else 's'}"
+        return f"{plural(cuts, 'cut')}, {plural(datasets, 'dataset')}"
+
+    def tables(self, value: Any) -> Sequence[ProductTable]:
+        """One for each dataset and group of cuts."""
+        several = len({row.selection for row in value.rows}) > 1
+        found: dict[str, list[CutflowRow]] = {}
+        for dataset in value.datasets:
+            for row in value.rows:
+                if row.dataset == dataset:
+                    found.setdefault(f"{dataset}, {row.selection}" if several else dataset, []).append(row)
+        return [_full_table(caption, rows) for caption, rows in found.items()]
+
+    def short_table(self, value: Any) -> ProductTable | None:
+        """Cuts below each other, datasets side by side: what passes, and its share of what came."""
+        lines = value.table()
+        columns = [_passed(dataset, lines) for dataset in value.datasets]
+        return ProductTable(
+            caption="",
+            columns=(("", "text"), *((dataset, "text") for dataset in value.datasets)),
+            rows=tuple(zip((line.label for line in lines), *columns, strict=True)),
+            row_word="cut",
+            column_word="dataset",
+        )
+
+
+def _full_table(caption: str, rows: Sequence[CutflowRow]) -> ProductTable:
+    first = rows[0].n_unweighted_in
+    columns: list[tuple[str, Form]] = [
+        ("Cut", "text"),
+        ("In", "count"),
+        ("Out", "count"),
+        ("Efficiency", "share"),
+        ("Cumulative", "bar"),
+    ]
+    if weighted := any(row.weighted for row in rows):
+        columns += [("Weighted in", "number"), ("Weighted out", "number")]
+    cells = []
+    for row in rows:
+        total = row.n_unweighted_out / first if first else None
+        numbers = (row.n_unweighted_in, row.n_unweighted_out, row.efficiency, total)
+        label = row.label or row.expr or row.name
+        cells.append((label, *numbers, *((row.sumw_in, row.sumw_out) if weighted else ())))
+    return ProductTable(caption, tuple(columns), tuple(cells))
+
+
+def _passed(dataset: str, lines: Sequence[CutflowLine]) -> list[str]:
+    """A cell for each cut, all of the same width: events that pass, and their share."""
+    passed = [line.passed.get(dataset) for line in lines]
+    numbers = ["" if one is None else f"{one[0]:,.6g}" if one[0] % 1 else f"{one[0]:,.0f}" for one in passed]
+    shares = ["" if one is None or one[1] is None else f"{100 * one[1]:.1f} %" for one in passed]
+    wide, narrow = max(map(len, numbers)), max(map(len, shares))
+    return [f"{number:>{wide}} {share:>{narrow}}" for number, share in zip(numbers, shares, strict=True)]
 
 
 def _latex(value: Cutflow) -> str:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cenote.products.interface import Product
 from cenote.storage import write_text
+from cenote.text import plural
 from cenote.units import format_bytes, format_count
 
 
 class FilesProduct(Product):
     """Lists of `{path, dataset, entries, bytes}`, one per file."""
+
+    example: ClassVar[str] = """
+    - id: Skim
+      op: hep.select
+      params: {selection: ["nMuon >= 2"]}
+      write: {kind: root_tree, path: skim.root}
+    """
 
     def merge(self, parts: Sequence[Any]) -> Any:
         """One list after the other."""
@@ -30,7 +38,7 @@ class FilesProduct(Product):
 
     def describe(self, value: Any) -> str:
         """`3 files, 1.2 M events, 40 MB`."""
-        files = f"{len(value)} file{'' if len(value) == 1 else 's'}"
+        files = plural(len(value), "file")
         return f"{files}, {format_count(_total(value, 'entries'))} events, {format_bytes(_total(value, 'bytes'))}"
 
 

@@ -7,13 +7,15 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import hist
 import numpy as np
 
+from cenote.operations.interface import ProductShape
 from cenote.products.interface import Product
 from cenote.storage import appearing, write_text
+from cenote.text import plural
 from cenote.units import format_count
 
 Histogram = hist.Hist[Any]
@@ -21,6 +23,16 @@ Histogram = hist.Hist[Any]
 
 class HistogramProduct(Product):
     """`hist.Hist` values with the same axes; categories that grow may differ from part to part."""
+
+    example: ClassVar[str] = """
+    - id: MuonPt
+      op: hep.hist
+      params: {axes: [Muon_pt]}
+    """
+
+    def default_renderer(self, shape: ProductShape) -> str | None:
+        """By the number of axes."""
+        return {1: "hep.render.hist1d", 2: "hep.render.heatmap2d"}.get(len(shape.drawn))
 
     def merge(self, parts: Sequence[Any]) -> Any:
         """The sum in the order given. Growing categories become the sorted union."""
@@ -56,7 +68,7 @@ class HistogramProduct(Product):
     def describe(self, value: Any) -> str:
         """`2 axes, 1200 bins, 1.2 M entries` (weighted: the sum of weights)."""
         bins = math.prod(value.shape)
-        axes = f"{value.ndim} {'axis' if value.ndim == 1 else 'axes'}, {bins} {'bin' if bins == 1 else 'bins'}"
+        axes = f"{plural(value.ndim, 'axis', 'axes')}, {plural(bins, 'bin')}"
         total = value.sum(flow=True)
         if value.storage_type is hist.storage.Weight:
             return f"{axes}, sum of weights {total.value:.6g}"

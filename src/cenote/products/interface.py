@@ -1,15 +1,39 @@
-"""State what a kind of product is: merged in order, saved in formats that other tools read."""
+"""State what a kind of product is: merged in order, saved in formats that other tools read, shown to people."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
+
+from cenote.operations.interface import ProductShape
+from cenote.plugins.settings import Plugin
+
+Form = Literal["text", "count", "number", "share", "bar"]
+"""How the cells of a column are shown: a share is a percentage, a bar a percentage with a bar behind it."""
 
 
-class Product(ABC):
+@dataclass(frozen=True)
+class ProductTable:
+    """Part of a product as a table."""
+
+    caption: str
+    columns: tuple[tuple[str, Form], ...]
+    """The heading of each column, and how its cells are shown."""
+    rows: tuple[tuple[str | float | None, ...], ...]
+    """The cells of each row; None where there is nothing to say."""
+    row_word: str = "row"
+    column_word: str = "column"
+    """What a row and a column after the first are called where some are left out."""
+
+
+class Product(Plugin):
     """A kind of product. The values themselves are ordinary objects (`hist.Hist`, tables, lists of files)."""
+
+    tabular: ClassVar[bool] = False
+    """Whether `tables` and `short_table` show it."""
 
     @abstractmethod
     def merge(self, parts: Sequence[Any]) -> Any:
@@ -26,3 +50,15 @@ class Product(ABC):
     @abstractmethod
     def describe(self, value: Any) -> str:
         """One line for a summary: `1 axis, 60 bins, 1.2 M entries`."""
+
+    def default_renderer(self, shape: ProductShape) -> str | None:  # noqa: ARG002  # for products that are drawn
+        """The renderer for a stage that names none; None where such a product is not drawn."""
+        return None
+
+    def tables(self, value: Any) -> Sequence[ProductTable]:  # noqa: ARG002  # for products that are tabular
+        """All numbers, for the report."""
+        return ()
+
+    def short_table(self, value: Any) -> ProductTable | None:  # noqa: ARG002  # for products that are tabular
+        """What a terminal shows at the end of a run; None for nothing."""
+        return None

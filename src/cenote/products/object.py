@@ -6,7 +6,7 @@ import json
 import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,11 @@ _ONLY = "value"
 
 class ObjectProduct(Product):
     """JSON where the value is JSON, `.npz` for arrays, else a pickle with a note."""
+
+    example: ClassVar[str] = """
+    - id: Fit
+      op: custom.fit
+    """
 
     def merge(self, parts: Sequence[Any]) -> Any:
         """A single part is itself; the operation says how several merge."""

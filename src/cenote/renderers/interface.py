@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 
 from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,11 @@ class DrawContext:
 
     stage: str
     datasets: Mapping[str, DatasetInfo] = field(default_factory=dict)
-    axis_labels: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
     """Whether some of the data is missing: the picture must say so."""
 
 
-class Renderer(Settings):
+class Renderer(Plugin):
     """Draws a product. Its fields are the settings of a `render` entry, style included."""
 
     draws: ClassVar[tuple[str, ...]] = ()
@@ -41,6 +41,6 @@ class Renderer(Settings):
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """Raise what is wrong with drawing such a product, before there is one; by default, nothing is."""
 
+    @abstractmethod
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write files whose names begin with `target` (no suffix) and return them."""
-        raise NotImplementedError

@@ -8,6 +8,7 @@ from typing import Any
 from cenote.report.markup import Markup, element, joined
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView
+from cenote.text import plural
 from cenote.units import format_count, format_seconds
 
 COLOURS = {"succeeded": "#2e8b57", "partial": "#c98a1b", "failed": "#c0392b", "cancelled": "#c98a1b"}
@@ -39,7 +40,7 @@ class NotebookProgress:
 
     def planning(self, done: int, files: int) -> None:
         """Before the first task."""
-        words = f"looking at the inputs: {done:,} of {files:,} file{'' if files == 1 else 's'}"
+        words = f"looking at the inputs: {done:,} of {plural(files, 'file')}"
         self._draw(_bar(self._title, words, done / max(1, files), WORKING), f"{self._title}: {words}")
 
     def _draw(self, html: Markup, text: str) -> None:
@@ -74,7 +75,7 @@ def progress_as_html(view: RunView, title: str) -> Markup:
 def share_in_words(view: RunView) -> str:
     """`40 of 128 tasks`."""
     tasks = view.tasks
-    return f"{tasks.done + tasks.reused:,} of {tasks.tasks:,} task{'' if tasks.tasks == 1 else 's'}"
+    return f"{tasks.done + tasks.reused:,} of {plural(tasks.tasks, 'task')}"
 
 
 def _share(view: RunView) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cenote.report.markup import Markup, element, joined
 from cenote.report.run_record import RunRecord
 from cenote.report.tables import Cell, count, folded, pairs, table
+from cenote.text import plural
 from cenote.units import format_bytes
 
 MOST_INPUTS = 2000
@@ -38,7 +39,7 @@ def _inputs(run: RunRecord) -> Markup | None:
     ]
     size = sum(one.size or 0 for one in run.inputs)
     files = len(run.inputs)
-    words = f"{files} input file{'' if files == 1 else 's'}" + (f", {format_bytes(size)}" if size else "")
+    words = plural(files, "input file") + (f", {format_bytes(size)}" if size else "")
     hidden = files - len(rows)
     more = element("p", f"and {hidden} more: provenance.json lists them all") if hidden else None
     headings = ("File", "Dataset", "Size", "Events", "Stamp")

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from cenote.report.json_fields import Fields
+from cenote.text import first_to_last
 
 MERGE = -1
 """The segment number of merges, which all look alike."""
@@ -44,7 +45,7 @@ class TaskNames:
         stages = self._segments[segment] if segment < len(self._segments) else ()
         if not stages:
             return f"segment {segment}"
-        return stages[0] if len(stages) == 1 else f"{stages[0]} … {stages[-1]}"
+        return first_to_last(stages)
 
     def partition(self, task: int) -> str:
         """`dy, data/dy_0.root, events 0 to 60,000`; empty for a task that takes more than one partition."""

@@ -10,6 +10,7 @@ from cenote.report.tables import Cell, badge, bar, clock, count, folded, table
 from cenote.report.task_timeline import task_timeline
 from cenote.report.timeline import timeline
 from cenote.runs.pool_words import pool_word
+from cenote.text import plural
 from cenote.units import format_bytes, format_count, format_seconds
 
 NOTHING = Cell("–")
@@ -56,7 +57,7 @@ def _segment(segment: SegmentRecord) -> Markup:
         "li",
         element("span", " or ".join(segment.pools) or "–", class_="pool"),
         element("ul", (element("li", stage) for stage in segment.stages)),
-        element("span", f"{segment.tasks} task{'' if segment.tasks == 1 else 's'}", class_="detail"),
+        element("span", plural(segment.tasks, "task"), class_="detail"),
     )
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cenote.errors import CenoteError
 from cenote.runs.folder import LOCK, lock_owner
 from cenote.runs.follow import FollowedRun
 from cenote.runs.view import RunView
+from cenote.text import RUN_STATUSES
 
 PATIENCE = 60.0
 """Seconds that a driver gets to end its workers and write down how far it came."""
@@ -30,7 +30,7 @@ class Ended:
     """From the question to the end."""
 
 
-def cancel_run(folder: Path, *, patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic) -> Ended:
+def cancel_run(folder: Path, *, patience: float = PATIENCE) -> Ended:
     """Ask the driver of this run to end, and come back when it has.
 
     Raises `not-running` when nothing drives the run, and `still-running` when it has not ended in time.
@@ -39,16 +39,16 @@ def cancel_run(folder: Path, *, patience: float = PATIENCE, clock: Callable[[], 
     if not run.driven:
         raise _nothing_runs(run)
     _interrupt(folder)
-    return _ended(run, patience, clock)
+    return _ended(run, patience)
 
 
-def _ended(run: FollowedRun, patience: float, clock: Callable[[], float]) -> Ended:
-    asked = clock()
+def _ended(run: FollowedRun, patience: float) -> Ended:
+    asked = time.monotonic()
     while run.driven:
-        if clock() - asked > patience:
+        if time.monotonic() - asked > patience:
             raise _goes_on(run.folder.path, patience)
         time.sleep(_LOOK_EVERY)
-    return Ended(run.catch_up(), clock() - asked)
+    return Ended(run.catch_up(), time.monotonic() - asked)
 
 
 def _interrupt(folder: Path) -> None:
@@ -101,16 +101,12 @@ def _same(descriptor: Path, lock: Path) -> bool:
 def _nothing_runs(run: FollowedRun) -> CenoteError:
     view = run.catch_up()
     if view.finished:
-        return errors.error(errors.NOT_RUNNING, f"the run in {run.folder.path} is over: it {_ending(view.status)}")
+        return errors.error(errors.NOT_RUNNING, f"the run in {run.folder.path} is over: it {RUN_STATUSES[view.status]}")
     return errors.error(
         errors.NOT_RUNNING,
         f"nothing drives the run in {run.folder.path}: it was cut off before its end",
         hint="`cenote run …` goes on with it",
     )
-
-
-def _ending(status: str) -> str:
-    return {"cancelled": "was cancelled", "partial": "ended with a part of the data"}.get(status, status)
 
 
 def _goes_on(folder: Path, patience: float) -> CenoteError:

@@ -45,30 +45,27 @@ class Software:
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._execution = plan, plan.workflow.execution
-        self._made: dict[tuple[PluginKind, str, str], Any] = {}
+        self._made: dict[str, Any] = {}
 
     def environment(self, pool: str) -> Environment:
         """Of a pool; of the run where the name is empty."""
-        made: Environment
-        (made,) = self._made_of(PluginKind.ENVIRONMENT, [self._execution.environment_of(pool)]) or [
-            CurrentEnvironment()
-        ]
-        return made
+        made: list[Environment] = self._make(PluginKind.ENVIRONMENT, [self._execution.environment_of(pool)])
+        return made[0] if made else CurrentEnvironment()
 
     def credentials(self, pool: str) -> list[Credential]:
         """The same."""
-        return self._made_of(PluginKind.CREDENTIAL, self._execution.credentials_of(pool))
+        return self._make(PluginKind.CREDENTIAL, self._execution.credentials_of(pool))
 
-    def _made_of(self, kind: PluginKind, specs: Iterable[Mapping[str, Any]]) -> list[Any]:
-        """What is only planned is left out: where that matters, the plan was refused."""
-        known = [spec for spec in specs if not registry.is_planned(kind, spec["type"])]
-        return [self._make(kind, **spec) for spec in known]
-
-    def _make(self, kind: PluginKind, type: str, **settings: Any) -> Any:  # noqa: A002  # as YAML calls it
-        key = (kind, type, repr(sorted(settings.items())))
-        if key not in self._made:
-            self._made[key] = registry.load(kind, type).model_validate(settings)
-        return self._made[key]
+    def _make(self, kind: PluginKind, specs: Iterable[Mapping[str, Any]]) -> list[Any]:  # Any: of the kind's own type
+        """One of each; what is only planned is left out: where that matters, the plan was refused."""
+        found = []
+        for spec in [spec for spec in specs if not registry.is_planned(kind, spec["type"])]:
+            key = f"{kind} {sorted(spec.items())}"
+            if key not in self._made:
+                settings = {name: value for name, value in spec.items() if name != "type"}
+                self._made[key] = registry.make(kind, spec["type"], settings)
+            found.append(self._made[key])
+        return found
 
     def complete(self, launch: Launch) -> Launch:
         """Add what the launch's pool asks for: its environment, then its credentials."""

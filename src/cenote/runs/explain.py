@@ -5,17 +5,19 @@ Everything comes from the journal, so that asking never disturbs the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from cenote import errors
 from cenote.engine.messages import AnyEvent
 from cenote.engine.options import EngineOptions
+from cenote.language.workflow import FallbackWhen
 from cenote.names import did_you_mean, listed
-from cenote.plan.probe_result import in_a_sentence
-from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts
+from cenote.plan.probe_result import Probed, in_a_sentence
+from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord
 from cenote.runs.pool_words import pool_word
 from cenote.runs.summary import PoolView, StageView
 from cenote.runs.view import RunView
+from cenote.text import RUN_STATUSES, plural
 from cenote.units import format_seconds
 
 A_MOMENT = 5.0
@@ -23,21 +25,17 @@ A_MOMENT = 5.0
 _MOST_STAGES = 12
 _LINES_SHOWN = 3
 _PATIENCE = EngineOptions().patience
-_STATUS = {
-    "waiting": "has not started",
-    "running": "is going on",
-    "cancelling": "is being cancelled",
-    "cancelled": "was cancelled",
-    "succeeded": "has succeeded",
-    "partial": "has ended with a part of the data",
-    "failed": "has failed",
-}
-_CUT_OFF = "was cut off and nothing drives it any more, `cenote run` goes on with it"
+_CUT_OFF = f"{RUN_STATUSES['interrupted']}, continue with `cenote run`"
 
 
-def why(facts: RunFacts, events: Iterable[AnyEvent], stage: str | None = None) -> str:
+def why(
+    plan: PlanRecord,
+    events: Iterable[AnyEvent],
+    stage: str | None = None,
+    probes: Mapping[str, Probed] | None = None,
+) -> str:
     """Why the run, or one stage of it, is where it is after these events."""
-    view = RunView.of(facts, events)
+    view = RunView.of(plan, events, probes)
     return explain_run(view) if stage is None else explain_stage(view, stage)
 
 
@@ -47,7 +45,7 @@ def explain_run(view: RunView, *, cut_off: bool = False) -> str:
     A run that nothing drives any more is `cut_off`, which its journal cannot say.
     """
     tasks = view.tasks
-    whole = f"The run {_CUT_OFF if cut_off else _STATUS[view.status]}: "
+    whole = f"The run {_CUT_OFF if cut_off else RUN_STATUSES[view.status]}: "
     whole += f"{tasks.done + tasks.reused} of {tasks.tasks} tasks done"
     whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
     whole += f", {tasks.failed} failed" if tasks.failed else ""
@@ -83,16 +81,16 @@ def waiting_in_words(view: RunView) -> list[str]:
     if view.finished or view.started is None or view.saved is not None:
         return []
     pools = {pool.name: pool for pool in view.pools}
-    facts = {pool.name: pool for pool in view.facts.pools}
+    planned = {pool.name: pool for pool in view.plan.pools}
     lines = list(_silence(view))
     for stage in _one_of_each_segment(view):
         if stage.segment is None or stage.running or stage.done + stage.failed >= stage.tasks:
             continue
-        segment = view.facts.segments[stage.segment]
+        segment = view.plan.segments[stage.segment]
         mine = [pools[name] for name in segment.pools if name in pools]
         waited = min((_empty_for(pool, view) for pool in mine), default=0.0)
         if waited >= A_MOMENT and _inputs_are_there(view, segment):
-            words = "; ".join(_workers(pool, facts[pool.name]) for pool in mine[:1])
+            words = "; ".join(_workers(pool, planned[pool.name]) for pool in mine[:1])
             lines.append(f"{stage.id} waits for pool '{mine[0].name}': {words}, for {format_seconds(waited)}")
     return lines
 
@@ -111,7 +109,9 @@ def _one_of_each_segment(view: RunView) -> list[StageView]:
 def _losses(view: RunView) -> Iterator[str]:
     """Of workers that went by themselves: somebody else may want to know what became of them."""
     lost = [pool for pool in view.pools if pool.workers_lost]
-    told = [f"Pool '{pool.name}' lost {_count(pool.workers_lost)}; the last: {pool.last_loss}." for pool in lost]
+    told = [
+        f"Pool '{pool.name}' lost {plural(pool.workers_lost, 'worker')}; the last: {pool.last_loss}." for pool in lost
+    ]
     if told:
         yield " ".join(told)
 
@@ -123,14 +123,10 @@ def _silence(view: RunView) -> Iterator[str]:
             yield f"worker {worker} has not answered for {format_seconds(max(0.0, view.clock - since))}"
 
 
-def _count(workers: int) -> str:
-    return "1 worker" if workers == 1 else f"{workers} workers"
-
-
 def _paragraph(view: RunView, stage: StageView, cut_off: bool) -> str:
     if stage.segment is None:
         return f"Stage '{stage.id}' has nothing to do: no product needs it."
-    segment = view.facts.segments[stage.segment]
+    segment = view.plan.segments[stage.segment]
     sentences = [_progress(stage, segment, cut_off)]
     if stage.done < stage.tasks:
         sentences += _data(view, segment)
@@ -141,7 +137,7 @@ def _paragraph(view: RunView, stage: StageView, cut_off: bool) -> str:
     return " ".join(sentences)
 
 
-def _progress(stage: StageView, segment: SegmentFacts, cut_off: bool) -> str:
+def _progress(stage: StageView, segment: PlannedSegment, cut_off: bool) -> str:
     others = [other for other in segment.stages if other != stage.id]
     together = f" (with {listed(others)}, in the same tasks)" if others else ""
     running = 0 if cut_off else stage.running
@@ -153,28 +149,28 @@ def _progress(stage: StageView, segment: SegmentFacts, cut_off: bool) -> str:
     return f"Stage '{stage.id}'{together}: {', '.join(parts)}."
 
 
-def _data(view: RunView, segment: SegmentFacts) -> Iterator[str]:
+def _data(view: RunView, segment: PlannedSegment) -> Iterator[str]:
     """What its events depend on."""
     for needed in _needed(view, segment):
         if needed.done < needed.tasks:
             yield f"Its events come from '{needed.id}', which has {needed.done} of {needed.tasks} tasks done."
 
 
-def _needed(view: RunView, segment: SegmentFacts) -> list[StageView]:
+def _needed(view: RunView, segment: PlannedSegment) -> list[StageView]:
     return [stage for stage in view.stages if stage.id in segment.imports]
 
 
-def _inputs_are_there(view: RunView, segment: SegmentFacts) -> bool:
+def _inputs_are_there(view: RunView, segment: PlannedSegment) -> bool:
     """Whether at least some of its tasks have what they need."""
     return all(stage.done for stage in _needed(view, segment))
 
 
-def _pool_sentences(view: RunView, segment: SegmentFacts) -> Iterator[str]:
-    facts = {pool.name: pool for pool in view.facts.pools}
+def _pool_sentences(view: RunView, segment: PlannedSegment) -> Iterator[str]:
+    planned = {pool.name: pool for pool in view.plan.pools}
     pools = {pool.name: pool for pool in view.pools}
     for name in _pools_in_use(view, segment):
         pool = pools[name]
-        yield f"Pool '{name}' has {_workers(pool, facts[name])}."
+        yield f"Pool '{name}' has {_workers(pool, planned[name])}."
         if pool.changes and pool.changes[-1].reason:
             since = format_seconds(max(0.0, view.clock - pool.changes[-1].at))
             meaning = f" ({words})" if (words := pool_word(pool.state).meaning) else ""
@@ -183,24 +179,24 @@ def _pool_sentences(view: RunView, segment: SegmentFacts) -> Iterator[str]:
             yield f"The latest word on its workers: {pool.last_word}."
         if pool.last_lines and not pool.workers:
             yield f"The last of its workers wrote: {' / '.join(pool.last_lines.splitlines()[-_LINES_SHOWN:])}."
-        if (probe := facts[name].probe) is not None and not pool.workers:
+        if (probe := view.probes.get(name)) is not None and not pool.workers:
             said = in_a_sentence(name, probe, now=view.clock)
             yield f"{said[0].upper()}{said[1:]}."
         if name in segment.pools:
-            yield from _timers(view, segment, facts[name], pool)
+            yield from _timers(view, segment, planned[name], pool)
 
 
-def _pools_in_use(view: RunView, segment: SegmentFacts) -> list[str]:
+def _pools_in_use(view: RunView, segment: PlannedSegment) -> list[str]:
     """Where its tasks wait or run: where they began, and where they moved."""
-    known = {pool.name for pool in view.facts.pools}
+    known = {pool.name for pool in view.plan.pools}
     first = segment.pools if segment.shared else segment.pools[:1]
     moved = [move.to_pool for move in view.fallbacks if move.stage in segment.stages]
     return [name for name in dict.fromkeys((*first, *moved)) if name in known]
 
 
-def _workers(pool: PoolView, facts: PoolFacts) -> str:
+def _workers(pool: PoolView, planned: PlannedPool) -> str:
     """`2 of 4 workers, 2 more asked for (Priority)`."""
-    size = f"up to {facts.workers}" if facts.elastic else f"{facts.workers}"
+    size = f"up to {planned.most_workers}" if planned.is_elastic else f"{planned.most_workers}"
     words = f"{pool.workers} of {size} workers"
     if pool.awaited:
         words += f", {pool.awaited} asked for and not there yet"
@@ -211,16 +207,17 @@ def _workers(pool: PoolView, facts: PoolFacts) -> str:
     return words
 
 
-def _timers(view: RunView, segment: SegmentFacts, facts: PoolFacts, pool: PoolView) -> Iterator[str]:
+def _timers(view: RunView, segment: PlannedSegment, planned: PlannedPool, pool: PoolView) -> Iterator[str]:
     """When waiting tasks will move on, or be given up."""
     if pool.workers or not pool.changes:
         return
-    own = () if segment.shared else segment.pools[segment.pools.index(facts.name) + 1 :]
-    following = (*own, *facts.fallback)
-    limits = [] if facts.queue_timeout is None else [(facts.queue_timeout, "queue_timeout")]
-    if following and facts.no_worker_for is not None:
-        limits.append((facts.no_worker_for, "no_worker_for"))
-    elif own or (following and not facts.says_when):
+    own = () if segment.shared else segment.pools[segment.pools.index(planned.name) + 1 :]
+    following = (*own, *planned.fallback)
+    limits = [] if planned.queue_timeout is None else [(planned.queue_timeout, "queue_timeout")]
+    when = planned.fallback_when
+    if following and when.no_worker_for is not None:
+        limits.append((when.no_worker_for, "no_worker_for"))
+    elif own or (following and when == FallbackWhen()):
         limits.append((_PATIENCE, "the usual patience with a fallback"))
     if not limits:
         yield "They wait as long as it takes: no rule says what else to do."
@@ -238,13 +235,13 @@ def _empty_for(pool: PoolView, view: RunView) -> float:
     return 0.0 if pool.empty_since is None else max(0.0, view.clock - pool.empty_since)
 
 
-def _moves(view: RunView, segment: SegmentFacts) -> Iterator[str]:
+def _moves(view: RunView, segment: PlannedSegment) -> Iterator[str]:
     for move in [move for move in view.fallbacks if move.stage in segment.stages][-3:]:
         what = f"Task {move.task}" if move.task is not None else f"{move.tasks} tasks"
         yield f"{what} moved from '{move.from_pool}' to '{move.to_pool}': {move.reason}."
 
 
-def _failures(view: RunView, segment: SegmentFacts) -> Iterator[str]:
+def _failures(view: RunView, segment: PlannedSegment) -> Iterator[str]:
     mine = [failure for failure in view.failures if failure.stage in segment.stages]
     if mine:
         first_line = mine[0].info.message.partition("\n")[0]

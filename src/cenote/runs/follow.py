@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
 
 from cenote import errors
 from cenote.engine.messages import AnyEvent
-from cenote.plan.probe_cache import ProbeHistory
+from cenote.plan.probe_cache import ProbeHistory, as_seen_by
+from cenote.plan.probe_result import Probed
+from cenote.plan.record import PlanRecord
 from cenote.runs import journal
-from cenote.runs.facts import RunFacts
 from cenote.runs.folder import RunFolder, is_locked
 from cenote.runs.read_summary import damaged
 from cenote.runs.view import RunView
@@ -35,7 +35,8 @@ class FollowedRun:
 
     def _begin(self) -> None:
         self._read = 0
-        self.view = RunView(_facts(self.folder))
+        plan = read_plan(self.folder)
+        self.view = RunView(plan, _probes(plan))
 
     def catch_up(self) -> RunView:
         """The view after everything that stands in the journal by now."""
@@ -60,9 +61,17 @@ class FollowedRun:
         return is_locked(self.folder.path)
 
 
-def _facts(folder: RunFolder) -> RunFacts:
+def read_plan(folder: RunFolder) -> PlanRecord:
+    """The plan that was run; raises `damaged-run` for a file that holds none."""
     try:
-        facts = RunFacts.from_json(json.loads(folder.plan.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        return msgspec.json.decode(folder.plan.read_bytes(), type=PlanRecord)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise damaged(folder, folder.plan.name, problem) from None
-    return facts.with_probes(ProbeHistory())
+
+
+def _probes(plan: PlanRecord) -> dict[str, Probed]:
+    """Pool → its last probe, which may be younger than the run."""
+    known = ProbeHistory().of(pool.probe.key for pool in plan.pools if pool.probe.key)
+    return {
+        pool.name: as_seen_by(known[pool.probe.key], plan.workflow) for pool in plan.pools if pool.probe.key in known
+    }

@@ -15,7 +15,6 @@ from enum import Enum
 from pathlib import Path
 
 import msgspec
-from pydantic import ValidationError
 
 from cenote import storage
 from cenote.engine.messages import AnyEvent, RunStarted
@@ -80,9 +79,7 @@ class LeftBehind:
         return tuple(one for one in self.jobs if one.standing in standings)
 
 
-def find_left_behind(
-    search: Search, *, strategies: Mapping[str, Strategy] | None = None, clock: Callable[[], float] = time.time
-) -> LeftBehind:
+def find_left_behind(search: Search, *, strategies: Mapping[str, Strategy] | None = None) -> LeftBehind:
     """Ask every batch system of this machine, and look into the folders of the runs."""
     asked = all_strategies() if strategies is None else strategies
     wanted = _runs_of(search)
@@ -99,11 +96,11 @@ def find_left_behind(
         for job in chosen:
             whose = (job.run, _home(job, search, wanted or ()))
             if whose not in standings:
-                standings[whose] = standing_of(*whose, now=clock())
+                standings[whose] = standing_of(*whose, now=time.time())
             jobs.append(Leftover(job, name, standings[whose]))
     used = _systems_of(search)
     missed = {name: problem for name, problem in silent.items() if used is None or name in used}
-    return LeftBehind(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=clock())), missed)
+    return LeftBehind(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=time.time())), missed)
 
 
 def remove_jobs(
@@ -156,8 +153,8 @@ def all_strategies() -> dict[str, Strategy]:
     """Every one that works without settings."""
     found: dict[str, Strategy] = {}
     for name in registry.names(PluginKind.STRATEGY):
-        with suppress(ValidationError, CenoteError):
-            found[name] = registry.load(PluginKind.STRATEGY, name)()
+        with suppress(CenoteError):
+            found[name] = registry.make(PluginKind.STRATEGY, name, {})
     return found
 
 

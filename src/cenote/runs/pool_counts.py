@@ -13,7 +13,7 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerSilent,
 )
-from cenote.runs.facts import PoolFacts
+from cenote.plan.record import PlannedPool
 from cenote.runs.summary import PoolView
 
 
@@ -125,14 +125,14 @@ class PoolTally:
         """The latest reason why a worker is not there."""
         return next((word for word in reversed(self.requested.values()) if word), self.last_loss)
 
-    def view(self, pool: PoolFacts, *, now: float, running: float, ahead: int, time_left: float | None) -> PoolView:
+    def view(self, pool: PlannedPool, *, now: float, running: float, ahead: int, time_left: float | None) -> PoolView:
         """The pool as people ask for it; `running` are the seconds so far of the tasks that run there now."""
         worker_seconds, slot_seconds = self.lifetimes(now)
         busy = self.busy + running
         return PoolView(
             name=pool.name,
             strategy=pool.strategy,
-            slots=pool.slots,
+            slots=pool.granted.slots,
             state=self.changes[-1].state.value if self.changes else self._word(ahead),
             changes=tuple(self.changes),
             workers=len(self.workers),

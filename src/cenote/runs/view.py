@@ -6,8 +6,8 @@ The fold never looks at a clock or a file: the same events give the same view, l
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Literal, assert_never
 
 from cenote.engine.messages import (
@@ -35,8 +35,9 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
+from cenote.plan.probe_result import Probed
+from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord
 from cenote.runs.counts import StageTally, TaskTally
-from cenote.runs.facts import PoolFacts, RunFacts, SegmentFacts
 from cenote.runs.pool_counts import PoolTally
 from cenote.runs.summary import (
     FailureView,
@@ -56,20 +57,22 @@ _WAITING, _RUNNING, _DONE, _FAILED = range(4)
 class RunView:
     """What the events so far say. `apply` takes the same time however long the run."""
 
-    def __init__(self, facts: RunFacts) -> None:
-        self.facts = facts
+    def __init__(self, plan: PlanRecord, probes: Mapping[str, Probed] | None = None) -> None:
+        self.plan = plan
+        self.probes = probes or {}
+        """Pool → its last probe, which may be younger than the run."""
         self._tally_of = array("i")
-        for block in facts.blocks:
+        for block in plan.task_blocks:
             self._tally_of.extend(array("i", [2 * block.segment + block.merge]) * block.count)
-        self._plan_tasks = [0] * (2 * len(facts.segments))
-        for block in facts.blocks:
+        self._plan_tasks = [0] * (2 * len(plan.segments))
+        for block in plan.task_blocks:
             self._plan_tasks[2 * block.segment + block.merge] += block.count
         self._reset()
 
     @classmethod
-    def of(cls, facts: RunFacts, events: Iterable[AnyEvent]) -> RunView:
+    def of(cls, plan: PlanRecord, events: Iterable[AnyEvent], probes: Mapping[str, Probed] | None = None) -> RunView:
         """The view after all of these events."""
-        view = cls(facts)
+        view = cls(plan, probes)
         for event in events:
             view.apply(event)
         return view
@@ -92,12 +95,12 @@ class RunView:
         self._splits: dict[int, TaskSplit] = {}
         self._state = bytearray(len(self._tally_of))
         self._tallies = [TaskTally(tasks) for tasks in self._plan_tasks]
-        self._stages = {stage.id: StageTally() for stage in self.facts.stages}
-        self._pools = {pool.name: PoolTally() for pool in self.facts.pools}
+        self._stages = {stage.id: StageTally() for stage in self.plan.stages}
+        self._pools = {pool.name: PoolTally() for pool in self.plan.pools}
         self._running: dict[int, tuple[str, str, float]] = {}
         self._failures: dict[int, FailureView] = {}
         self._attempts: dict[int, int] = {}
-        self._warnings = dict.fromkeys(self.facts.warnings)
+        self._warnings = dict.fromkeys(self.plan.warnings)
 
     # Events come in
 
@@ -186,7 +189,7 @@ class RunView:
         self._tallies[number].finish(event)
         self._pool(event.pool).finish(event)
         if number % 2 == 0:
-            stages = self.facts.segments[number // 2].stages
+            stages = self.plan.segments[number // 2].stages
             self._count_stages(event, stages)
             self.events_read += event.events
         self.bytes_read += event.bytes_read
@@ -263,8 +266,8 @@ class RunView:
             tally = self._pools[name] = PoolTally()
         return tally
 
-    def _segment(self, task: int) -> SegmentFacts:
-        return self.facts.segments[self._tally_of[task] // 2]
+    def _segment(self, task: int) -> PlannedSegment:
+        return self.plan.segments[self._tally_of[task] // 2]
 
     # Answers go out
 
@@ -319,7 +322,7 @@ class RunView:
     @property
     def stages(self) -> tuple[StageView, ...]:
         """Every stage, in the order of the workflow."""
-        return tuple(self._stage_view(stage.id, stage.op, stage.segment) for stage in self.facts.stages)
+        return tuple(self._stage_view(stage.id, stage.op, stage.segment) for stage in self.plan.stages)
 
     def _stage_view(self, stage: str, op: str, segment: int | None) -> StageView:
         tasks = self._tallies[2 * segment] if segment is not None else TaskTally(0)
@@ -350,12 +353,12 @@ class RunView:
         ahead: dict[str, int] = {}
         left: dict[str, float] = {}
         for number, tally in enumerate(self._tallies):
-            for pool in (self.facts.merge_pool,) if number % 2 else self.facts.segments[number // 2].pools:
+            for pool in (self.plan.merge_pool,) if number % 2 else self.plan.segments[number // 2].pools:
                 ahead[pool] = ahead.get(pool, 0) + tally.waiting
                 left[pool] = max(left.get(pool, 0.0), tally.time_left(self.clock) or 0.0)
-        return tuple(self._pool_view(pool, ahead.get(pool.name, 0), left.get(pool.name)) for pool in self.facts.pools)
+        return tuple(self._pool_view(pool, ahead.get(pool.name, 0), left.get(pool.name)) for pool in self.plan.pools)
 
-    def _pool_view(self, pool: PoolFacts, ahead: int, left: float | None) -> PoolView:
+    def _pool_view(self, pool: PlannedPool, ahead: int, left: float | None) -> PoolView:
         tally = self._pools[pool.name]
         running = sum(self.clock - at for name, _, at in self._running.values() if name == pool.name)
         view = tally.view(pool, now=self.clock, running=running, ahead=ahead, time_left=left or None)
@@ -384,7 +387,7 @@ class RunView:
             "peak_memory": tasks.peak_memory,
             "stages": [stage.as_json() for stage in self.stages],
             "pools": [pool.as_json() for pool in self.pools],
-            "products": [asdict(product) for product in self.facts.products],
+            "products": [{"name": one.name, "stage": one.stage, "kind": one.kind} for one in self.plan.products],
             "fallbacks": [fallback_as_json(move) for move in self.fallbacks],
             "splits": [split_as_json(split, self._segment(task).stages[0]) for task, split in self._splits.items()],
             "failures": [failure.as_json() for failure in self.failures],

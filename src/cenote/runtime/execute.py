@@ -19,12 +19,11 @@ from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, FailureInfo, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.launch import LaunchingRun, RunLocation
-from cenote.plan.as_json import plan_as_json
 from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
+from cenote.plan.record import PlanRecord, as_json
 from cenote.runs.configured import Software, backend_of, strategy_of
-from cenote.runs.facts import RunFacts
 from cenote.runs.folder import Pulse, RunFolder, write_json
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
@@ -79,7 +78,7 @@ class _Watched:
         hear: Hearer | None,
     ) -> None:
         self._plan, self._hear = plan, hear
-        self.view, self.memory = RunView(RunFacts.from_plan(plan)), MemorySeen(plan)
+        self.view, self.memory = RunView(PlanRecord.of(plan), plan.probes), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
         self._shown_at_rest = True
         self._at_rest_since: float | None = 0.0
@@ -131,7 +130,7 @@ def execute(
         folder.prepare(fresh=options.fresh)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
-        write_json(folder.plan, plan_as_json(plan))
+        write_json(folder.plan, as_json(PlanRecord.of(plan)))
         with storage.writing(folder.picture):
             folder.picture.write_text(svg(plan), encoding="utf-8")
         write_json(folder.provenance, provenance(plan, command=options.command))

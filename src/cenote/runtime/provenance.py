@@ -16,7 +16,7 @@ from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
 from cenote.shell import run_command
 
-_SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot", "vector")
+_SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot")
 
 
 def provenance(plan: Plan, *, command: Sequence[str] | None) -> dict[str, Any]:

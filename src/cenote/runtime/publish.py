@@ -159,11 +159,10 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
 
 def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Path, *, partial: bool) -> list[Path]:
     render = product.renders[number]
-    renderer: Renderer = registry.load(PluginKind.RENDERER, render.name).model_validate(dict(render.settings))
+    renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
     context = DrawContext(
         stage=product.stage,
         datasets={info.name: info for info in plan.datasets},
-        axis_labels=product.axis_labels,
         partial=partial,
     )
     return renderer.draw(value, target, context)

@@ -22,8 +22,14 @@ ROWS_PER_GROUP = 100_000
 class ParquetSink(Sink):
     """Writes all columns to a Parquet file; jagged ones as lists."""
 
+    example: ClassVar[str] = """
+    - id: Skim
+      op: filter
+      params: {expr: "minutes > 1"}
+      write: {kind: parquet, path: "skims/{dataset}_{part}.parquet"}
+    """
+
     suffix: ClassVar[str] = ".parquet"
-    merges: ClassVar[bool] = True
 
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] = "zstd"
     """How the file is compressed."""

@@ -21,8 +21,14 @@ from cenote.sources.interface import flat_name
 class RootTreeSink(Sink):
     """Writes all columns as branches of one tree."""
 
+    example: ClassVar[str] = """
+    - id: Skim
+      op: hep.select
+      params: {selection: ["nMuon >= 2"]}
+      write: {kind: root_tree, path: "skims/{dataset}_{part}.root", keep: [Muon_pt, Muon_eta], tree: Events}
+    """
+
     suffix: ClassVar[str] = ".root"
-    merges: ClassVar[bool] = True
 
     tree: str = "events"
     """The name of the tree."""

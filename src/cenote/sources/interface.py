@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cenote.operations.support.events import Column
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 from cenote.sources.support.files import stamp_of
 
 
@@ -73,17 +74,17 @@ def find_column(name: str, columns: Container[str]) -> str | None:
     return next((spelling for spelling in spellings if spelling in columns), None)
 
 
-class Source(Settings):
+class Source(Plugin):
     """Reads events. Its fields are the settings under `sources.<id>`."""
 
     def stamp(self, url: str) -> str:
         """Found without opening the file; while it stays the same, so does what `describe` says. Empty: unknown."""
         return stamp_of(url)
 
+    @abstractmethod
     def describe(self, url: str) -> FileInfo:
         """Metadata only. Raises `bad-input` naming the file (and what it does hold) when it cannot be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns for entries [start, stop). Raises `unreadable-input` naming file and column."""
-        raise NotImplementedError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import awkward as ak
 import fsspec
@@ -39,6 +39,11 @@ class ParquetSource(Source):
     """Reads Parquet files. Fields of records and of lists of records are columns with flat names, like `Muon_pt`.
 
     Missing values make a column optional only where there are some.
+    """
+
+    example: ClassVar[str] = """
+    sources:
+      trips: {kind: parquet}
     """
 
     def describe(self, url: str) -> FileInfo:
@@ -79,7 +84,7 @@ def _opened(url: str, stamp: str) -> _OpenFile:
         raise errors.error(
             errors.BAD_INPUT,
             f"{url} is not a Parquet file, or is cut short",
-            hint="copy it again, or let whatever writes it finish and close it",
+            hint="copy it again, or wait until its writer has closed it",
         ) from problem
     return _closing(_OpenFile(file, size, stamp, _columns(file.schema_arrow)))
 

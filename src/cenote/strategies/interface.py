@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NewType
 
 from cenote.launch import Launch, RunLocation
-from cenote.plugins.settings import Settings
+from cenote.plugins.settings import Plugin
 from cenote.worker.process.lifetime import Lifetime
 
 JobId = NewType("JobId", str)
@@ -62,7 +62,7 @@ class TracedJob:
     home: RunLocation | None = None
 
 
-class Strategy(Settings, ABC):
+class Strategy(Plugin):
     """Starts workers. Its fields are the settings under a pool's `config`."""
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cenote import shell
+from cenote.shell import FinishedProcess
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ScriptedShell:
         folder: Path | None = None,
         given: str = "",
         hears_ctrl_c: bool = True,
-    ) -> subprocess.CompletedProcess[str]:
+    ) -> FinishedProcess:
         """Takes the place of the real one."""
         del folder, hears_ctrl_c
         self.typed.append(tuple(command))
@@ -79,7 +79,7 @@ class ScriptedShell:
             raise KeyboardInterrupt
         if reply.missing:
             raise FileNotFoundError(f"no such program: {command[0]}")
-        return subprocess.CompletedProcess(list(command), reply.code, reply.out, reply.err)
+        return FinishedProcess(list(command), reply.code, reply.out, reply.err)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def scripted_shell(**answers: Reply | str | Sequence[Reply | str]) -> Iterator[S
     played = ScriptedShell({})
     for program, replies in answers.items():
         played.says(program, *([replies] if isinstance(replies, str | Reply) else replies))
-    real: Callable[..., subprocess.CompletedProcess[str]] = shell.run_command
+    real: Callable[..., FinishedProcess] = shell.run_command
     shell.run_command = played.run_command
     try:
         yield played

@@ -23,6 +23,7 @@ from cenote.plan.plan import (
     TaskLayout,
     TaskTable,
 )
+from cenote.text import first_to_last
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def _segment(index: int, stages: Sequence[StageSketch], home: Mapping[str, int],
     starts = any(not stage.needs for stage in own)
     return Segment(
         index=index,
-        name=own[0].id if len(own) == 1 else f"{own[0].id} … {own[-1].id}",
+        name=first_to_last([stage.id for stage in own]),
         steps=tuple(
             Step(s.id, s.op, {}, inputs=s.needs, live=s.columns, adds=s.columns, product=s.product) for s in own
         ),

@@ -217,8 +217,7 @@ class TaskRunner:
         step, partition = work.segment.source, piece.partition
         assert step is not None, "the plan lets only segments with a source read"
         if work.segment.index not in self._sources:
-            factory = self._load(PluginKind.SOURCE, step.kind)
-            self._sources[work.segment.index] = factory.model_validate(dict(step.settings))
+            self._sources[work.segment.index] = self._make(PluginKind.SOURCE, step.kind, step.settings)
         first, last = piece.rows or (0, partition.events)
         names = step.columns[partition.dataset]
         in_file = [step.renames.get(name, name) for name in names]
@@ -310,8 +309,7 @@ class TaskRunner:
         key = (segment.index, step.stage, dataset if dataset in step.own_params else "")
         with self._preparing:  # workers with several slots run tasks in threads
             if key not in self._operations:
-                factory = self._load(PluginKind.OPERATION, step.op)
-                operation: Operation = factory.model_validate(dict(params)).for_stage(step.stage)
+                operation: Operation = self._make(PluginKind.OPERATION, step.op, params).for_stage(step.stage)
                 operation.prepare()
                 self._operations[key] = operation
             return self._operations[key]
@@ -320,7 +318,7 @@ class TaskRunner:
         key = (segment.index, step.stage)
         if key not in self._modifiers:
             self._modifiers[key] = [
-                self._load(PluginKind.MODIFIER, name).model_validate(dict(settings))
+                self._make(PluginKind.MODIFIER, name, settings)
                 for name, settings in step.modifiers
                 if not registry.is_planned(PluginKind.MODIFIER, name)
             ]
@@ -335,6 +333,10 @@ class TaskRunner:
         for kind, name in sorted(_used_plugins(self.program.segments), key=str):
             with suppress(Exception):
                 self._load(kind, name)
+
+    def _make(self, kind: PluginKind, name: str, settings: Mapping[str, Any]) -> Any:  # Any: one of the kind's own type
+        with self._loading:
+            return registry.make(kind, name, settings)
 
     def _load(self, kind: PluginKind, name: str) -> registry.Factory:
         with self._loading:

@@ -24,6 +24,12 @@ from cenote.worker.process.lifetime import Lifetime
 class Dask(Backend):
     """Runs tasks on workers that join a Dask scheduler in this process."""
 
+    example: ClassVar[str] = """
+    execution:
+      backend: dask
+      config: {port: 20000-20100, worker_ports: 30000-30999}
+    """
+
     packages: ClassVar[tuple[str, ...]] = ("dask", "distributed")
 
     host: str | None = None

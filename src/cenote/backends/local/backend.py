@@ -6,6 +6,8 @@ are started and take over what is left.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from cenote.backends.interface import Backend, Session, SessionRequest
@@ -16,6 +18,10 @@ from cenote.plugins.settings import Seconds
 
 class LocalBackend(Backend):
     """Runs tasks on this machine, without any service."""
+
+    example: ClassVar[str] = """
+    execution: {backend: local}
+    """
 
     patience: Seconds = Field(default=60, ge=1)
     """How long a worker process may be stopped until it is ended, and its task given to another one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 
@@ -25,7 +24,7 @@ from cenote.engine.messages import (
 )
 from cenote.language.workflow import Amounts
 from cenote.launch import Launch, words
-from cenote.shell import is_fault, start_process
+from cenote.shell import Process, is_fault, start_process
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import tail
 from cenote.worker.results.store import Store
@@ -43,7 +42,7 @@ _STILLBORN = 3
 class _Worker:
     """One process and what it does."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     pipe: Connection
     number: int
     ready: bool = False

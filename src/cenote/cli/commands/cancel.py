@@ -18,13 +18,14 @@ from cenote.cli.options import JSON_OPTION
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the end.",
+    help="How long to wait for the run to end.",
 )
 @JSON_OPTION
 def command(folder: Path, *, wait: float, as_json: bool) -> None:
-    """End a run that goes on, as Ctrl-C would: its workers end, what is finished stays, the next run goes on.
+    """Cancel a running run as Ctrl-C would: its workers end, finished results are kept, the next run continues it.
 
-    FOLDER is what was given to `cenote run --out`. Comes back when the run has ended, and says how.
+    FOLDER is the run's output folder (`cenote run --out`). The command waits for the end and
+    prints how the run ended.
     """
     from cenote.runs.cancel import cancel_run
     from cenote.units import format_seconds
@@ -39,6 +40,8 @@ def command(folder: Path, *, wait: float, as_json: bool) -> None:
         told = {"status": status, "seconds": round(ended.seconds, 3), "done": done, "tasks": tasks.tasks}
         click.echo(json.dumps(told, indent=2))
         return
-    click.echo(f"{status} after {format_seconds(ended.seconds)}: {done:,} of {tasks.tasks:,} tasks are done and kept")
+    click.echo(
+        f"{status} after {format_seconds(ended.seconds)}: {done:,} of {tasks.tasks:,} tasks are finished and kept"
+    )
     if status != "succeeded":
         click.echo(f"next: continue with `cenote run … --out {folder}`")

@@ -19,9 +19,11 @@ if TYPE_CHECKING:  # what `cenote clean --help` must not pay for
 @click.command("clean")
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.option("--run", metavar="ID", help="Only the run of this id.")
-@click.option("--all", "unseen", is_flag=True, help="Also runs of other machines whose folder is not seen here.")
-@click.option("--force", is_flag=True, help="Also if the run that is named still goes on.")
-@click.option("--dry-run", is_flag=True, help="Only show what there is.")
+@click.option(
+    "--all", "unseen", is_flag=True, help="Also include runs from other machines whose folder is not visible here."
+)
+@click.option("--force", is_flag=True, help="Also clean the named run while it is in progress.")
+@click.option("--dry-run", is_flag=True, help="Only list what was left behind.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before removing.")
 @JSON_OPTION
 def command(
@@ -29,8 +31,8 @@ def command(
 ) -> int:
     """Remove jobs and worker processes that runs left behind: their driver was killed, or its machine went down.
 
-    Looks for jobs of yours in every batch system of this machine, and shows them before it asks. FOLDER is what was
-    given to `cenote run --out`; without it, all your runs are looked at. A run that goes on is left alone.
+    It searches every batch system of this machine for your jobs, lists them, and asks before it removes them. FOLDER
+    is the run's output folder (`cenote run --out`); without it, all your runs are searched. A run in progress is kept.
     """
     from cenote.runs.left_behind import Search, find_left_behind, remove_files, remove_jobs
 
@@ -53,17 +55,19 @@ def command(
     elif agreed:
         _tell(chosen, found.files, stayed)
     if something and not dry_run and not agreed and not _can_ask(quiet=as_json):
-        raise error(USAGE, "nothing was removed: nobody is there to ask", hint="--yes removes without asking")
+        raise error(
+            USAGE, "nothing was removed: not a terminal, so there is no way to ask", hint="--yes removes without asking"
+        )
     return _exit_code(found, stayed)
 
 
 def _refuse_contradictions(search: Search, *, unseen: bool, force: bool) -> None:
     if search.folder is not None and search.run is not None:
-        raise error(USAGE, "FOLDER and --run both say which run", hint="name one of them")
+        raise error(USAGE, "FOLDER and --run both name a run", hint="name one of them")
     if search.named and unseen:
-        raise error(USAGE, "--all is for all runs, and one was named", hint="leave --all out")
+        raise error(USAGE, "--all covers all runs, but one run is named", hint="leave --all out")
     if force and not search.named:
-        raise error(USAGE, "--force needs the run to be named", hint="cenote clean FOLDER --force, or --run ID --force")
+        raise error(USAGE, "--force needs the name of a run", hint="cenote clean FOLDER --force, or --run ID --force")
 
 
 def _chosen(found: LeftBehind, search: Search, *, unseen: bool, force: bool) -> tuple[Leftover, ...]:
@@ -80,8 +84,8 @@ def _chosen(found: LeftBehind, search: Search, *, unseen: bool, force: bool) -> 
         place = driven[0].job.home.folder if driven[0].job.home else search.folder
         raise error(
             USAGE,
-            f"run {driven[0].job.run} goes on{driver_of(driven[0])}",
-            hint=f"`cenote cancel {place}` ends it in good order; --force takes its jobs away under its feet",
+            f"run {driven[0].job.run} is in progress{driver_of(driven[0])}",
+            hint=f"`cenote cancel {place}` ends it cleanly; --force cancels its jobs while it is running",
         )
     return chosen
 
@@ -112,8 +116,8 @@ def _tell(jobs: tuple[Leftover, ...], files: tuple[Path, ...], stayed: tuple[Lef
         click.echo(f"removed {in_words(gone, files)}")
     if stayed:
         names = ", ".join(f"{one.system} {one.job.job} ({one.job.native})" for one in stayed)
-        hint = "look at them with the commands of the batch system, and run `cenote clean` again"
-        show_problems([Problem(BATCH_SYSTEM, f"still there, though told to go: {names}", hint=hint)])
+        hint = "inspect them with the batch system's own commands, then run `cenote clean` again"
+        show_problems([Problem(BATCH_SYSTEM, f"still queued after cancellation: {names}", hint=hint)])
 
 
 def _key(one: Leftover) -> tuple[str, str]:

@@ -14,7 +14,9 @@ SET_UP = {
 }
 
 
-@click.command("completion", epilog="\b\nOnce and for all:\n" + "\n".join(f"  {line}" for line in SET_UP.values()))
+@click.command(
+    "completion", epilog="\b\nTo enable it permanently:\n" + "\n".join(f"  {line}" for line in SET_UP.values())
+)
 @click.argument("shell", type=click.Choice(list(SET_UP)))
 def command(shell: str) -> None:
     """Print the completion script for a shell."""

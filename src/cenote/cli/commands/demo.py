@@ -16,7 +16,7 @@ from cenote.cli.start import TEMPLATES, make_data, text_files
     type=click.Path(path_type=Path, file_okay=False),
     default="cenote-demo",
     show_default=True,
-    help="Folder for the workflow, its data and what the run leaves.",
+    help="Folder for the workflow, its data and the results.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 def command(out: Path, *, quiet: bool) -> int:

@@ -15,7 +15,7 @@ from cenote.cli.start import TEMPLATES, start_analysis
 )
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @click.option("--template", type=click.Choice(list(TEMPLATES)), default="zmumu", show_default=True)
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(folder: Path, *, template: str, force: bool) -> None:
     """Start a new analysis that runs at once: workflow, own operations, small generated data, README."""
     chosen = TEMPLATES[template]

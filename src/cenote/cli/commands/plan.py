@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
     from cenote.plan.plan import Plan
 
 
-ENDINGS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg", ".png": "png"}
+ENDINGS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 """How the name of a picture ends → its form."""
 
 
@@ -39,6 +39,9 @@ class GraphType(click.ParamType):  # type: ignore[type-arg]  # older versions of
         if value in ENDINGS.values():
             return Graph(value)
         form = ENDINGS.get(Path(value).suffix.lower())
+        if value == "png" or str(value).lower().endswith(".png"):
+            how = "draw an svg and convert it: `--graph plan.svg`, then `rsvg-convert plan.svg -o plan.png`"
+            self.fail(f"plans are not drawn as png: {how}", param, ctx)
         if form is None:
             forms, endings = ", ".join(dict.fromkeys(ENDINGS.values())), ", ".join(ENDINGS)
             self.fail(f"'{value}' is neither a form ({forms}) nor a file that ends with one of {endings}", param, ctx)
@@ -62,13 +65,13 @@ class GraphType(click.ParamType):  # type: ignore[type-arg]  # older versions of
 @click.option(
     "--graph",
     type=GraphType(),
-    help="Draw the stages and their pools instead: dot, mermaid, svg or png, or a file with such an ending.",
+    help="Draw the stages and their pools instead: dot, mermaid or svg, or a file with such an ending.",
 )
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
 )
 @click.option("--show-jobs", is_flag=True, help="Print the jobs that would be submitted for each pool instead.")
-@click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
+@click.option("--strict", is_flag=True, help="Treat missing hardware as an error instead of a warning.")
 def command(
     choices: Choices,
     *,
@@ -80,9 +83,10 @@ def command(
     show_jobs: bool,
     strict: bool,
 ) -> None:
-    """Show what would run, where, and why there; nothing is run.
+    """Show what would run, where, and why; nothing is run.
 
-    Stages, their pools with the reason, segments and tasks; the pools and who set what; data, products, warnings.
+    It lists stages with their pools and the reason, segments and tasks, pools and the origin of each setting, data,
+    products and warnings.
     """
     from cenote.cli.console import messages, user_code_aside
     from cenote.cli.views.progress import progress_on
@@ -90,10 +94,8 @@ def command(
     if graph is not None and graph.file is not None and output is not None:
         raise error(USAGE, f"--graph {graph.file} and --output {output} both name a file: choose one")
     target = output if graph is None or graph.file is None else graph.file
-    if graph is not None and graph.form == "png" and target is None:
-        raise error(USAGE, "a picture in png needs a file", hint="say --graph plan.png")
     if sum((as_json, graph is not None, show_jobs)) > 1:
-        raise error(USAGE, "--json, --graph and --show-jobs are different answers: choose one")
+        raise error(USAGE, "--json, --graph and --show-jobs exclude each other: choose one")
     analysis = choices.load()
     with user_code_aside(), progress_on(messages(), title=choices.name.name) as progress:
         plan = analysis.plan(until=until, only=only, strict=strict, progress=progress.planning)
@@ -102,13 +104,17 @@ def command(
 
         choices.tell(dataset_lines(plan, level=choices.verbose))
     if graph is not None:
-        _graph(plan, graph.form, target)
+        from cenote.plan.picture import draw as picture
+
+        forms = {"dot": picture.dot, "mermaid": picture.mermaid, "svg": picture.svg}
+        _deliver(forms[graph.form](plan), target)
     elif show_jobs:
         _deliver(_jobs(plan), output)
     elif as_json:
-        from cenote.plan.as_json import plan_as_json
+        from cenote.plan.record import PlanRecord
+        from cenote.plan.record import as_json as plain
 
-        _deliver(json.dumps(plan_as_json(plan), indent=2, ensure_ascii=False) + "\n", output)
+        _deliver(json.dumps(plain(PlanRecord.of(plan)), indent=2, ensure_ascii=False) + "\n", output)
     else:
         _table(plan, output)
 
@@ -130,8 +136,8 @@ def _table(plan: Plan, output: Path | None) -> None:
 
 
 def _jobs(plan: Plan) -> str:
-    from cenote.cli.views.amounts import plural
     from cenote.runtime.job_texts import job_texts
+    from cenote.text import plural
 
     pools = job_texts(plan, Path("out") / plan.workflow.file.stem)
     if not pools:
@@ -141,16 +147,6 @@ def _jobs(plan: Plan) -> str:
         blocks.append(f"# pool '{jobs.pool}': {plural(jobs.workers, 'worker')} from {jobs.strategy}\n")
         blocks += [text if text.endswith("\n") else f"{text}\n" for text in jobs.texts]
     return "\n".join(blocks)
-
-
-def _graph(plan: Plan, form: str, output: Path | None) -> None:
-    from cenote.plan.picture import draw as picture
-
-    texts = {"dot": picture.dot, "mermaid": picture.mermaid, "svg": picture.svg}
-    if form in texts:
-        _deliver(texts[form](plan), output)
-    elif output is not None:
-        picture.png(plan, output)
 
 
 def _deliver(text: str, output: Path | None) -> None:

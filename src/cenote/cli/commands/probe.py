@@ -22,15 +22,17 @@ if TYPE_CHECKING:  # what `cenote probe --help` must not pay for
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The folder that the run will get: can the nodes write there?  [default: out/<name of the file>]",
+    help="Output folder of the run; the probe checks that nodes can write there.  [default: out/<name of the file>]",
 )
-@click.option("--wait", default="5m", show_default=True, metavar="TIME", help="How long jobs may wait in the queue.")
+@click.option(
+    "--wait", default="5m", show_default=True, metavar="TIME", help="How long a probe job may wait in the queue."
+)
 @JSON_OPTION
 def command(choices: Choices, *, out: Path | None, wait: str, as_json: bool) -> int:
-    """Find out whether workers could work: one short job for each pool, started as a worker would be.
+    """Test each pool with one short job, started as a worker would be.
 
-    It looks for the driver over the network, and at Python, packages, plugins, cpus, memory, GPUs, scratch space, the
-    run's folder and the data. Nothing is run, and nothing is left behind. The next `plan` and `why` remember it.
+    The job checks the connection to the driver, Python, packages, plugins, cpus, memory, GPUs, scratch space, the
+    run's folder and the data. It runs no stage and leaves nothing behind. `plan` and `why` show the latest result.
     """
     from cenote.cli.console import messages, output
     from cenote.cli.views.probe_progress import probe_progress_on
@@ -64,15 +66,13 @@ def as_object(result: ProbeResult, file: Path) -> dict[str, Any]:
 def _pool(pool: PoolProbe) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from cenote.plan.probe_cache import finding_as_json
-
     return {
         "name": pool.pool,
         "strategy": pool.strategy,
         "verdict": pool.verdict,
         "job": pool.job or None,
         "waited": None if pool.waited is None else round(pool.waited, 3),
-        "findings": [finding_as_json(finding) for finding in pool.findings],
+        "findings": [asdict(finding) for finding in pool.findings],
         "node": None
         if pool.report is None
         else {key: value for key, value in asdict(pool.report).items() if key not in ("pool", "token")},

@@ -27,24 +27,24 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for everything the run leaves.  [default: out/<name of the file>]",
+    help="Folder for all results of the run.  [default: out/<name of the file>]",
 )
 @part_options
-@stages_option("--force", "Do this stage and all that follow it again, changed or not.")
-@click.option("--fresh", is_flag=True, help="Forget the run in that folder and start again.")
-@click.option("--resume", is_flag=True, help="Continue the run in that folder: what every run does unless --fresh.")
+@stages_option("--force", "Rerun this stage and every stage that depends on it, changed or not.")
+@click.option("--fresh", is_flag=True, help="Discard the run in that folder and start over.")
+@click.option("--resume", is_flag=True, help="Continue the run in that folder: the default unless --fresh is given.")
 @click.option("--replace", is_flag=True, help="The older name of --fresh.")
-@click.option("--keep-going", is_flag=True, help="Finish what can be finished when a part of the data fails.")
+@click.option("--keep-going", is_flag=True, help="Process the remaining data when part of it fails.")
 @click.option(
     "-j",
     "--cores",
     "--workers",
     "workers",
     type=click.IntRange(min=1),
-    help="Processes of the backend local in all, instead of one per core; with dask every pool has its own workers.",
+    help="Total processes of the local backend, instead of one per core; with dask each pool has its own workers.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Show the plan and what would be reused; run and write nothing.")
-@click.option("--strict", is_flag=True, help="Missing hardware is an error, not a warning.")
+@click.option("--strict", is_flag=True, help="Treat missing hardware as an error instead of a warning.")
 @click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 @JSON_OPTION
 def command(
@@ -66,9 +66,9 @@ def command(
 ) -> int:
     """Run a workflow.
 
-    What an earlier run in the same folder has done is reused where nothing has changed: data, settings, code.
+    Results of an earlier run in the same folder are reused where data, settings and code are unchanged.
 
-    FILE may be `-`: the workflow is read from standard input, relative names count from the current folder.
+    FILE may be `-`: the workflow is read from standard input, and relative names count from the current folder.
     Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
     """
     from cenote.cli.console import messages, user_code_aside
@@ -76,9 +76,9 @@ def command(
 
     if resume and (fresh or replace):
         forgets = "--fresh" if fresh else "--replace"
-        raise error(USAGE, f"--resume continues a run and {forgets} forgets it: choose one")
+        raise error(USAGE, f"--resume continues a run and {forgets} discards it: choose one")
     if quiet and choices.verbose:
-        raise error(USAGE, "--quiet says less and --verbose says more: choose one")
+        raise error(USAGE, "--quiet and --verbose exclude each other: choose one")
     folder = out or Path("out") / choices.name.stem
     analysis = choices.load()
     console = messages()
@@ -142,13 +142,13 @@ def _event_printer(console: Console, level: int) -> Hearer:
 def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     """What came out on stdout, what went wrong on stderr."""
     from cenote.cli.console import messages, output
-    from cenote.cli.views.cutflow_table import cutflows_of
     from cenote.cli.views.outcome import failure_lines, outcome_lines
+    from cenote.cli.views.product_table import product_tables
 
     if not quiet:
         for line in outcome_lines(run.summary, folder=run.folder, pictures=run.plots):
             output().print(line, soft_wrap=True)
-        for line in cutflows_of(run, width=output().width):
+        for line in product_tables(run, width=output().width):
             output().print(line, soft_wrap=True)
     if not quiet or run.status != "succeeded":
         for line in failure_lines(run.summary, folder=run.folder, again=again):

@@ -19,15 +19,15 @@ if TYPE_CHECKING:  # what `cenote schema --help` must not pay for
     type=click.Choice(["workflow", "profile", "site"]),
     default="workflow",
     show_default=True,
-    help="What the files are: workflows, files that are merged under them, or files of a site.",
+    help="Which files: workflows, profiles, or site configuration files.",
 )
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
 )
 def command(purpose: Purpose, output: Path | None) -> None:
-    """Print the JSON Schema of workflow files, so that editors complete and check while typing.
+    """Print the JSON Schema of workflow files, for completion and checks in editors.
 
-    Files that others include, profiles and files of a site need not be whole: that is what `--of` is for.
+    `--of` selects the schema for profiles and included files, or for site configuration files.
 
     \b
     With the YAML language server, put this on the first line of a workflow:

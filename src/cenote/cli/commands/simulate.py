@@ -31,14 +31,14 @@ if TYPE_CHECKING:  # what `cenote simulate --help` must not pay for
     help="How long a task of a stage takes.",
 )
 @click.option(
-    "--from", "earlier", type=click.Path(path_type=Path), help="Take the durations from a run: what was its --out."
+    "--from", "earlier", type=click.Path(path_type=Path), help="Take task durations from the run in this folder."
 )
-@click.option("--startup", default="5s", show_default=True, help="From asking for a worker until it joins.")
+@click.option("--startup", default="5s", show_default=True, help="Time from requesting a worker until it joins.")
 def command(choices: Choices, *, as_json: bool, given: tuple[str, ...], earlier: Path | None, startup: str) -> None:
     """Predict how a workflow would run: nothing is run, and no worker is started.
 
-    The engine of real runs decides; workers and durations are modelled. Stages of which nothing is known take a
-    second per task.
+    The engine of real runs takes the decisions; workers and durations are modelled. A stage without known durations
+    counts one second per task.
     """
     from cenote.cli.console import messages
     from cenote.cli.views.progress import progress_on
@@ -114,13 +114,13 @@ def _show(plan: Plan, model: DurationModel, predicted: Prediction, more: dict[st
     from rich.table import Table
 
     from cenote.cli.console import output
-    from cenote.cli.views.amounts import plural
+    from cenote.text import plural
 
     console = output()
     cost = "" if predicted.cost is None else f", cost {predicted.cost:.4g}"
     console.print(f"{predicted.status} after about {format_seconds(predicted.seconds)}{cost}", soft_wrap=True)
     if predicted.status == "stuck":
-        console.print("it would wait for ever: `cenote plan` says which stages wait for which pools")
+        console.print("it would never finish: `cenote plan` shows which stages wait for which pools")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("pool", "workers", "tasks", "use", "cost", "one more worker"):
         table.add_column(column, justify="left" if column in ("pool", "one more worker") else "right", no_wrap=True)
@@ -142,7 +142,7 @@ def _show(plan: Plan, model: DurationModel, predicted: Prediction, more: dict[st
         console.print(f"{plural(predicted.moved, 'task')} would fall back to another pool")
     unknown = [summary.stage for summary in plan.stages if summary.stage not in model.seconds]
     if unknown:
-        console.print(f"nothing is known of how long {listed(unknown)} take: see --seconds-per-task and --from")
+        console.print(f"task durations of {listed(unknown)} are unknown: set them with --seconds-per-task or --from")
 
 
 def _gain(saved: float | None, whole: float) -> str:

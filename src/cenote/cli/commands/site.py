@@ -13,17 +13,17 @@ from cenote.errors import CenoteError
 
 @click.group("site")
 def command() -> None:
-    """Show what your site provides to all of its users, or check the file of a site.
+    """Show what your site provides, or check a site configuration file.
 
-    A site keeps one file with its defaults: the batch system, network, scratch folders, shapes of workers. It is
-    looked for in $CENOTE_SITE (a file, or `none`), then ~/.config/cenote/site.yaml, then /etc/cenote/site.yaml.
+    A site keeps its defaults in one file: batch system, network, scratch folders, worker shapes. The file is searched
+    in $CENOTE_SITE (a file, or `none`), then ~/.config/cenote/site.yaml, then /etc/cenote/site.yaml.
     """
 
 
-@command.command("show", short_help="Show which file was found, and what it gives.")
+@command.command("show", short_help="Show which site configuration was found, and what it provides.")
 @JSON_OPTION
 def show(*, as_json: bool) -> None:
-    """Show which file was found, and what it gives: defaults, pool profiles, network, settings of each strategy."""
+    """Show which file was found and what it provides: defaults, pool profiles, network, settings of each strategy."""
     from cenote.cli.console import output
     from cenote.cli.views.site_page import nothing_found, site_lines
     from cenote.language.checks.site import check_site
@@ -44,11 +44,11 @@ def show(*, as_json: bool) -> None:
         console.print(line)
 
 
-@command.command("check", short_help="Say everything that is wrong with the file of a site.")
+@command.command("check", short_help="Check a site configuration file and list every problem.")
 @click.argument("file", type=click.Path(path_type=Path))
 @JSON_OPTION
 def check(file: Path, *, as_json: bool) -> int:
-    """Say everything that is wrong with the file of a site, with line and column, before anybody gets it."""
+    """Check a site configuration file and list every problem with line and column."""
     from cenote.cli.views.problems import problems_as_json
     from cenote.language.checks.site import check_site
 

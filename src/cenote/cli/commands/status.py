@@ -24,15 +24,15 @@ def _states() -> str:
     """What the words of the table of pools mean."""
     width = max(len(word.short) for word in POOL_WORDS.values())
     rows = [f"  {word.short:<{width}}  {word.meaning}" for word in POOL_WORDS.values()]
-    return "\n".join(["\b", "What a pool's state means:", *rows])
+    return "\n".join(["\b", "States of a pool:", *rows])
 
 
 @click.command("status", epilog=_states())
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
-@click.option("--follow", "-f", is_flag=True, help="Go on showing until the run ends.")
+@click.option("--follow", "-f", is_flag=True, help="Keep updating until the run ends.")
 @JSON_OPTION
 def command(folder: Path, *, follow: bool, as_json: bool) -> None:
-    """Show how far a run is, or how it ended. FOLDER is what was given to `cenote run --out`."""
+    """Show the progress of a run, or how it ended. FOLDER is the run's output folder (`cenote run --out`)."""
     from cenote.runs.follow import FollowedRun
 
     run = FollowedRun(folder)

@@ -14,9 +14,9 @@ from cenote.cli.completions import complete_run, complete_stage
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.argument("stage", required=False, shell_complete=complete_stage)
 def command(folder: Path, stage: str | None) -> None:
-    """Say why a run, or one STAGE of it, is where it is: what it waits for, which pool, which workers, until when.
+    """Explain what a run, or one STAGE of it, is waiting for: which pool, which workers, until when.
 
-    FOLDER is what was given to `cenote run --out`.
+    FOLDER is the run's output folder (`cenote run --out`).
     """
     from cenote.cli.commands.status import status_word
     from cenote.engine.messages import Tick

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from cenote.api import Preview
 from cenote.cli.console import output
-from cenote.cli.views.amounts import plural
 from cenote.cli.views.plan_table import show_plan, titled
 from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.verbose import dataset_lines
-from cenote.plan.as_json import plan_as_json
+from cenote.plan.record import PlanRecord, as_json
+from cenote.text import plural
 
 
 def tell_preview(preview: Preview, *, verbose: int, as_json: bool) -> None:
@@ -47,5 +47,5 @@ def preview_as_json(preview: Preview) -> dict[str, Any]:
         "tasks": len(preview.plan.tasks),
         "reused": len(preview.reused),
         "stages": stages,
-        "plan": plan_as_json(preview.plan),
+        "plan": as_json(PlanRecord.of(preview.plan)),
     }

@@ -7,19 +7,18 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from cenote import storage
 from cenote.cli.console import output
-from cenote.cli.views.amounts import duration_in_words, plural
 from cenote.cli.views.problems import show_problems
 from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
+from cenote.text import format_estimate, join_words, plural
 
 
-def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover], *, console: Console | None = None) -> None:
+def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover]) -> None:
     """Everything that was found; what is left alone says why. Batch systems that are silent are told of."""
-    console = console or output()
+    console = output()
     show_problems(list(found.silent.values()))
     for _, of_run in groupby(found.jobs, key=lambda one: (one.job.run, one.standing)):
         jobs = list(of_run)
@@ -35,13 +34,12 @@ def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover], *, console: 
 def in_words(jobs: Sequence[Leftover], files: Sequence[Path]) -> str:
     """`4 jobs, 2 processes and 1 half-written file`."""
     here = sum(one.system == "local" for one in jobs)
-    counted = [(len(jobs) - here, "job"), (here, "process"), (len(files), "half-written file")]
-    parts = [_counted(number, noun) for number, noun in counted if number]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "nothing"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} processes" if noun == "process" and number > 1 else plural(number, noun)
+    counted = [
+        (len(jobs) - here, "job", "jobs"),
+        (here, "process", "processes"),
+        (len(files), "half-written file", "half-written files"),
+    ]
+    return join_words([plural(number, one, many) for number, one, many in counted if number]) or "nothing"
 
 
 def driver_of(one: Leftover) -> str:
@@ -81,7 +79,7 @@ def _rows(jobs: Iterable[Leftover], *, now: float) -> Table:
     for (system, pool, state), of_kind in groupby(alike, key=_kind):
         group = list(of_kind)
         since = [one.job.since for one in group if one.job.since is not None]
-        age = f"{duration_in_words(max(1.0, now - min(since)))} ago" if since else ""
+        age = f"{format_estimate(max(1.0, now - min(since)))} ago" if since else ""
         table.add_row(f"  {pool}", system, f"{len(group):,}", state, age)
     return table
 

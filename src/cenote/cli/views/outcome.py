@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from cenote.cli.views.amounts import plural
+from cenote.text import FAILURE_CAUSES, first_of, plural
 from cenote.units import format_bytes, format_count, format_seconds
 
 Summary = Mapping[str, Any]
@@ -21,15 +21,6 @@ MOST_FAILURES = 10
 MOST_PICTURES = 12
 MOST_PRODUCTS = 12
 _STYLES = {"succeeded": "bold green", "partial": "bold yellow", "failed": "bold red", "cancelled": "bold yellow"}
-_CAUSES = {
-    "error": "raised",
-    "bad_input": "could not read its input",
-    "timeout": "took too long",
-    "lost": "lost its worker",
-    "oom": "ran out of memory",
-    "damaged": "read a damaged result",
-    "internal": "met a fault of cenote",
-}
 _KINDS = {
     "render-failed": "has no picture",
     "no-worker": "found no worker",
@@ -120,8 +111,8 @@ def failure_lines(summary: Summary, *, folder: Path, again: str) -> Iterator[Tex
 
 
 def _failure(failure: Failure, *, others: Sequence[Failure]) -> Iterator[Text]:
-    """`RunInference raised on data/muons.root, events 0 to 5,000 (dataset data): ValueError: …`."""
-    cause = _KINDS.get(failure.get("kind", ""), _CAUSES.get(failure["cause"], "failed"))
+    """`RunInference raised an exception on data/muons.root, events 0 to 5,000 (dataset data): ValueError: …`."""
+    cause = _KINDS.get(failure.get("kind", ""), FAILURE_CAUSES.get(failure["cause"], "failed"))
     text = Text.assemble((failure["stage"], "bold red"), f" {cause}")
     if failure.get("file"):
         text.append(f" on {failure['file']}")
@@ -139,13 +130,8 @@ def _failure(failure: Failure, *, others: Sequence[Failure]) -> Iterator[Text]:
         yield Text("\n".join(f"    {line}" for line in failure["traceback"].rstrip().splitlines()), style="dim")
     if others:
         files = {other["file"] for other in others if other.get("file")} - {failure.get("file")}
-        where = f", also of {_some(sorted(files))}" if files else ""
+        where = f", also of {first_of(sorted(files))}" if files else ""
         yield Text(f"    and in the same way on {plural(len(others), 'more partition')}{where}")
-
-
-def _some(names: Sequence[str], *, most: int = 3) -> str:
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _next_step(summary: Summary, *, again: str) -> str:

@@ -10,13 +10,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.amounts import amounts_in_words, plural
 from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
 from cenote.cli.views.origins import given_by_site, origins_of_pool
 from cenote.cli.views.probe_table import VERDICT_STYLES
 from cenote.placement.pools import PlacedPool, Verdict
 from cenote.plan.plan import MERGE, Plan
-from cenote.plan.probe_result import Probed, ago
+from cenote.plan.probe_result import Probed
+from cenote.text import format_age, format_amounts, format_pools, plural
 from cenote.units import format_count
 
 _VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
@@ -63,7 +63,7 @@ def stage_table(plan: Plan) -> FittedTable:
         table.add_row(
             name(stage.stage, style="bold"),
             stage.op,
-            Text(pools_in_words(placement.pools, shared=placement.shared), style=_VERDICT_STYLES[placement.verdict])
+            Text(format_pools(placement.pools, shared=placement.shared), style=_VERDICT_STYLES[placement.verdict])
             if placement
             else "",
             _why(placement.verdict, placement.reason) if placement else "",
@@ -71,16 +71,6 @@ def stage_table(plan: Plan) -> FittedTable:
             f"{stage.tasks:,}",
         )
     return table
-
-
-def pools_in_words(pools: tuple[str, ...], *, shared: bool) -> str:
-    """`gpu`, `gpu, then default`, or `gpu_a + gpu_b` where they share the work."""
-    if not pools:
-        return "none"
-    if shared:
-        return " + ".join(pools)
-    first, *others = pools
-    return ", ".join([first, f"then {', '.join(others)}"]) if others else first
 
 
 def _why(verdict: Verdict, reason: str) -> str:
@@ -121,7 +111,7 @@ def _probe_in_words(probe: Probed | None, now: float) -> Text:
     if probe is None:
         return Text("never")
     where = f" on {probe.host}" if probe.host else ""
-    words = Text.assemble((probe.verdict, VERDICT_STYLES[probe.verdict]), f", {ago(now - probe.at)}{where}")
+    words = Text.assemble((probe.verdict, VERDICT_STYLES[probe.verdict]), f", {format_age(now - probe.at)}{where}")
     for finding in probe.troubles:
         words.append(f"\n{finding.question}: {finding.words}")
     return words
@@ -135,10 +125,10 @@ def workers_in_words(pool: PlacedPool) -> str:
 def worker_in_words(pool: PlacedPool) -> str:
     """What one worker has, and what was asked for where it gets something else."""
     asked, granted = asdict(pool.resources), asdict(pool.granted)
-    granted_words = amounts_in_words(pool.granted)
+    granted_words = format_amounts(pool.granted) or "anything"
     if all(amount in {None, granted[name]} for name, amount in asked.items()):
         return granted_words
-    return f"{granted_words} (asked: {amounts_in_words(pool.resources)})"
+    return f"{granted_words} (asked: {format_amounts(pool.resources)})"
 
 
 def totals(plan: Plan) -> Iterator[RenderableType]:

@@ -11,11 +11,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.plugin_examples import EXAMPLES
 from cenote.cli.views.type_words import default_in_words, example_value, type_in_words
 from cenote.errors import CenoteError
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.plugins.settings import Plugin
 
 JsonSchema = Mapping[str, Any]
 """A JSON Schema, as pydantic writes it."""
@@ -100,7 +100,7 @@ def list_lines(kind: PluginKind, found: list[PluginRow]) -> Iterator[RenderableT
 def described(kind: PluginKind, name: str) -> PluginPage:
     """The page of one plugin. Raises `unknown-operation` or `unknown-plugin`."""
     factory = registry.load(kind, name)
-    schema: JsonSchema = factory.model_json_schema() if hasattr(factory, "model_json_schema") else {}
+    schema: JsonSchema = factory.model_json_schema()
     definitions: Mapping[str, JsonSchema] = schema.get("$defs", {})
     settings = tuple(_settings(schema, definitions))
     parts = tuple((part, tuple(_settings(inner, definitions))) for part, inner in definitions.items())
@@ -110,7 +110,7 @@ def described(kind: PluginKind, name: str) -> PluginPage:
         about=inspect.getdoc(factory) or "",
         settings=settings,
         parts=tuple((part, inner) for part, inner in parts if inner),
-        example=_example(kind, name, schema, definitions),
+        example=_example(kind, name, factory, schema),
     )
 
 
@@ -136,16 +136,14 @@ def _settings(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Iter
     return iter(rows.values())
 
 
-def _example(kind: PluginKind, name: str, schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> str:
-    """Ours by hand; for other people's operations the smallest use of it, with values of the right type."""
-    if name in EXAMPLES.get(kind, {}):
-        return EXAMPLES[kind][name].strip()
-    if kind in {PluginKind.BACKEND, PluginKind.STRATEGY}:
-        return f"execution:\n  {kind.value}: {name}"
+def _example(kind: PluginKind, name: str, factory: type[Plugin], schema: JsonSchema) -> str:
+    """Its own; for an operation without one the smallest use of it, with values of the right type."""
+    if own := vars(factory).get("example"):  # not that of a class it is derived from
+        return inspect.cleandoc(own)
     if kind is not PluginKind.OPERATION:
         return ""
     given = [
-        f"    {key}: {example_value(setting, definitions)}"
+        f"    {key}: {example_value(setting, schema.get('$defs', {}))}"
         for key, setting in schema.get("properties", {}).items()
         if key in schema.get("required", ())
     ]

@@ -11,9 +11,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.amounts import duration_in_words
 from cenote.cli.views.progress import planning_line
 from cenote.probe.run import PoolProbe
+from cenote.text import format_estimate
 
 _PHASES = {
     "asking": "asking for a job",
@@ -89,7 +89,7 @@ class LiveLines(ProbeSilence):
 
     def __call__(self, pools: Sequence[PoolProbe]) -> None:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-        elapsed = duration_in_words(max(1.0, time.monotonic() - self._began))
+        elapsed = format_estimate(max(1.0, time.monotonic() - self._began))
         table.title, table.title_justify = Text.assemble((f"{self._title} ", "bold"), f"probing for {elapsed}"), "left"
         for pool in pools:
             table.add_row(pool.pool, Text(in_words(pool), overflow="ellipsis", no_wrap=True))

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.amounts import plural
 from cenote.names import listed
 from cenote.plan.probe_result import Finding
 from cenote.probe.run import PoolProbe, ProbeResult
+from cenote.text import plural
 from cenote.units import format_seconds
 
 VERDICT_STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}

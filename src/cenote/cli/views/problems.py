@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cenote.cli.console import messages
 from cenote.errors import Place, Problem
+from cenote.text import plural
 
 
 def show_problems(problems: Sequence[Problem], *, console: Console | None = None) -> None:
@@ -62,7 +63,7 @@ def _problem_as_json(problem: Problem) -> dict[str, object]:
 def tally(problems: Sequence[Problem]) -> str:
     """`3 problems in flow.yaml`; names no file when the problems are in none, or in several."""
     files = {problem.place.file for problem in problems if problem.place}
-    count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
+    count = plural(len(problems), "problem")
     if len(files) > 1:
         return f"{count} in {len(files)} files"
     return f"{count} in {files.pop()}" if files else count

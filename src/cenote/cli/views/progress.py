@@ -11,11 +11,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.live import Live
 from rich.text import Text
 
-from cenote.cli.views.amounts import duration_in_words, plural, rate_in_words
 from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines, warning_lines
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView
+from cenote.text import format_estimate, format_rate, plural
 from cenote.units import format_seconds
 
 LINE_EVERY = 5.0
@@ -102,13 +102,13 @@ def progress_line(view: RunView) -> str:
     tasks = view.tasks
     done = tasks.done + tasks.reused
     parts = [f"{done:,} of {plural(tasks.tasks, 'task')} ({100 * done // max(1, tasks.tasks)} %)"]
-    if left := duration_in_words(view.time_left):
+    if left := format_estimate(view.time_left):
         parts.append(f"about {left} left")
     parts.append(f"{tasks.running:,} running")
     if tasks.failed:
         parts.append(f"{tasks.failed:,} failed")
     if view.events_read and view.seconds:
-        parts.append(f"{rate_in_words(view.events_read / view.seconds).replace('/s', ' events/s')}")
+        parts.append(f"{format_rate(view.events_read / view.seconds).replace('/s', ' events/s')}")
     return f"{format_seconds(view.seconds):>8}  {', '.join(parts)}"
 
 
@@ -125,7 +125,7 @@ class LiveTable:
         """Draws from values taken now: the thread that repaints never touches the view."""
         self._warnings = view.warnings
         height = max(6, self._console.size.height - 6)
-        parts: list[RenderableType] = [stage_rows(view, most=height - len(view.facts.pools)), pool_rows(view)]
+        parts: list[RenderableType] = [stage_rows(view, most=height - len(view.plan.pools)), pool_rows(view)]
         parts += [lines for lines in (waiting_lines(view), warning_lines(view)) if lines]
         head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
         self._live.update(Group(head, *parts))
@@ -153,7 +153,7 @@ class Head:
         self._began = time.monotonic() - seconds
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        elapsed = duration_in_words(max(1.0, time.monotonic() - self._began))
+        elapsed = format_estimate(max(1.0, time.monotonic() - self._began))
         yield Text.assemble(
             (f"{self._title} ", "bold"),
             ("" if self._status == "running" else f"{self._status} ", "cyan"),

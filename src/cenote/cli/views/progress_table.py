@@ -8,12 +8,12 @@ from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from cenote.cli.views.amounts import duration_in_words, plural, rate_in_words
 from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.pool_words import pool_word
 from cenote.runs.summary import PoolView, StageView
 from cenote.runs.view import RunView
+from cenote.text import format_estimate, format_rate, plural
 from cenote.units import format_bytes
 
 MOST_WARNINGS = 3
@@ -69,8 +69,8 @@ def stage_rows(view: RunView, *, most: int) -> FittedTable:
             f"{stage.done:,}/{stage.tasks:,}",
             f"{stage.running or ''}",
             Text(f"{stage.failed or ''}", style="red"),
-            rate_in_words(stage.rate),
-            duration_in_words(stage.time_left),
+            format_rate(stage.rate),
+            format_estimate(stage.time_left),
             format_bytes(stage.peak_memory) if stage.peak_memory else "",
         )
     if len(shown) < len(stages):
@@ -90,7 +90,7 @@ def shown_stages(stages: Sequence[StageView], *, most: int) -> list[StageView]:
 def pool_rows(view: RunView) -> FittedTable:
     """Pools with what they are doing and their workers: how many are there of as many as there may be, or came."""
     table = FittedTable(_POOL_COLUMNS)
-    wanted = {pool.name: pool.workers for pool in view.facts.pools}
+    wanted = {pool.name: pool.most_workers for pool in view.plan.pools}
     for pool in view.pools:
         table.add_row(
             name(pool.name),
@@ -100,7 +100,7 @@ def pool_rows(view: RunView) -> FittedTable:
             Text(f"{pool.workers_lost or ''}", style="red"),
             _slots(pool),
             f"{pool.done:,}",
-            duration_in_words(pool.time_left),
+            format_estimate(pool.time_left),
         )
     return table
 

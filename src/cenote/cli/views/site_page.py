@@ -8,11 +8,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.amounts import amounts_in_words
 from cenote.cli.views.site_facts import SitePool, in_words, network, own_pools, pool_facts, strategies
 from cenote.language.checks.site import Site
 from cenote.language.layers.site import site_places
 from cenote.language.workflow import Pool
+from cenote.text import format_amounts
 from cenote.units import format_seconds
 
 
@@ -97,7 +97,7 @@ def _pool_table(title: str, site: Site, pools: Sequence[Pool]) -> Table:
             name,
             one.strategy,
             _workers(one.pool),
-            amounts_in_words(one.pool.resources),
+            format_amounts(one.pool.resources) or "anything",
             format_seconds(one.walltime) if one.walltime else "",
             _settings(one),
         )

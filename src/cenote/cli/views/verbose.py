@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from cenote.api import Analysis
-from cenote.cli.views.amounts import plural
 from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
@@ -34,6 +33,7 @@ from cenote.engine.messages import (
 )
 from cenote.plan.plan import MERGE, Plan
 from cenote.runs.pool_words import pool_word
+from cenote.text import first_to_last, plural
 from cenote.units import format_bytes, format_seconds
 
 EVERYTHING = 2
@@ -57,7 +57,7 @@ def dataset_lines(plan: Plan, *, level: int) -> Iterator[str]:
 
 
 def _ends(names: list[str]) -> list[str]:
-    return names if len(names) <= 2 else [f"{names[0]} … {names[-1]}"]
+    return names if len(names) <= 2 else [first_to_last(names)]
 
 
 class EventLines:
@@ -134,8 +134,7 @@ def _task(plan: Plan, task: int) -> str:
 
 def task_in_words(plan: Plan, task: int) -> str:
     """`GoodMuons … DimuonPt on dy, data/dy_0.root, events 0 to 60,000`."""
-    stages = list(plan.stages_of(task))
-    named = stages[0] if len(stages) == 1 else f"{stages[0]} … {stages[-1]}"
+    named = first_to_last(plan.stages_of(task))
     if plan.tasks.kind[task] == MERGE:
         return named
     segment, place = plan.segments[int(plan.tasks.segment[task])], int(plan.tasks.partition[task])

@@ -59,9 +59,7 @@ class Attachments:
         op, written_out = resolved.get("op"), resolved.get("out")
         if op is None or op.text is None:
             hint = "for example op: hep.render.hist1d"
-            self.findings.report(
-                errors.MISSING_KEY, "this picture names no renderer: 'op' is missing", entry, hint=hint
-            )
+            self.findings.report(errors.MISSING_KEY, "the picture names no renderer: 'op' is missing", entry, hint=hint)
             return
         self._check_braces("out", written_out, ())
         settings = resolved.without(*NOT_THE_RENDERERS)
@@ -107,7 +105,7 @@ class Attachments:
             if name not in known and written is not None:
                 self.findings.report_unknown(
                     errors.BAD_VALUE,
-                    f"'{{{name}}}' in '{key}' stands for nothing{where}",
+                    f"'{{{name}}}' in '{key}' is not a known name{where}",
                     written.holding(name),
                     known,
                     what="names in braces",
@@ -116,13 +114,13 @@ class Attachments:
     def _check_merges(self, sink: str, when: Located | None) -> None:
         """Note a sink that cannot put parts together."""
         try:
-            merges = registry.load(PluginKind.SINK, sink).merges
+            merges = registry.load(PluginKind.SINK, sink).can_merge()
         except CenoteError:
             return  # check_settings has said so
         if not merges:
             self.findings.report(
                 errors.BAD_VALUE,
-                f"sink '{sink}' cannot write one file for a whole dataset: it does not say how parts become one",
+                f"sink '{sink}' cannot write one file for a whole dataset: it cannot join parts",
                 when,
                 hint="leave `when` out: then every partition has a file",
             )

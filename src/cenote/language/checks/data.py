@@ -58,7 +58,7 @@ def dataset_names(root: Located) -> frozenset[str]:
 def _report_twice(what: str, name: str, node: Located, first: Located, findings: Findings) -> None:
     at = node.get("id") or node.get("name") or node
     details = (f"first at {first.place}",) if first.place else ()
-    findings.report(errors.DUPLICATE_ID, f"two {what}s are called '{name}'", at, details=details)
+    findings.report(errors.DUPLICATE_ID, f"two {what}s are named '{name}'", at, details=details)
 
 
 def _defaults(node: Located | None, findings: Findings) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def check_joins(root: Located, sources: Iterable[str], findings: Findings) -> tu
     for name, node in entries(root.get("joins"), "'joins'", findings):
         model = validated(JoinModel, node, f"join '{name}'", findings)
         if name in known:
-            findings.report(errors.DUPLICATE_ID, f"a source and a join are called '{name}'", node, on_key=True)
+            findings.report(errors.DUPLICATE_ID, f"a source and a join are both named '{name}'", node, on_key=True)
         if model is None:
             continue
         for index, one in enumerate(model.inputs):

@@ -156,7 +156,7 @@ def _version(root: Located, findings: Findings) -> str:
     if node is None or node.value is None:
         return "1.0"
     if str(node.value) not in LANGUAGE_VERSIONS:
-        words = f"this is written in version {described(node)} of the language, and only 1.0 is known"
+        words = f"the workflow uses version {described(node)} of the language; only 1.0 is known"
         findings.report(errors.BAD_VALUE, words, node)
     return "1.0"
 

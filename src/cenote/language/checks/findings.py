@@ -73,5 +73,5 @@ class Findings:
     def missing(self, key: str, of: str, at: Located | None) -> None:
         """Note a key that must be there, and the one that somebody may have written for it."""
         instead = nearest(key, at.mapping) if at is not None else None
-        hint = f"did you mean '{key}' where '{instead}' stands?" if instead else None
+        hint = f"did you mean '{key}' instead of '{instead}'?" if instead else None
         self.report(errors.MISSING_KEY, f"'{key}' is missing in {of}", at, hint=hint)

@@ -167,7 +167,7 @@ def check_settings(kind: PluginKind, name: str, settings: Located, what: str, fi
     except Interrupted:
         raise
     except BaseException as problem:  # a plugin's own validator; a fault there must not look like one of ours
-        words = f"{what}: {kind.value} '{name}' refuses its settings: {errors.words_of(problem)}"
+        words = f"{what}: {kind.value} '{name}' rejects its settings: {errors.words_of(problem)}"
         findings.report(errors.BAD_PLUGIN, words, settings)
     return False
 
@@ -179,7 +179,7 @@ def _factory(kind: PluginKind, name: str, at: Located, findings: Findings) -> ty
         findings.add(problem.problems, at)
         return None
     except ImportError as problem:
-        findings.report(errors.ENVIRONMENT, f"{kind.value} '{name}' needs software that is missing: {problem}", at)
+        findings.report(errors.ENVIRONMENT, f"{kind.value} '{name}' needs missing software: {problem}", at)
         return None
     if isinstance(factory, type) and issubclass(factory, BaseModel):
         return factory

@@ -76,7 +76,7 @@ def _about(root: Located, findings: Findings) -> SiteModel | None:
     """Who it is; a file of a site has to say so, or nobody knows where values come from."""
     node = root.get("site")
     if node is None or node.value is None:
-        findings.missing("site", "the file of a site", root)
+        findings.missing("site", "the site configuration file", root)
         return None
     return validated(SiteModel, node, "'site'", Findings())  # what is wrong with it was noted with the top level
 

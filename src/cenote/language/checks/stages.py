@@ -100,7 +100,7 @@ class _Checker:
         if name in self.ids:
             first = self.ids[name].place
             details = (f"first at {first}",) if first else ()
-            self.findings.report(errors.DUPLICATE_ID, f"two stages are called '{name}'", named, details=details)
+            self.findings.report(errors.DUPLICATE_ID, f"two stages are named '{name}'", named, details=details)
         self.ids.setdefault(name, named)
 
     def _draft(self, index: int, node: Located) -> _Draft | None:

@@ -139,10 +139,10 @@ class _Reader:
         if root is None:
             return None
         for key in [key for key in root.mapping if key not in KEYS]:
-            Findings(self.problems).report_unknown_key(key, root.mapping[key], "the file of a site", KEYS)
+            Findings(self.problems).report_unknown_key(key, root.mapping[key], "the site configuration file", KEYS)
         if (profiles := root.get("execution", "profiles")) is not None:
             self._report(
-                errors.UNKNOWN_KEY, "the file of a site names no profiles: it includes files", profiles.key_place
+                errors.UNKNOWN_KEY, "a site configuration file cannot name profiles; use `include`", profiles.key_place
             )
         return _without_profile_lists(root.holding({key: root.mapping[key] for key in KEYS if key in root.mapping}))
 

@@ -58,7 +58,7 @@ def _is_there(path: Path) -> bool:
         return path.is_file()
     except OSError as problem:  # an unreadable home folder: nobody knows whether the site says something there
         words = (problem.strerror or str(problem)).lower()
-        hint = f"make it readable, or set {VARIABLE}={NOBODY} to go without the settings of a site"
+        hint = f"make it readable, or set {VARIABLE}={NOBODY} to ignore the site configuration"
         kind = storage.KINDS.get(problem.errno or 0, errors.NO_ACCESS)
         raise errors.error(kind, f"{path}: {words}", hint=hint) from problem
 
@@ -113,13 +113,13 @@ def _without_strategies(pools: Located) -> Located:
 
 
 def explained(problems: Sequence[Problem], site: Path | None, root: Located | None) -> list[Problem]:
-    """Problems in order; the last of the site's file says whose it is and whom to tell: the author cannot mend it."""
+    """Problems in order; the last of the site's file says whose it is and whom to contact: the author cannot fix it."""
     ordered = list(unique(problems))
     of_site = [number for number, problem in enumerate(ordered) if site is not None and _is_about(problem, site)]
     if of_site:
         contact = root.get("site", "contact") if root is not None else None
-        whom = f"tell {contact.text}, or " if contact is not None and contact.text else ""
-        word = f"this is the file of your site: {whom}leave it out with {VARIABLE}={NOBODY}"
+        whom = f"report it to {contact.text}, or " if contact is not None and contact.text else ""
+        word = f"this is your site's configuration file: {whom}ignore it with {VARIABLE}={NOBODY}"
         last = ordered[of_site[-1]]
         ordered[of_site[-1]] = replace(last, details=(*last.details, word))
     return ordered

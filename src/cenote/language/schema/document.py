@@ -30,7 +30,7 @@ class DatasetModel(LanguageModel, extra="allow"):
     eventtype: Literal["data", "mc"] | None = None
     """`data` or `mc`; without it, `data.defaults.eventtype`, else `mc`."""
     group: str | None = None
-    """What it is drawn together with."""
+    """Group under which it is plotted."""
     nevents: Count | None = None
     """Read at most so many events."""
     metadata: Free | None = Field(None, validation_alias=AliasChoices("metadata", "meta"))
@@ -252,4 +252,4 @@ class WorkflowModel(LanguageModel):
     execution: ExecutionModel | None = None
     """Where and how it runs."""
     site: SiteModel | None = None
-    """Only in the file of a site: whose it is. `cenote site show` prints it."""
+    """Only in a site configuration file: name and contact of the site. `cenote site show` prints it."""

@@ -92,11 +92,9 @@ class Parsed:
     problems: tuple[Problem, ...] = ()
 
 
-def read_yaml(
-    path: Path, *, layer: str | None = None, shown: str | None = None, content: bytes | None = None
-) -> Parsed:
-    """Read a file that must hold one mapping. `shown` is its name in messages; `content` is what it would hold."""
-    name = shown or str(path)
+def read_yaml(path: Path, *, layer: str | None = None, content: bytes | None = None) -> Parsed:
+    """Read a file that must hold one mapping. `content` is what it would hold."""
+    name = str(path)
     try:
         text = _decoded(_content_of(path, name) if content is None else content, name)
     except errors.CenoteError as problem:
@@ -162,7 +160,7 @@ def _not_a_mapping(root: Located, name: str) -> Problem:
             errors.BAD_YAML, f"{name} is empty", place=root.place, hint="`cenote init` writes one to start from"
         )
     found = "a list" if isinstance(root.value, list) else "a single value"
-    return Problem(errors.BAD_YAML, f"{name} must hold keys with values, it holds {found}", place=root.place)
+    return Problem(errors.BAD_YAML, f"{name} must contain keys with values, but contains {found}", place=root.place)
 
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -190,7 +188,9 @@ class _Composer:
         self._next()  # the end of the document
         extra = self._next()
         if not isinstance(extra, yaml.StreamEndEvent):
-            raise self._stop("a second document begins here", extra, hint="a file holds one document: remove the '---'")
+            raise self._stop(
+                "a second YAML document begins here", extra, hint="a file holds one document: remove the '---'"
+            )
         return root
 
     def _next(self) -> Any:
@@ -230,11 +230,11 @@ class _Composer:
     def _alias(self, event: Any, key: Place | None) -> Located:
         if event.anchor not in self._anchors:
             hint = did_you_mean(event.anchor, self._anchors) or "put text that begins with '*' in quotes"
-            raise self._stop(f"no anchor '&{event.anchor}' stands before this alias", event, hint=hint)
+            raise self._stop(f"no anchor '&{event.anchor}' precedes this alias", event, hint=hint)
         node, size = self._anchors[event.anchor]
         self._values += size
         if self._values > MOST_VALUES:
-            raise self._stop("aliases make this document grow beyond all measure", event)
+            raise self._stop("aliases make this document too large", event)
         return replace(node, key_place=key)
 
     def _list(self, depth: int) -> list[Located]:
@@ -259,7 +259,7 @@ class _Composer:
                 entries[event.value] = child
         for other in merged:
             if not isinstance(other.value, dict):
-                raise self._stop("'<<' merges mappings, and this is none", event)
+                raise self._stop("'<<' merges mappings, but this is not a mapping", event)
             for key, child in other.value.items():
                 entries.setdefault(key, child)
         return entries
@@ -286,7 +286,7 @@ _TAG_OF = {int: "int", float: "float", bool: "bool", type(None): "null"}
 
 def _duplicate(key: str, place: Place | None, first: Place | None) -> Problem:
     where = (f"first at {first}",) if first else ()
-    return Problem(errors.DUPLICATE_KEY, f"the key '{key}' stands twice in this mapping", place=place, details=where)
+    return Problem(errors.DUPLICATE_KEY, f"the key '{key}' appears twice in this mapping", place=place, details=where)
 
 
 _WORDS: dict[str, Content] = {

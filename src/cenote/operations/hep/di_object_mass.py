@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,12 @@ _CYLINDRICAL = (*CYLINDRICAL, "mass")
 
 class DiObjectMass(Operation):
     """Adds one number per event: NaN where there are fewer than two objects."""
+
+    example: ClassVar[str] = """
+    - id: DimuonMass
+      op: hep.di_object_mass
+      params: {collection: Muon, mask: "Muon_pt > 20", out_var: DiMuon_mass}
+    """
 
     collection: str = "Muon"
     """Its columns are `<collection>_Px, _Py, _Pz, _E`, or else `_pt, _eta, _phi, _mass`, in any capitals."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import awkward as ak
 import numpy as np
@@ -37,6 +37,16 @@ class SelectObjects(Operation):
     """Copies objects of one collection (columns `<collection>_<field>`) into another, and counts them in `n<output>`.
 
     Names in expressions are fields of the collection; where it has no such field, columns of the event.
+    """
+
+    example: ClassVar[str] = """
+    - id: GoodMuons
+      op: hep.select_objects
+      params:
+        collection: Muon
+        output: GoodMuon
+        selection: ["pt > 25", "abs(eta) < 2.4"]
+        keep: [pt, eta, phi, mass]
     """
 
     collection: str

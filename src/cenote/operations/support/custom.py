@@ -150,7 +150,7 @@ def _made(declaration: Declaration, code: OwnCode, scope: Scope, product: str | 
     if kind == OBJECT and declaration.merge is None and scope is Scope.PARTITION:
         raise errors.error(
             errors.BAD_PLUGIN,
-            f"operation '{declaration.name}' makes a product '{product}' per partition, but not how they merge",
+            f"operation '{declaration.name}' makes a product '{product}' per partition, without a rule to merge them",
             hint="add merge=, a function of the list of products; or scope='run' to see all events at once",
         )
     field_names = {parameter: _field_name(parameter) for parameter in code.parameters}

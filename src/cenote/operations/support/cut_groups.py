@@ -63,7 +63,7 @@ def _with_known_parents(groups: dict[str, CutGroup]) -> dict[str, CutGroup]:
                 hint = did_you_mean(parent, known)
                 raise PydanticCustomError(
                     "unknown_parent",
-                    "group '{group}' begins at '{parent}', which is no step of an earlier group{hint}",
+                    "group '{group}' begins at '{parent}', which is not a step of an earlier group{hint}",
                     {"group": name, "parent": parent, "hint": f"; {hint}" if hint else ""},
                 )
         known |= {step_name(name, index): "" for index in range(len(group.steps))}

@@ -50,7 +50,9 @@ class Declared:
         try:
             yield
         except NoColumnError as problem:
-            problem.add_note(f"'{self.operation}' is given what it declares, reads={list(self.reads)}: add it there")
+            problem.add_note(
+                f"'{self.operation}' receives only the columns it declares, reads={list(self.reads)}: add it there"
+            )
             raise
 
 
@@ -70,7 +72,7 @@ def parts_of(value: Any, declared: Declared, events: Events) -> Returned:
         return Returned() if value is None else _undeclared(value, declared, events)
     values = value if sum(wanted) > 1 else (value,)
     if not isinstance(values, tuple) or len(values) != sum(wanted):
-        raise declared.wrong(f"returned {_kind(value)} where a tuple of {sum(wanted)} is due")
+        raise declared.wrong(f"returned {_kind(value)} where a tuple of {sum(wanted)} is expected")
     remaining = iter(values)
     return Returned(
         columns=_columns(next(remaining), declared, events) if declared.adds else {},
@@ -90,7 +92,7 @@ def _undeclared(value: Any, declared: Declared, events: Events) -> Returned:
 
 def _columns(value: Any, declared: Declared, events: Events) -> Mapping[str, Column]:
     if not isinstance(value, Mapping):
-        raise declared.wrong(f"returned {_kind(value)} where a mapping of columns is due")
+        raise declared.wrong(f"returned {_kind(value)} where a mapping of columns is expected")
     if missing := [name for name in declared.adds if name not in value]:
         raise declared.wrong(f"did not return the column {listed(missing)}")
     if extra := [str(name) for name in value if name not in declared.adds]:
@@ -122,7 +124,7 @@ def _mask(value: Any, declared: Declared, events: Events) -> Column:
 
 def _product(value: Any, declared: Declared) -> Any:
     if value is None:
-        raise declared.wrong("returned None where a product is due: is a 'return' missing?")
+        raise declared.wrong("returned None where a product is expected: is a 'return' missing?")
     return value
 
 

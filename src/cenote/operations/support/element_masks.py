@@ -20,7 +20,7 @@ def element_mask(value: Column, counts: ListLengths, text: str) -> NDArray[np.bo
         return np.repeat(_booleans(value, text), counts)
     lists = lists_of(value)
     if not np.array_equal(lists.counts, counts):
-        raise EvaluationError(f"'{text}' has other numbers of elements than the collection")
+        raise EvaluationError(f"'{text}' has a different number of elements than the collection")
     return _booleans(lists.content, text)
 
 

@@ -121,11 +121,6 @@ class Events:
         return replace(self, columns=columns, size=len(positions), index=index)
 
 
-def is_jagged(column: Column) -> bool:
-    """Whether a column holds more than one value per event."""
-    return isinstance(column, ak.Array) and column.ndim > 1
-
-
 def flat(column: Column) -> Column:
     """A column of one value per event as numpy where that is free, unchanged otherwise."""
     if isinstance(column, ak.Array) and column.ndim == 1 and isinstance(column.layout, ak.contents.NumpyArray):

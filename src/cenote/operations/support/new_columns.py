@@ -12,6 +12,6 @@ def refuse_existing(name: str, columns: Collection[str], stage: str) -> None:
     if name in columns:
         raise errors.error(
             errors.COLUMN_CLASH,
-            f"stage '{stage}' would add the column '{name}', which is there already",
+            f"stage '{stage}' would add the column '{name}', which already exists",
             hint="give the output another name",
         )

@@ -17,6 +17,7 @@ from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
+from cenote.text import plural
 
 InputsProgress = Callable[[int, int], None]
 """Told how many files of how many have been looked at."""
@@ -86,7 +87,7 @@ def _refused(info: FileInfo) -> dict[str, Problem]:
         written = " and ".join(f"'{name}'" for name in names)
         found[flat] = Problem(
             errors.COLUMN_CLASH,
-            f"{written} differ only in '.' and '_': which one is meant, cannot be told",
+            f"{written} differ only in '.' and '_': it is not clear which one is meant",
             details=(f"file: {info.url}",),
             hint="give the branch a name of its own under `fields`, such as "
             f"`{flat}_1: {{branch: {names[0]}}}`, and use that",
@@ -140,13 +141,13 @@ def _of_all(files: Sequence[BadFile]) -> Problem:
     if not others:
         return first.problem
     datasets = listed(dict.fromkeys(file.dataset for file in others))
-    count = "one more file" if len(others) == 1 else f"{len(others)} more files"
+    count = plural(len(others), "more file")
     return replace(first.problem, details=(*first.problem.details, f"the same with {count} of: {datasets}"))
 
 
 def _source(workflow: Workflow, use: SourceUse, problems: list[Problem]) -> Source | None:
     try:
-        source: Source = registry.load(PluginKind.SOURCE, use.kind).model_validate(dict(use.settings))
+        source: Source = registry.make(PluginKind.SOURCE, use.kind, use.settings)
     except CenoteError as problem:
         problems.extend(p.at(workflow.place(*use.path, "kind")) for p in problem.problems)
         return None
@@ -157,7 +158,7 @@ def nothing_to_read(workflow: Workflow) -> Problem:
     """The problem of a workflow without data."""
     return Problem(
         errors.NO_DATA,
-        "there is nothing to run on: the workflow has no datasets",
+        "there is nothing to process: the workflow has no datasets",
         place=workflow.place("data") or workflow.place(),
         hint="name files under `data.datasets`, or add a profile that does",
     )

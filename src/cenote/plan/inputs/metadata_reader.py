@@ -10,14 +10,14 @@ from pathlib import Path
 from cenote.plan.inputs.metadata import FileAnswer, describe_one
 from cenote.plan.inputs.packed_columns import Packer
 from cenote.plugins.kinds import PluginKind
-from cenote.plugins.registry import load
+from cenote.plugins.registry import make
 from cenote.sources.interface import FileInfo
 
 
 def main(asked: Path, answered: Path) -> None:
     """Answer the question in one file by writing another."""
     question = json.loads(asked.read_text())
-    source = load(PluginKind.SOURCE, question["kind"]).model_validate(question["settings"])
+    source = make(PluginKind.SOURCE, question["kind"], question["settings"])
     packer = Packer()
     answers: list[FileAnswer] = []
     for url in question["urls"]:

@@ -13,6 +13,7 @@ from cenote.plan.inputs.look import Inputs, usable
 from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plan.plan import Fill
 from cenote.sources.interface import FileInfo, find_column
+from cenote.text import plural
 
 
 @dataclass(frozen=True)
@@ -127,5 +128,5 @@ def _left_out(workflow: Workflow, use: SourceUse, inputs: Inputs) -> Iterator[st
         infos = one_of_each_schema(inputs.infos.get((dataset.name, use.id), ()))
         shared = set(_shared(infos)) if infos else set()
         if lost := [name for name in _union(infos) if name not in shared]:
-            branches = "1 branch" if len(lost) == 1 else f"{len(lost)} branches"
+            branches = plural(len(lost), "branch", "branches")
             yield f"dataset '{dataset.name}': {branches} that only some of its files have left out: {listed(lost)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cenote.plan.plan import Plan, Segment, Step
+from cenote.text import format_pools, plural
 from cenote.units import format_count
 
 MOST_CARDS = 60
@@ -112,13 +113,9 @@ def _data_card(plan: Plan) -> Card:
 def _frame(plan: Plan, segment: Segment) -> Frame:
     tasks = len(plan.layout.runs[segment.index]) if segment.index < len(plan.layout.runs) else 0
     each = {"partition": "a task per partition", "dataset": "a task per dataset", "run": "all data at once"}
-    counted = f" · {tasks:,} task{'' if tasks == 1 else 's'}" if tasks else ""
-    return Frame(segment.index, segment.pools, pools_in_words(segment), each[segment.scope] + counted)
-
-
-def pools_in_words(segment: Segment) -> str:
-    """`gpu`, `gpu_a + gpu_b` where they share, `gpu, else default` where one follows the other."""
-    return (" + " if segment.shared else ", else ").join(segment.pools) or "no pool"
+    counted = f" · {plural(tasks, 'task')}" if tasks else ""
+    title = format_pools(segment.pools, shared=segment.shared)
+    return Frame(segment.index, segment.pools, title, each[segment.scope] + counted)
 
 
 def _grouped(segment: Segment, segments: Sequence[Segment]) -> list[tuple[list[Step], Literal["chain", "alike"]]]:

@@ -1,8 +1,6 @@
-"""Draw a plan: as Mermaid or DOT text, as SVG, or as PNG."""
+"""Draw a plan: as Mermaid or DOT text, or as SVG."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from cenote.plan.picture.cards import DATA, Card, Link, sketch
 from cenote.plan.picture.parts import INK, PALETTE, label_lines
@@ -14,13 +12,6 @@ from cenote.plan.plan import Plan
 def svg(plan: Plan) -> str:
     """A standalone picture for browsers, reports and papers."""
     return as_svg(compose(plan))
-
-
-def png(plan: Plan, path: Path) -> None:
-    """The same picture as pixels."""
-    from cenote.plan.picture.png import save_png
-
-    save_png(compose(plan), path)
 
 
 def mermaid(plan: Plan) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cenote.placement.pools import PlacedPool
-from cenote.placement.resources import all_in_words
 from cenote.plan.picture.cards import Card, CardRow, Link
 from cenote.plan.picture.shapes import Box, Curve, Point, Shape, Words, text_width
 from cenote.plan.plan import Plan
+from cenote.text import format_amounts, plural
 
 INK, GREY, FAINT = "#1f2933", "#66717e", "#c3cad2"
 PALETTE = ("#2f6db3", "#d9822b", "#2e8b6f", "#8a5fb5", "#c2484f", "#3a96b7", "#8c7b2f", "#b0568e")
@@ -22,13 +22,9 @@ _MOST_COLUMNS_NAMED = 4
 def heading(plan: Plan) -> Iterator[Shape]:
     """The name of the workflow, and how much there is to do."""
     stages = sum(len(segment.steps) for segment in plan.segments)
-    facts = f"{_counted(stages, 'stage')} in {_counted(len(plan.segments), 'segment')}, "
+    facts = f"{plural(stages, 'stage')} in {plural(len(plan.segments), 'segment')}, "
     yield Words((MARGIN, MARGIN + 14), plan.workflow.file.name, 18, INK, bold=True)
-    yield Words((MARGIN, MARGIN + 34), facts + _counted(len(plan.tasks), "task"), 11.5, GREY)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    yield Words((MARGIN, MARGIN + 34), facts + plural(len(plan.tasks), "task"), 11.5, GREY)
 
 
 def tint(colour: str, strength: float) -> str:
@@ -103,13 +99,12 @@ def label_shapes(link: Link, corner: Point) -> Iterator[Shape]:
 
 
 def pool_in_words(pool: PlacedPool) -> str:
-    """`2 workers, each with 8 slots, 8 cpus, 128 GB of memory`."""
+    """`2 workers, each with 8 slots, 8 CPUs, 128 GB`."""
     size = pool.asked_size
     fewest, most = (size.elastic.min, size.elastic.max) if size.elastic else (size.workers or 0, size.workers or 0)
-    count = f"{most} worker{'' if most == 1 else 's'}"
-    slots = f"{size.slots} slots, " if size.slots > 1 else ""
     elastic = f"{fewest} to " if fewest != most else ""
-    return f"{elastic}{count}{', each' if most > 1 else ''} with {slots}{all_in_words(pool.resources)}"
+    each = ", ".join(filter(None, (f"{size.slots} slots" if size.slots > 1 else "", format_amounts(pool.resources))))
+    return f"{elastic}{plural(most, 'worker')}" + (f"{', each' if most > 1 else ''} with {each}" if each else "")
 
 
 def legend(pools: Sequence[PlacedPool], colours: Mapping[str, str], top: float) -> Iterator[Shape]:

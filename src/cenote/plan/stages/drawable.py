@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pydantic import ValidationError
-
 from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Render, Workflow
@@ -31,8 +29,8 @@ def _problems(render: Render, shape: ProductShape, context: DrawContext) -> Iter
     if render.name not in registry.names(PluginKind.RENDERER):
         return
     try:
-        renderer: Renderer = registry.load(PluginKind.RENDERER, render.name).model_validate(dict(render.settings))
-    except (CenoteError, ValidationError):  # the check of the settings says so, with its place
+        renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
+    except CenoteError:  # the check of the settings says so, with its place
         return
     if renderer.draws and shape.kind not in renderer.draws:
         yield _nothing_to_draw(render, renderer, shape, context.stage)

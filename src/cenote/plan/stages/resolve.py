@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from pydantic import ValidationError
-
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.expressions.functions import CONSTANTS
@@ -286,9 +284,8 @@ class _Resolving:
         """
         applying = [number for number, flavour in enumerate(self.flavours) if stage.id in flavour.applies]
         try:
-            factory = registry.load(PluginKind.OPERATION, stage.op)
             with registry.blamed(PluginKind.OPERATION, stage.op):
-                operation: Operation = factory.model_validate(dict(stage.params)).for_stage(stage.id)
+                operation: Operation = registry.make(PluginKind.OPERATION, stage.op, stage.params).for_stage(stage.id)
                 resolved = {n: _resolved(operation, inputs[n]) for n in applying} or {-1: operation}
                 first = next(iter(resolved.values()))
                 if operation.product is not None and not all(same_settings(first, one) for one in resolved.values()):
@@ -296,11 +293,11 @@ class _Resolving:
                     resolved = {n: _resolved(alike, inputs[n]) for n in applying}
                 for one in resolved.values():  # somebody's functions: what they raise is theirs
                     one.reads(), one.adds(), one.keeps()
+        except registry.BadSettingsError:
+            return None  # the language's check has reported it, with its place
         except CenoteError as problem:
             self.problems.extend(p.at(self.workflow.place(*stage.path, "op")) for p in problem.problems)
             return None
-        except ValidationError:
-            return None  # the language's check has told of it, with its place
         note = getattr(next(iter(resolved.values())), "inferred_axis_note", None)
         if callable(note) and (said := note()):
             self.warnings.append(f"stage '{stage.id}': {said}")
@@ -371,7 +368,7 @@ class _Resolving:
         there = dict.fromkeys(name for columns in after for name in columns or ())
         return Problem(
             errors.UNKNOWN_COLUMN,
-            f"stage '{stage.id}' writes '{wanted}', which is not there after it",
+            f"stage '{stage.id}' writes '{wanted}', which does not exist after it",
             place=self.workflow.place(*entry.path, "keep"),
             details=(f"columns here: {listed(there)}",),
             hint=did_you_mean(wanted, there),
@@ -397,7 +394,7 @@ class _Resolving:
         elif meant is not None:
             place = self.workflow.place(*meant.path) or place
             there = self._at_the_source(stage, datasets[0])
-            message = f"stage '{stage.id}' reads '{name}', which stands for the branch '{meant.branch}': no file has it"
+            message = f"stage '{stage.id}' reads '{name}', which maps to the branch '{meant.branch}': no file has it"
             details = f"columns here: {listed(there)}"
             hint = did_you_mean(meant.branch, there)
         else:

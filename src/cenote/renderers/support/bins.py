@@ -167,9 +167,9 @@ def dataset_names(histogram: Any, roles: Roles) -> list[str]:
     return [] if roles.dataset is None else list(histogram.axes[roles.dataset])
 
 
-def bin_axis(axis: Any, labels: Mapping[str, str], *, label: str | None = None, flow: Flow = "none") -> BinAxis:
+def bin_axis(axis: Any, *, label: str | None = None, flow: Flow = "none") -> BinAxis:
     """An axis of a histogram as it is drawn."""
-    text = label or labels.get(axis.name) or axis.label or axis.name
+    text = label or axis.label or axis.name
     if axis.traits.continuous:
         edges = np.asarray(axis.edges, dtype=np.float64)
         under, over = (flow == "show" and bool(there) for there in (axis.traits.underflow, axis.traits.overflow))

@@ -17,6 +17,7 @@ from cenote.renderers.support.bins import BinAxis, Roles
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.samples import Sample
 from cenote.renderers.support.style import AxesStyle, ExperimentStyle, FigureStyle, Format, LegendStyle, Transform
+from cenote.text import plural
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -149,4 +150,4 @@ def shows_data(samples: Sequence[Sample], context: DrawContext) -> bool:
 def broken_note(samples: Sequence[Sample]) -> str | None:
     """What to say of bins that are not finite."""
     broken = sum(sample.counts.broken for sample in samples)
-    return f"{broken} bin{'s' if broken > 1 else ''} not finite, drawn as empty" if broken else None
+    return f"{plural(broken, 'bin')} not finite, drawn as empty" if broken else None

@@ -29,11 +29,6 @@ class SampleRoles:
         return tuple(sample for sample in (*self.backgrounds, *within) if sample.style.stack is not False)
 
     @property
-    def overlaid(self) -> tuple[Sample, ...]:
-        """The samples drawn as lines on their own."""
-        return tuple(sample for sample in (*self.backgrounds, *self.signals) if sample not in self.stacked)
-
-    @property
     def expected(self) -> BinCounts | None:
         """The sum of the stack; None when nothing is simulated."""
         return reduce(BinCounts.plus, (sample.counts for sample in self.stacked)) if self.stacked else None

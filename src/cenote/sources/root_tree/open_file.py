@@ -138,7 +138,7 @@ def _only_tree(trees: list[str], url: str) -> str:
         errors.BAD_INPUT,
         f"{url} holds several trees",
         details=(f"trees there: {listed(trees)}",),
-        hint="say which under `sources`, for example `events: {kind: root_tree, tree: " + min(trees) + "}`",
+        hint="choose one under `sources`, for example `events: {kind: root_tree, tree: " + min(trees) + "}`",
     )
 
 
@@ -169,5 +169,5 @@ def _demand_whole(path: Path) -> None:
         raise errors.error(
             errors.BAD_INPUT,
             f"{path} is cut short: {size:,} bytes of {end:,}",
-            hint="copy it again, or let whatever writes it finish and close it",
+            hint="copy it again, or wait until its writer has closed it",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from cenote import errors
 from cenote.names import did_you_mean, listed
@@ -20,6 +20,11 @@ class RootTreeSource(Source):
     Branches inside others are columns with flat names: `Muon.pt` of an RNTuple and `Muon/Muon.pt` of a TTree are
     both `Muon_pt`. Objects have a column for each of their numbers: `p4_fP_fX` and `p4_fE` of a TLorentzVector `p4`,
     `hit_x` of a leaf list `hit`. Expressions may write `p4.fP.fX`.
+    """
+
+    example: ClassVar[str] = """
+    sources:
+      events: {kind: root_tree, tree: Events}
     """
 
     tree: str | None = None

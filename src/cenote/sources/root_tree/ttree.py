@@ -85,7 +85,7 @@ def _is_filled(opened: OpenTree, branch: Any) -> bool:
 def _leaves(branch: Any) -> list[Leaf]:
     interpretation = branch.interpretation
     if _is_read_wrongly(interpretation):
-        return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, of which uproot gives wrong values")]
+        return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, which uproot decodes wrongly")]
     if _holds_numbers(interpretation):
         return [Leaf(branch)]
     in_numpy = _as_numpy(interpretation)

@@ -25,7 +25,7 @@ def explained(url: str, kind: ErrorKind, *, what: str = "") -> Iterator[None]:
     except FileNotFoundError as problem:
         raise errors.error(kind, f"{url} does not exist") from problem
     except PermissionError as problem:
-        raise errors.error(kind, f"{url} may not be read: permission denied") from problem
+        raise errors.error(kind, f"{url} cannot be read: permission denied") from problem
     except MemoryError:
         raise
     except Exception as problem:  # uproot raises many types on damaged files, IndexError and struct.error among them

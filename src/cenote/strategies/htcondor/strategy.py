@@ -56,6 +56,14 @@ class HTCondor(BatchStrategy):
     A request that no machine of the pool could ever meet is refused at once, with the conditions that none meets.
     """
 
+    example: ClassVar[str] = """
+    execution:
+      backend: dask
+      strategy: htcondor
+      pools:
+        default: {elastic: {max: 20}, config: {job_flavour: longlunch}}
+    """
+
     system: ClassVar[str] = "HTCondor"
     set_up_nowhere: ClassVar[tuple[str, ...]] = ("Neither the environment variable CONDOR_CONFIG",)
 

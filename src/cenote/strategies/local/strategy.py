@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 import signal
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from pydantic import PrivateAttr
 
 from cenote.launch import Launch
 from cenote.machine import GPU_VARIABLE, visible_gpus
-from cenote.shell import is_fault, start_process
+from cenote.shell import Process, end_processes, is_fault, start_process
 from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
@@ -27,7 +26,15 @@ class LocalStrategy(Strategy):
     A worker of a pool with GPUs sees its own GPUs of this machine and no others; one without sees none.
     """
 
-    _processes: dict[JobId, subprocess.Popen[bytes]] = PrivateAttr(default_factory=dict)
+    example: ClassVar[str] = """
+    execution:
+      backend: dask
+      strategy: local
+      pools:
+        default: {workers: 4}
+    """
+
+    _processes: dict[JobId, Process] = PrivateAttr(default_factory=dict)
     _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """The GPUs of workers that were started, of all pools that share this strategy."""
 
@@ -68,16 +75,7 @@ class LocalStrategy(Strategy):
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """End them now, also those that another driver left behind; one that cleans up after itself gets a moment."""
-        ending = [self._processes[job] for job in jobs if job in self._processes]
-        for process in ending:
-            process.terminate()
-        deadline = time.monotonic() + _A_MOMENT
-        for process in ending:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_processes([self._processes[job] for job in jobs if job in self._processes], patience=_A_MOMENT)
         end_marked([job for job in jobs if job not in self._processes], patience=_A_MOMENT)
 
     def trace(self, run: str | None = None) -> list[TracedJob]:

@@ -38,6 +38,14 @@ _MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job 
 class Slurm(BatchStrategy):
     """Starts workers as Slurm jobs; the nodes must see the run's folder, the data and this Python."""
 
+    example: ClassVar[str] = """
+    execution:
+      backend: dask
+      strategy: slurm
+      pools:
+        gpu: {elastic: {max: 8}, resources: {gpus: 1}, config: {partition: gpu, walltime: 4h}}
+    """
+
     system: ClassVar[str] = "Slurm"
     set_up_nowhere: ClassVar[tuple[str, ...]] = ("Could not establish a configuration source",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -107,9 +108,9 @@ class BatchStrategy(Strategy):
         unseen = {job: self._unseen(job) for job in jobs if job not in found} if answer.whole else {}
         return found | unseen
 
+    @abstractmethod
     def _look(self, jobs: Sequence[JobId]) -> CommandAnswer:
         """Ask the batch system; raises NoAnswerError or TimeoutError."""
-        raise NotImplementedError
 
     def trace(self, run: str | None = None) -> list[TracedJob]:
         """Ask the batch system, if it is here."""
@@ -122,9 +123,9 @@ class BatchStrategy(Strategy):
                 return []
             raise error(BATCH_SYSTEM, f"{self.system} does not answer: {problem}") from problem
 
+    @abstractmethod
     def _traced(self) -> list[TracedJob]:
         """Jobs of this user that carry our marks; raises NoAnswerError or TimeoutError."""
-        raise NotImplementedError
 
     def _unseen(self, job: JobId) -> JobStatus:
         """A job that is nowhere to be seen: it counts as lost only when it is not there the next time either."""

@@ -70,7 +70,7 @@ def is_as_written(skim: Mapping[str, Any], folder: Path, stored: int) -> bool:
 
 
 def _sink(write: WriteStep) -> Sink:
-    sink: Sink = registry.load(PluginKind.SINK, write.kind).model_validate(dict(write.settings))
+    sink: Sink = registry.make(PluginKind.SINK, write.kind, write.settings)
     return sink
 
 

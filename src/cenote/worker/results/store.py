@@ -129,14 +129,6 @@ class Store:
         except (OSError, struct.error):
             return False
 
-    def is_sound(self, name: str) -> bool:
-        """Whether a result is what was written, to the last bit."""
-        try:
-            self.read_packed(name)
-        except DamagedResultError:
-            return False
-        return True
-
     def write(self, name: str, value: Any, *, wait: bool = False) -> int:
         """Store a value; returns its size in bytes."""
         return self.write_packed(name, pack(value), wait=wait)

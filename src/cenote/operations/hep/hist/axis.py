@@ -98,7 +98,7 @@ class Axis(Settings):
     @model_validator(mode="after")
     def _bins_fit(self) -> Self:
         if self.name in _RESERVED_NAMES:
-            raise _bad("an axis cannot be called '{name}'", name=self.name)
+            raise _bad("an axis cannot be named '{name}'", name=self.name)
         check = {"regular": self._regular, "variable": self._variable, "integer": self._integer}.get(self.type)
         if check is not None:
             check()
@@ -117,7 +117,7 @@ class Axis(Settings):
         if len(numbers) < 2 or len(numbers) != len(edges) or not rising:
             raise _bad("a variable axis needs bins: a list of edges, each larger than the one before")
         if not all(map(math.isfinite, numbers)):
-            raise _bad("the edges of a variable axis are finite: what is beyond the last one is in its overflow")
+            raise _bad("the edges of a variable axis are finite: values beyond the last edge go to the overflow bin")
 
     def _integer(self) -> None:
         if self.bins is None:
@@ -145,7 +145,7 @@ def _assumed(source: str, bins: Any) -> dict[str, Any]:  # Any: whatever the YAM
             return {"type": "category"}
         rising = all(a < b for a, b in pairwise(bins))
         if len(bins) == 3 and isinstance(bins[0], int) and rising and bins[0] > 0:
-            raise _bad("[{bins}] may be edges or nbins, low, high: say type: variable or regular", bins=str(bins)[1:-1])
+            raise _bad("[{bins}] may be edges or nbins, low, high: set type: variable or regular", bins=str(bins)[1:-1])
         return {"type": "variable" if rising else "regular"}
     return {"type": "regular"}
 

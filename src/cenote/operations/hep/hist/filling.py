@@ -105,7 +105,7 @@ def _positions(present: Column, categories: list[Any]) -> Column:
 
 def _numbers(axis: Axis, values: Column) -> Column:
     if is_text(values):
-        raise EvaluationError(f"axis '{axis.name}' is {axis.type}, but '{axis.source}' holds texts: say type: category")
+        raise EvaluationError(f"axis '{axis.name}' is {axis.type}, but '{axis.source}' holds text: set type: category")
     return values.astype(np.uint8) if is_array(values) and values.dtype == np.bool_ else values
 
 

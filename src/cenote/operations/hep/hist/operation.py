@@ -16,7 +16,7 @@ from cenote.operations.hep.hist.entries import aligned
 from cenote.operations.hep.hist.filling import AxisFill, as_weight, axis_fill, filled, named_category
 from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.operations.support.evaluation import evaluate
-from cenote.operations.support.events import Column, DatasetInfo, Events
+from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
 from cenote.plugins.settings import Settings
 
 DATASET_NAME = "dataset_name"
@@ -62,6 +62,17 @@ class Hist(Operation):
     Without any settings it takes the column that the stage is called after, with customary bins.
     """
 
+    example: ClassVar[str] = """
+    - id: MuonPt
+      op: hep.hist
+      params:
+        dataset_axis: true
+        weight_expr: weight
+        axes:
+          - {name: pt, type: regular, source: Muon_pt, bins: {nbins: 50, low: 0, high: 150}, label: "$p_T$ [GeV]"}
+      render: {op: hep.render.hist1d}
+    """
+
     product: ClassVar[str | None] = "histogram"
 
     axes: Annotated[tuple[Axis, ...], OneOrMany()] = ()
@@ -91,7 +102,7 @@ class Hist(Operation):
     def _names_differ(cls, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         names = [axis.name for axis in axes]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise PydanticCustomError("bad_axis", "two axes are called '{name}'", {"name": twice})
+            raise PydanticCustomError("bad_axis", "two axes are named '{name}'", {"name": twice})
         return axes
 
     def resolve(self, columns: Collection[str]) -> Self:
@@ -132,10 +143,12 @@ class Hist(Operation):
 
     def shape(self) -> ProductShape:
         """Its axes; categories may turn out to be datasets or variations, so that they leave it open."""
+        drawn = [axis.name for axis in self.axes if not describes_dataset(axis.source)]
         clear = all(axis.type != "category" for axis in self.axes)
         return ProductShape(
             "histogram",
             axes=tuple(axis.name for axis in self.axes) if clear and self.axes else None,
+            drawn=tuple(drawn or [axis.name for axis in self.axes[:1]]),
             per_dataset=None if isinstance(self.dataset_axis, Axis) or not clear else bool(self.dataset_axis),
             variations=self.variations.labels if self.variations else (),
         )

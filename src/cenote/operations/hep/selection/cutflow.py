@@ -29,6 +29,18 @@ _FILTERS = {True: "all", False: "none", None: "all"}
 class SelectionCutflow(Operation):
     """Passes events through groups of cuts. The table counts each cut, per dataset; weights change only the sums."""
 
+    example: ClassVar[str] = """
+    - id: Preselection
+      op: hep.selection.cutflow
+      params:
+        weight_expr: weight
+        selection:
+          All:
+            - {label: trigger, expr: HLT_IsoMu24}
+            - {label: two muons, expr: "nMuon >= 2"}
+            - {label: a hard muon, reduce: {op: any, over: "Muon_pt > 25"}}
+    """
+
     product: ClassVar[str | None] = "cutflow"
 
     selection: Groups

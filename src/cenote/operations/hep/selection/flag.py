@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -15,6 +15,12 @@ from cenote.operations.support.new_columns import refuse_existing
 
 class Flag(Operation):
     """Adds a boolean column."""
+
+    example: ClassVar[str] = """
+    - id: is_signal_region
+      op: hep.selection.flag
+      params: {selection: ["MET > 100", "nJet >= 2"]}
+    """
 
     selection: Conditions
     """An expression, a list of them (all must hold), or a tree of `All` and `Any`."""

@@ -33,6 +33,10 @@ class CutflowCSVBlock(Settings):
 class CutflowCSV(Renderer):
     """Writes a cutflow as CSV: a row for each cut and dataset, with counts, weighted sums and efficiencies."""
 
+    example: ClassVar[str] = """
+    render: {op: hep.render.cutflow_csv, out: cutflow.csv}
+    """
+
     draws: ClassVar[tuple[str, ...]] = ("cutflow",)
 
     cutflow_csv: CutflowCSVBlock = CutflowCSVBlock()

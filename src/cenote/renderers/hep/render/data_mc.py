@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -72,6 +72,14 @@ class DataMC(Picture):
     Without data, or without simulation, what is there is drawn, without the ratio.
     """
 
+    example: ClassVar[str] = """
+    render:
+      op: hep.render.data_mc
+      out: dimuon_mass
+      style: {experiment: CMS, lumi: 59.8}
+      data_mc: {data: data, ratio_ylim: [0.8, 1.2]}
+    """
+
     data_mc: DataMCBlock = DataMCBlock()
     """What is special to this renderer."""
 
@@ -103,7 +111,7 @@ class DataMC(Picture):
 
     def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         block = self.data_mc
-        axis = bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=block.flow)
+        axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=block.flow)
         styles = self.style.datasets
         found = samples_of(
             *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=block.flow

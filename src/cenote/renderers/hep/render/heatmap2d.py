@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -63,6 +63,10 @@ class Heatmap2D(Picture):
     Of a histogram with more variables, `axes.x.name` and `axes.y.name` choose two; the others are summed over.
     """
 
+    example: ClassVar[str] = """
+    render: {op: hep.render.heatmap2d, out: eta_phi}
+    """
+
     heatmap2d: Heatmap2DBlock = Heatmap2DBlock()
     """What is special to this renderer."""
 
@@ -83,8 +87,8 @@ class Heatmap2D(Picture):
         roles = bins.roles(histogram, context.datasets, wanted=wanted)
         chosen = self._two_axes(histogram, roles, context)
         both = (
-            bins.bin_axis(histogram.axes[chosen[0]], context.axis_labels, label=self.axes.x.label),
-            bins.bin_axis(histogram.axes[chosen[1]], context.axis_labels, label=self.axes.y.label),
+            bins.bin_axis(histogram.axes[chosen[0]], label=self.axes.x.label),
+            bins.bin_axis(histogram.axes[chosen[1]], label=self.axes.y.label),
         )
         styles = self.style.datasets
         found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
@@ -45,6 +45,10 @@ class Hist1D(Picture):
     datasets alone has a bin for each dataset.
     """
 
+    example: ClassVar[str] = """
+    render: {op: hep.render.hist1d, out: muon_pt, axes: {y: {scale: log}}}
+    """
+
     hist1d: Hist1DBlock = Hist1DBlock()
     """What is special to this renderer."""
 
@@ -64,7 +68,7 @@ class Hist1D(Picture):
 
     def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         flow = self.hist1d.flow
-        axis = bin_axis(histogram.axes[index], context.axis_labels, label=self.axes.x.label, flow=flow)
+        axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=flow)
         samples = self._samples(histogram, roles, index, axis, context)
         size = canvas.figure_size(self.figure, SIZE)
         with canvas.styled(self.style, size):

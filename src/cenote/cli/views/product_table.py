@@ -1,0 +1,83 @@
+"""Show products as tables on a terminal: as many rows and columns as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from cenote.api import Run
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.products.interface import Product, ProductTable
+from cenote.text import plural
+
+MOST_TABLES = 4
+MOST_ROWS = 12
+INDENT = 12
+GAP = 2
+LONGEST_LABEL = 40
+
+
+def product_tables(run: Run, *, width: int) -> Iterator[Text]:
+    """The tables of a run's products, the first few of each kind."""
+    made: dict[str, list[str]] = {}
+    for one in run.summary.get("products", ()):
+        made.setdefault(one["kind"], []).append(one["name"])
+    for kind, names in made.items():
+        product: Product = registry.load(PluginKind.PRODUCT, kind)()
+        if not product.tabular:
+            continue
+        for name in names[:MOST_TABLES]:
+            table = product.short_table(run.product(name))
+            yield from table_lines(kind, name, table, width=width) if table else ()
+        if len(names) > MOST_TABLES:
+            more = plural(len(names) - MOST_TABLES, f"more {kind}")
+            yield Text(" " * INDENT + f"… and {more} in {run.folder / 'products'}", style="dim")
+
+
+def table_lines(kind: str, name: str, table: ProductTable, *, width: int) -> Iterator[Text]:
+    """Under the heading of the stage; what is left out is counted."""
+    if not table.rows:
+        return
+    half = MOST_ROWS // 2
+    shown = [*table.rows[:half], *table.rows[-half:]] if len(table.rows) > MOST_ROWS + 1 else list(table.rows)
+    labels = [_cut_short(str(row[0])) for row in shown]
+    first = max(len(name), *(len(label) for label in labels))
+    every = [
+        _column(heading, [row[place] for row in shown]) for place, (heading, _) in enumerate(table.columns) if place
+    ]
+    columns = _fitting(every, width - INDENT - first)
+    heading = "".join(" " * GAP + column[0] for column in columns)
+    yield Text.assemble((f"  {kind:<{INDENT - 2}}", "bold"), (f"{name:<{first}}", "bold"), (heading, "dim"))
+    for place, label in enumerate(labels):
+        if len(shown) < len(table.rows) and place == half:
+            more = plural(len(table.rows) - len(shown), f"more {table.row_word}")
+            yield Text(" " * INDENT + f"… {more}", style="dim")
+        cells = "".join(" " * GAP + column[place + 1] for column in columns)
+        yield Text(" " * INDENT + f"{label:<{first}}{cells}".rstrip())
+    if len(columns) < len(every):
+        more = plural(len(every) - len(columns), f"more {table.column_word}")
+        yield Text(" " * INDENT + f"… and {more}, in the files of the product", style="dim")
+
+
+def _cut_short(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+def _column(heading: str, cells: Sequence[object]) -> list[str]:
+    """The heading and its cells, all of the same width."""
+    texts = [_cut_short(heading), *("" if cell is None else str(cell) for cell in cells)]
+    size = max(map(len, texts))
+    return [text.rjust(size) for text in texts]
+
+
+def _fitting(columns: Sequence[list[str]], width: int) -> list[list[str]]:
+    """As many as there is room for, and one at the least."""
+    found: list[list[str]] = []
+    for column in columns:
+        width -= GAP + len(column[0])
+        if found and width < 0:
+            break
+        found.append(column)
+    return found

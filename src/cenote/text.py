@@ -1,0 +1,107 @@
+"""Word what commands, errors, plans and reports all say: counts, amounts, rates, ages, causes, statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import ceil
+from typing import Protocol
+
+from cenote.units import format_bytes, format_count, format_seconds
+
+FAILURE_CAUSES = {
+    "error": "raised an exception",
+    "bad_input": "could not read its input",
+    "timeout": "exceeded its time limit",
+    "lost": "lost its worker",
+    "oom": "ran out of memory",
+    "damaged": "read a damaged result",
+    "internal": "hit an internal error of Cenote",
+}
+"""Cause of a failure → what the stage did."""
+RUN_STATUSES = {
+    "waiting": "has not started",
+    "running": "is in progress",
+    "cancelling": "is being cancelled",
+    "cancelled": "was cancelled",
+    "succeeded": "succeeded",
+    "partial": "finished with part of the data",
+    "failed": "failed",
+    "interrupted": "was interrupted and has no driver",
+    "unfinished": "has not ended, or was killed",
+}
+"""Status of a run → what the run did, after "the run"."""
+
+
+class HasAmounts(Protocol):
+    """Resources of a worker, or of a task; None where nothing is said."""
+
+    @property
+    def cpus(self) -> float | None: ...
+    @property
+    def memory(self) -> int | None: ...
+    @property
+    def gpus(self) -> int | None: ...
+    @property
+    def disk(self) -> int | None: ...
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """`1 task`, `1,200 tasks`; `nouns` is for those that take more than an s."""
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def first_of(names: Sequence[str], *, most: int = 3) -> str:
+    """`a, b, c and 4 more`."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def first_to_last(names: Sequence[str]) -> str:
+    """`GoodMuons`, or `GoodMuons … DimuonPt` for a chain of stages."""
+    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+
+
+@lru_cache(maxsize=10_000)
+def format_amount(number: float, kind: str) -> str:
+    """`8 CPUs`, `128 GB of memory`, `0.25 GPUs`, `no GPUs`."""
+    if kind in ("memory", "disk"):
+        return f"{format_bytes(number)} of {kind}"
+    noun = kind.removesuffix("s").upper()
+    return f"{number:.3g} {noun}{'' if number == 1 else 's'}" if number else f"no {noun}s"
+
+
+def format_amounts(amounts: HasAmounts) -> str:
+    """`8 CPUs, 128 GB, 1 GPU, 10 GB of disk`; empty where nothing is stated."""
+    parts = [format_amount(amounts.cpus, "cpus")] if amounts.cpus else []
+    parts += [format_bytes(amounts.memory)] if amounts.memory else []
+    parts += [format_amount(amounts.gpus, "gpus")] if amounts.gpus else []
+    parts += [format_amount(amounts.disk, "disk")] if amounts.disk else []
+    return ", ".join(parts)
+
+
+def format_pools(pools: Iterable[str], *, shared: bool) -> str:
+    """`gpu`, `gpu, then default`, or `gpu_a + gpu_b` where they share the work."""
+    return (" + " if shared else ", then ").join(pools) or "none"
+
+
+def format_rate(per_second: float | None) -> str:
+    """`2.1 M/s`; empty while unknown."""
+    return "" if per_second is None else f"{format_count(per_second)}/s"
+
+
+def format_estimate(seconds: float | None) -> str:
+    """`2m 10s`; empty while unknown. Whole seconds, because it is mostly a guess."""
+    if seconds is None or seconds <= 0:
+        return ""
+    return f"{ceil(seconds)}s" if seconds < 60 else format_seconds(seconds)
+
+
+def format_age(seconds: float) -> str:
+    """`2h 5m ago`, in whole minutes."""
+    return "just now" if seconds < 60 else f"{format_seconds(60 * (seconds // 60))} ago"
