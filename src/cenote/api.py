@@ -21,6 +21,7 @@ from cenote.plan.memory_history import MemoryHistory, memory_key
 from cenote.plan.outputs import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_cache import ProbeHistory, with_probes
+from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
 from cenote.probe import run as probing
 from cenote.report import write_report
@@ -29,7 +30,8 @@ from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import NAME as JOURNAL
-from cenote.runs.read_summary import read_summary
+from cenote.runs.read_records import read_summary
+from cenote.runs.summary import ProductRecord, Summary
 from cenote.runtime.earlier_results import tasks_to_reuse
 from cenote.runtime.execute import Hearer, RunListener, RunOptions, add_failure, execute
 from cenote.runtime.publish import is_own_pickle, product_kind
@@ -295,39 +297,46 @@ class Run:
         return f"Run({str(self.folder)!r}, {self.status})"
 
     def _repr_html_(self) -> str:
-        return run_as_html(self.folder, self.summary)
+        return run_as_html(self.folder, self.record)
+
+    @cached_property
+    def record(self) -> Summary | None:
+        """What `summary.json` says, typed; None while the run is in progress."""
+        with storage.explained():
+            return read_summary(RunFolder(self.folder))
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The content of `summary.json`; empty while the run goes on."""
-        with storage.explained():
-            return read_summary(RunFolder(self.folder))
+        """The content of `summary.json`; empty while the run is in progress."""
+        return {} if self.record is None else as_json(self.record)
 
     @property
     def status(self) -> str:
         """`succeeded`, `partial`, `failed`, `cancelled`, or `running`."""
-        return str(self.summary.get("status", "running"))
+        return "running" if self.record is None else self.record.status
 
     @property
     def exit_code(self) -> int:
         """What the command line ends with."""
         code = _EXIT_CODES.get(self.status, 20)
         kinds = {kind.name: kind.exit_code for kind in errors.KINDS}
-        if self.status == "failed":
-            codes = [kinds[f["kind"]] for f in self.failures if f.get("kind") in kinds]
-            return min(codes, default=code)
+        if self.record is not None and self.status == "failed":
+            return min((kinds[one.kind] for one in self.record.failures if one.kind in kinds), default=code)
         return code
 
     @property
     def products(self) -> tuple[str, ...]:
         """The names that `product` takes."""
-        return tuple(product["name"] for product in self.summary.get("products", ()))
+        return tuple(product.name for product in self._products)
+
+    @property
+    def _products(self) -> tuple[ProductRecord, ...]:
+        return () if self.record is None else self.record.products
 
     @property
     def plots(self) -> tuple[Path, ...]:
         """The pictures that were drawn."""
-        found = [plot for product in self.summary.get("products", ()) for plot in product["plots"]]
-        return tuple(self.folder / plot for plot in found)
+        return tuple(self.folder / plot for product in self._products for plot in product.plots)
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -337,7 +346,7 @@ class Run:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the run wants known."""
-        return tuple(self.summary.get("warnings", ()))
+        return () if self.record is None else self.record.warnings
 
     def product(self, name: str, *, trust: bool = False) -> Any:
         """The product of a stage: a `hist.Hist`, a cutflow table, a list of files, or what an operation made.
@@ -345,13 +354,13 @@ class Run:
         What an operation made may be a pickle, which executes code when it is read. It is read only if a run of yours
         wrote it, unless you `trust` whoever did.
         """
-        for product in self.summary.get("products", ()):
-            if product["name"] == name:
+        for product in self._products:
+            if product.name == name:
                 file_name = product_stem(name)
                 pickled = RunFolder(self.folder).products / f"{file_name}.pkl"
                 if pickled.is_file() and not trust and not is_own_pickle(RunFolder(self.folder), pickled):
                     raise _not_trusted(name, pickled)
-                return product_kind(product["kind"]).load(RunFolder(self.folder).products, file_name)
+                return product_kind(product.kind).load(RunFolder(self.folder).products, file_name)
         raise KeyError(f"no product '{name}' here; there are: {', '.join(self.products) or 'none'}")
 
 

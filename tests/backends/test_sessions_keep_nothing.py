@@ -74,7 +74,7 @@ def test_nothing_is_kept_of_results_that_nobody_reads_any_more(
     try:
         until(session, WorkerJoined, 1)
         for task in range(TASKS):
-            session.run(envelopes.write(task, attempt=1, usable=()), "default")
+            session.run(envelopes.write(task, attempt=1), "default")
         until(session, TaskDone, TASKS)
         scheduler = session._cluster.scheduler
         assert scheduler.tasks

@@ -44,7 +44,7 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leavings]:
     folder.prepare()
     folder.lock().close()
     journal = Journal(folder.path)
-    journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])
+    journal.write([RunStarted(at=1.0, run=run, tasks=1)])
     journal.close()
     folder.plan.write_text('{"pools": [{"name": "gpu", "strategy": "local"}]}')
     (folder.products / ".4711.unfinished").mkdir()

@@ -31,7 +31,7 @@ from cenote.runs.view import RunView
 TWO = GrantedPool(workers=2)
 GPU = PlannedPool("gpu", "slurm", granted=TWO, queue_timeout=7200)
 CALM = PlannedPool("gpu", "slurm", granted=TWO)
-BEGUN = RunStarted(at=0.0, run="r", plan_digest="", tasks=4)
+BEGUN = RunStarted(at=0.0, run="r", tasks=4)
 WAITS = PoolChanged(at=0.0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers")
 
 

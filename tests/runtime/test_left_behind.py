@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def started(folder: Path, run: str) -> None:
     journal = Journal(folder)
-    journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])
+    journal.write([RunStarted(at=1.0, run=run, tasks=1)])
     journal.close()
 
 

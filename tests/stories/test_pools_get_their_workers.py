@@ -2,8 +2,9 @@
 
 from cenote.engine.messages import (
     AnyCommand,
+    Decision,
     FinishRun,
-    NotePool,
+    PoolChanged,
     ResultLost,
     ResultNotNeeded,
     RunTask,
@@ -20,12 +21,12 @@ MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 GROWS = Elastic(min=0, max=5, idle_time=60, resize_period=10)
 
 
-def about_workers(commands: list[AnyCommand]) -> list[AnyCommand]:
+def about_workers(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
     return [command for command in commands if isinstance(command, StartWorkers | StopWorkers)]
 
 
-def states(commands: list[AnyCommand]) -> list[tuple[str, PoolState]]:
-    return [(command.pool, command.state) for command in commands if isinstance(command, NotePool)]
+def states(commands: list[AnyCommand | Decision]) -> list[tuple[str, PoolState]]:
+    return [(command.pool, command.state) for command in commands if isinstance(command, PoolChanged)]
 
 
 def test_a_fixed_pool_asks_for_its_workers_when_the_run_starts() -> None:

@@ -306,6 +306,11 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def json_text(record: msgspec.Struct) -> str:
+    """A record as JSON that people can read."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+
+
 def as_json(record: msgspec.Struct) -> dict[str, Any]:  # Any: JSON nests as it likes
     """A record as the plain objects that its JSON has."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))

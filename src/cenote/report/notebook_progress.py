@@ -75,12 +75,12 @@ def progress_as_html(view: RunView, title: str) -> Markup:
 def share_in_words(view: RunView) -> str:
     """`40 of 128 tasks`."""
     tasks = view.tasks
-    return f"{tasks.done + tasks.reused:,} of {plural(tasks.tasks, 'task')}"
+    return f"{tasks.done:,} of {plural(tasks.total, 'task')}"
 
 
 def _share(view: RunView) -> float:
     tasks = view.tasks
-    return 1.0 if view.status == "succeeded" else (tasks.done + tasks.reused) / max(1, tasks.tasks)
+    return 1.0 if view.status == "succeeded" else tasks.done / max(1, tasks.total)
 
 
 def _bar(title: str, words: str, share: float, colour: str) -> Markup:

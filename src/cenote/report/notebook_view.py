@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from cenote.errors import Problem
 from cenote.language.workflow import Workflow
 from cenote.report.markup import Markup, element, joined
+from cenote.runs.summary import Summary
 from cenote.units import format_seconds
 
 MOST_ROWS = 50
@@ -17,12 +17,12 @@ MOST_PICTURES = 12
 MOST_FILES = 3
 
 
-def run_as_html(folder: Path, summary: Mapping[str, Any]) -> str:
+def run_as_html(folder: Path, summary: Summary | None) -> str:
     """Self-contained: pictures are part of it. A run that goes on has no summary yet."""
-    if not summary:
+    if summary is None:
         return element("p", element("b", str(folder)), ": the run goes on")
-    seconds = format_seconds(summary.get("seconds", 0))
-    head = element("p", element("b", str(folder)), f": {summary['status']} after {seconds}")
+    seconds = format_seconds(summary.seconds)
+    head = element("p", element("b", str(folder)), f": {summary.status} after {seconds}")
     return joined(head, _failures(summary), _products(summary), *_pictures(folder, summary))
 
 
@@ -52,24 +52,22 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     return joined(table, element("p", f"… and {more} more") if more else None)
 
 
-def _failures(summary: Mapping[str, Any]) -> Markup | None:
-    failures = summary.get("failures", ())
-    if not failures:
+def _failures(summary: Summary) -> Markup | None:
+    if not summary.failures:
         return None
-    told = [element("li", f"{failure.get('stage') or 'run'}: {failure['message']}") for failure in failures[:MOST_ROWS]]
+    told = [element("li", f"{failure.stage or 'run'}: {failure.message}") for failure in summary.failures[:MOST_ROWS]]
     return element("ul", told)
 
 
-def _products(summary: Mapping[str, Any]) -> Markup | None:
-    products = summary.get("products", ())
-    if not products:
+def _products(summary: Summary) -> Markup | None:
+    if not summary.products:
         return None
-    rows = [(product["name"], product["kind"], product["description"]) for product in products]
+    rows = [(product.name, product.kind, product.description) for product in summary.products]
     return _table(("product", "kind", "what"), rows)
 
 
-def _pictures(folder: Path, summary: Mapping[str, Any]) -> Iterator[Markup]:
-    found = [plot for product in summary.get("products", ()) for plot in product["plots"] if plot.endswith(".png")]
+def _pictures(folder: Path, summary: Summary) -> Iterator[Markup]:
+    found = [plot for product in summary.products for plot in product.plots if plot.endswith(".png")]
     for plot in found[:MOST_PICTURES]:
         path = folder / plot
         if path.is_file():

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+import msgspec
 
 from cenote import errors, storage
+from cenote.plan.record import json_text
 from cenote.runs import journal
 from cenote.worker.results.store import Store
 from cenote.worker.results.written_files import WrittenFiles
@@ -59,6 +61,16 @@ class RunFolder:
         return self.path / "debug" / "distributed"
 
     @property
+    def journal(self) -> Path:
+        """Every event of the run, one line each."""
+        return self.path / "journal.jsonl"
+
+    @property
+    def report(self) -> Path:
+        """The page about the run."""
+        return self.path / "report.html"
+
+    @property
     def summary(self) -> Path:
         """What programs read to know how the run went."""
         return self.path / "summary.json"
@@ -81,7 +93,7 @@ class RunFolder:
     @property
     def holds_run(self) -> bool:
         """Whether a run was started here."""
-        return (self.path / journal.NAME).exists()
+        return self.journal.exists()
 
     def refuse(self) -> None:
         """Raise if a run must not go here: it is no folder, or holds somebody's files and no run."""
@@ -227,6 +239,6 @@ def lock_owner(folder: Path) -> tuple[int | None, str]:
         return None, ""
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_record(path: Path, record: msgspec.Struct) -> None:
     """Write a file that is whole whenever it is there."""
-    storage.write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    storage.write_text(path, f"{json_text(record)}\n")

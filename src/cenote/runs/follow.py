@@ -13,7 +13,7 @@ from cenote.plan.probe_result import Probed
 from cenote.plan.record import PlanRecord
 from cenote.runs import journal
 from cenote.runs.folder import RunFolder, is_locked
-from cenote.runs.read_summary import damaged
+from cenote.runs.read_records import damaged, read_plan
 from cenote.runs.view import RunView
 
 _decoder = msgspec.json.Decoder(AnyEvent)
@@ -52,21 +52,13 @@ class FollowedRun:
                     self.view.apply(_decoder.decode(line))
                 except msgspec.DecodeError as problem:  # cut short by a crash
                     if self.view.run is None:
-                        raise damaged(self.folder, journal.NAME, problem) from None
+                        raise damaged(self._journal, problem) from None
         return self.view
 
     @property
     def driven(self) -> bool:
         """Whether a process is driving the run now; without one, a run that has no end was cut off."""
         return is_locked(self.folder.path)
-
-
-def read_plan(folder: RunFolder) -> PlanRecord:
-    """The plan that was run; raises `damaged-run` for a file that holds none."""
-    try:
-        return msgspec.json.decode(folder.plan.read_bytes(), type=PlanRecord)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise damaged(folder, folder.plan.name, problem) from None
 
 
 def _probes(plan: PlanRecord) -> dict[str, Probed]:

@@ -14,7 +14,7 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.plan.record import PlannedPool
-from cenote.runs.summary import PoolView
+from cenote.runs.summary import PoolRecord, StateRecord, iso_time, rounded
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class PoolTally:
     """What the worker that was lost last wrote."""
     empty_since: float | None = None
     """Since when it has had no worker; None while one is there, or before the run began."""
-    changes: list[PoolChanged] = field(default_factory=list)
+    states: list[StateRecord] = field(default_factory=list)
     """How it was, as far as that was written down."""
     running: int = 0
     done: int = 0
@@ -99,7 +99,7 @@ class PoolTally:
 
     def change(self, event: PoolChanged) -> None:
         """The pool is in another state."""
-        self.changes.append(event)
+        self.states.append(StateRecord(event.state.value, iso_time(event.at), event.reason))
 
     def finish(self, event: TaskDone) -> None:
         """A task of this pool is done."""
@@ -125,35 +125,37 @@ class PoolTally:
         """The latest reason why a worker is not there."""
         return next((word for word in reversed(self.requested.values()) if word), self.last_loss)
 
-    def view(self, pool: PlannedPool, *, now: float, running: float, ahead: int, time_left: float | None) -> PoolView:
-        """The pool as people ask for it; `running` are the seconds so far of the tasks that run there now."""
+    def record(
+        self, pool: PlannedPool, *, now: float, running: float, ahead: int, time_left: float | None
+    ) -> PoolRecord:
+        """The pool at this moment; `running` are the seconds so far of the tasks that run there now."""
         worker_seconds, slot_seconds = self.lifetimes(now)
         busy = self.busy + running
-        return PoolView(
+        return PoolRecord(
             name=pool.name,
             strategy=pool.strategy,
-            slots=pool.granted.slots,
-            state=self.changes[-1].state.value if self.changes else self._word(ahead),
-            changes=tuple(self.changes),
-            workers=len(self.workers),
-            awaited=len(self.requested),
-            silent=dict(self.silent),
-            empty_since=self.empty_since,
-            last_word=self.last_word,
-            last_loss=self.last_loss,
-            last_lines=self.last_lines,
+            state=self.states[-1].state if self.states else self._word(ahead),
+            states=tuple(self.states),
             workers_requested=self.workers_requested,
             workers_started=self.workers_started,
             workers_lost=self.workers_lost,
             workers_timed_out=self.workers_timed_out,
             workers_refused=self.workers_refused,
+            slots=pool.granted.slots,
+            tasks=self.done,
             running=self.running,
-            done=self.done,
             waiting=ahead,
-            slot_seconds_busy=busy,
-            slot_seconds_idle=max(0.0, slot_seconds - busy),
+            slot_seconds_busy=rounded(busy),
+            slot_seconds_idle=rounded(max(0.0, slot_seconds - busy)),
             peak_memory=self.peak_memory,
             cost=None if pool.cost is None else pool.cost * worker_seconds / 3600,
+            workers=len(self.workers),
+            awaited=len(self.requested),
+            silent={worker: iso_time(since) for worker, since in self.silent.items()},
+            empty_since=None if self.empty_since is None else iso_time(self.empty_since),
+            last_word=self.last_word,
+            last_loss=self.last_loss,
+            last_lines=self.last_lines,
             time_left=time_left,
         )
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from cenote import errors, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, FailureInfo, RunFinished, RunStarted, TaskReused, Tick, Warned
+from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
-from cenote.plan.record import PlanRecord, as_json
+from cenote.plan.record import PlanRecord
 from cenote.runs.configured import Software, backend_of, strategy_of
-from cenote.runs.folder import Pulse, RunFolder, write_json
+from cenote.runs.folder import Pulse, RunFolder, write_record
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
+from cenote.runs.provenance import Provenance
+from cenote.runs.read_records import read_summary
+from cenote.runs.summary import FailureRecord
 from cenote.runs.view import RunView
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import EndStatus, Loop
-from cenote.runtime.provenance import provenance
 from cenote.runtime.publish import Publication, publish
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.worker_jobs import WorkerJobs
@@ -72,13 +72,14 @@ class _Watched:
     def __init__(
         self,
         plan: Plan,
+        record: PlanRecord,
         folder: RunFolder,
         clock: Callable[[], float],
         listen: RunListener | None,
         hear: Hearer | None,
     ) -> None:
         self._plan, self._hear = plan, hear
-        self.view, self.memory = RunView(PlanRecord.of(plan), plan.probes), MemorySeen(plan)
+        self.view, self.memory = RunView(record, plan.probes), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
         self._shown_at_rest = True
         self._at_rest_since: float | None = 0.0
@@ -130,11 +131,12 @@ def execute(
         folder.prepare(fresh=options.fresh)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
-        write_json(folder.plan, as_json(PlanRecord.of(plan)))
+        record = PlanRecord.of(plan)
+        write_record(folder.plan, record)
         with storage.writing(folder.picture):
             folder.picture.write_text(svg(plan), encoding="utf-8")
-        write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(plan, folder, time.time, listen, hear)
+        write_record(folder.provenance, Provenance.of(plan, command=options.command))
+        watched = _Watched(plan, record, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
             while _drive(plan, folder, options, journal, watched, reuse, interruptions):
@@ -262,12 +264,9 @@ def _values(plan: Plan) -> int:
 
 def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
     """The start, what is known beforehand, and the tasks that an earlier run has done."""
-    events: list[AnyEvent] = [
-        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=reuse.resumed)
-    ]
+    events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
     events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
     events += [TaskReused(at=at, task=task) for task in found.whole]
-    events += [TaskReused(at=at, task=task, spared=True) for task in found.spared]
     return events
 
 
@@ -299,32 +298,21 @@ def _finish(
     with ending.brought_about():  # the summary may find room where the journal did not
         journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
     watched([RunFinished(at=at, status=ending.status, seconds=at - started)])
-    summary: dict[str, Any] = watched.view.summary()
-    summary["tasks"]["kept"] = kept
-    summary["products"] = [asdict(product) for product in ending.publication.products]
-    summary["failures"] += [_failure_as_json(failure) for failure in ending.publication.failures]
-    write_json(folder.summary, summary)
+    published = ending.publication
+    summary = watched.view.summary(products=published.products, failures=published.failures, kept=kept)
+    write_record(folder.summary, summary)
     MemoryHistory().add(watched.memory.found(), at=at)
     watched.show()
 
 
 def add_failure(folder: RunFolder, problem: BaseException) -> None:
     """A run that was over has failed after all: its summary says so, or is gone where it cannot be written."""
-    summary = json.loads(folder.summary.read_text(encoding="utf-8"))
-    summary["status"] = "failed"
-    summary["failures"].append(_failure_as_json(_failure_of_run(problem)))
-    folder.summary.unlink()
-    write_json(folder.summary, summary)
+    summary = read_summary(folder)
+    folder.summary.unlink(missing_ok=True)
+    if summary is not None:
+        failures = (*summary.failures, _failure_of_run(problem))
+        write_record(folder.summary, msgspec.structs.replace(summary, status="failed", failures=failures))
 
 
-def _failure_of_run(problem: BaseException) -> FailureInfo:
-    return msgspec.structs.replace(failure_of(problem), stage="the run", traceback=None)
-
-
-def _failure_as_json(failure: FailureInfo) -> dict[str, Any]:
-    return {
-        "stage": failure.stage,
-        "cause": failure.cause,
-        "message": failure.message,
-        "kind": failure.error_kind or errors.STAGE_FAILED.name,
-    }
+def _failure_of_run(problem: BaseException) -> FailureRecord:
+    return msgspec.structs.replace(FailureRecord.of(failure_of(problem)), stage="the run", traceback=None)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cenote import errors, signals, storage
-from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError, ErrorKind, words_of
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.outputs import plot_stem, product_stem
@@ -20,6 +19,7 @@ from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runs.folder import RunFolder
+from cenote.runs.summary import FailureRecord, ProductRecord
 from cenote.signals import Interrupted
 from cenote.worker.results.run_key import trusted_key
 from cenote.worker.results.skim import merge_parts
@@ -27,25 +27,12 @@ from cenote.worker.results.store import DamagedResultError, Store
 from cenote.worker.results.written_files import WrittenFiles
 
 
-@dataclass(frozen=True)
-class Published:
-    """One product, as the summary lists it."""
-
-    name: str
-    kind: str
-    files: tuple[str, ...]
-    """Relative to the run's folder."""
-    plots: tuple[str, ...]
-    partial: bool
-    description: str
-
-
 @dataclass
 class Publication:
     """Everything that was published, and the pictures that could not be drawn."""
 
-    products: list[Published] = field(default_factory=list)
-    failures: list[FailureInfo] = field(default_factory=list)
+    products: list[ProductRecord] = field(default_factory=list)
+    failures: list[FailureRecord] = field(default_factory=list)
     skims: set[Path] = field(default_factory=set)
     """Files that workers wrote, as far as their lists are published."""
 
@@ -130,13 +117,14 @@ def _publish_one(
                 written.note(product.name, *drawn)
                 plots += drawn
         publication.products.append(
-            Published(
+            ProductRecord(
                 name=product.name,
                 kind=product.kind,
                 files=tuple(str(path.relative_to(folder.path)) for path in saved),
                 plots=tuple(str(path.relative_to(folder.path)) for path in plots),
                 partial=partial,
                 description=kind.describe(value),
+                stage=product.stage,
             )
         )
 
@@ -153,7 +141,7 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
             raise refused from problem
         words = str(problem) if isinstance(problem, CenoteError) else words_of(problem)
         publication.failures.append(
-            FailureInfo(cause="error", message=f"{what}: {words}", stage=product.stage, error_kind=kind.name)
+            FailureRecord(stage=product.stage, cause="error", kind=kind.name, message=f"{what}: {words}")
         )
 
 

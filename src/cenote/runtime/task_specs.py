@@ -47,13 +47,13 @@ class TaskSpecs:
             counts[partition.source, partition.dataset] = counts.get((partition.source, partition.dataset), -1) + 1
             self._part.append(counts[partition.source, partition.dataset])
 
-    def write(self, task: int, *, attempt: int, usable: Sequence[int], split: int = 1) -> TaskSpec:
-        """The envelope of a task; `usable` are the needs of a merge that succeeded."""
+    def write(self, task: int, *, attempt: int, split: int = 1, missing: Sequence[int] = ()) -> TaskSpec:
+        """The spec of a task; `missing` are the parts of a merge that failed."""
         table = self._plan.tasks
         segment = self._plan.segments[int(table.segment[task])]
         key = table.key(task)
         if table.kind[task] == MERGE:
-            parts = tuple(self.name_of(need) for need in usable)
+            parts = tuple(self.name_of(need) for need in table.needs_of(task) if need not in missing)
             if parts != tuple(table.key(need) for need in table.needs_of(task)):
                 # a result with parts missing must never be taken for the whole by a later run
                 self._partial[task] = digest_of(["partial", key, parts])

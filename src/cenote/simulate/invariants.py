@@ -10,18 +10,22 @@ from cenote.engine.messages import (
     CancelTask,
     FinishRun,
     ForgetTask,
-    GiveUpTask,
+    Record,
     RunTask,
     StopWorkers,
     TaskDone,
     TaskFailed,
+    TaskGivenUp,
     TaskReused,
+    TasksAbandoned,
+    TasksNotNeeded,
     WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkerSilent,
 )
+from cenote.engine.task_ranges import tasks_in
 from cenote.simulate.expected import Expected
 from cenote.simulate.pool_rules import BrokenError, PoolWatch, require
 from cenote.simulate.scenario import Scenario
@@ -41,6 +45,10 @@ class Watch:
         self._out: dict[int, str] = {}
         self._forgotten: set[int] = set()
         self._given_up: set[int] = set()
+        self._left_out: set[int] = set()
+        """Tasks that are not needed or were abandoned."""
+        self._not_needed: set[int] = set()
+        self._reused: set[int] = set()
         self._stopped: set[str] = set()
         self.known: set[int] = set()
         """Tasks that the engine was told are done."""
@@ -55,6 +63,8 @@ class Watch:
             case TaskDone() | TaskReused():
                 self.known.add(event.task)
                 self._out.pop(event.task, None)
+                if isinstance(event, TaskReused):
+                    self._reused.add(event.task)
             case TaskFailed() if attempt == self._attempts.get(event.task):
                 self._out.pop(event.task, None)
             case WorkerJoined() if event.worker not in self._stopped:
@@ -69,8 +79,8 @@ class Watch:
             case _:
                 pass
 
-    def check(self, commands: list[AnyCommand], usable: dict[int, list[int]]) -> None:
-        """Commands come out; `usable` holds what the engine lets each task that it runs read."""
+    def check(self, commands: list[AnyCommand]) -> None:
+        """Commands come out."""
         for command in commands:
             if self.status is not None:
                 raise BrokenError(f"{command} after FinishRun")
@@ -82,20 +92,26 @@ class Watch:
                         self._slots.get(pool, {}).pop(worker, None)
                         self._silent.pop(worker, None)
                 case RunTask():
-                    self._check_run(command, usable[command.task])
+                    self._check_run(command)
                 case ForgetTask(task):
                     self._check_forget(task)
                 case CancelTask(task):
                     require(task in self._attempts, f"cancels task {task}, which never ran")
                     self._out.pop(task, None)
-                case GiveUpTask(task):
+                case Record(TaskGivenUp(task=task)):
                     self._check_give_up(task)
+                case Record(TasksNotNeeded() | TasksAbandoned() as event):
+                    self._check_left_out(event)
                 case FinishRun(status):
                     self.status = status
+                    self._check_everything_is_settled()
 
-    def _check_run(self, command: RunTask, usable: list[int]) -> None:
+    def _check_run(self, command: RunTask) -> None:
         task, plan = command.task, self._scenario.plan
         needs = plan.tasks.needs_of(task)
+        usable = [need for need in needs if need not in command.missing]
+        require(task not in self._left_out, f"runs task {task}, which is not needed or abandoned")
+        require(set(command.missing) <= set(needs), f"task {task} misses {command.missing}, which it does not need")
         require(task not in self.known, f"runs task {task} again, which is done")
         require(task not in self._finished, f"runs task {task} again, which an earlier life has done")
         require(task not in self._out, f"runs task {task} twice at once")
@@ -116,6 +132,25 @@ class Watch:
         require(task not in self._forgotten, f"forgets task {task} twice")
         require(task not in self._expected.results, f"forgets task {task}, which is a result")
         self._forgotten.add(task)
+
+    def _check_left_out(self, event: TasksNotNeeded | TasksAbandoned) -> None:
+        left_out = set(tasks_in(event.tasks))
+        for task in left_out:
+            require(task not in self._left_out, f"leaves out task {task} twice")
+            require(task not in self._given_up, f"leaves out task {task}, which failed")
+            require(task not in self._reused, f"leaves out task {task}, which is reused")
+            if isinstance(event, TasksNotNeeded):
+                readers = self._scenario.plan.tasks.users_of(task)
+                there = self._reused | self._not_needed | left_out
+                require(there.issuperset(readers), f"task {task} is called not needed, and {readers} would read it")
+                require(task not in self._expected.results, f"result {task} is called not needed")
+                self._not_needed.add(task)
+        self._left_out |= left_out
+
+    def _check_everything_is_settled(self) -> None:
+        settled = self.known | self._given_up | self._left_out
+        unsettled = set(range(len(self._scenario.plan.tasks))) - settled
+        require(not unsettled, f"ends, and says nothing of tasks {sorted(unsettled)}")
 
     def _check_give_up(self, task: int) -> None:
         ran = task in self._attempts or task in self._scenario.stranded

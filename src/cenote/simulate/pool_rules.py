@@ -10,13 +10,14 @@ from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
     EndWorkers,
-    MoveTasks,
+    FellBack,
+    Record,
     RunTask,
-    SplitTask,
     StartWorkers,
     StopWorkers,
     TaskDone,
     TaskFailed,
+    TaskSplit,
     TaskStarted,
     WorkerAnswers,
     WorkerJoined,
@@ -124,11 +125,11 @@ class PoolWatch:
             case EndWorkers(_, workers):
                 for worker in workers:
                     require(self._now >= self._silent.pop(worker, math.inf), f"ends {worker}, which may still answer")
-            case MoveTasks():
-                self._check_move(command)
-            case SplitTask(task, pieces):
-                require(self._is_failure(("oom", "lost")), f"splits task {task}, though memory was not short")
-                require(pieces <= self._scenario.options.most_splits, f"splits task {task} into {pieces}")
+            case Record(FellBack() as move):
+                self._check_move(move)
+            case Record(TaskSplit() as split):
+                require(self._is_failure(("oom", "lost")), f"splits task {split.task}, though memory was not short")
+                require(split.pieces <= self._scenario.options.most_splits, f"splits {split.task} into {split.pieces}")
             case RunTask():
                 self._out.add((command.task, command.attempt))
                 self._check_pool(command)
@@ -165,7 +166,7 @@ class PoolWatch:
             passed = self._now - facts.resized
             require(passed >= facts.pool.elastic.resize_period, f"resizes '{facts.pool.name}' after {passed} s")
 
-    def _check_move(self, move: MoveTasks) -> None:
+    def _check_move(self, move: FellBack) -> None:
         require(move.tasks > 0, f"{move} moves nothing")
         allowed = [choices for choices in self._choices.values() if _leads(choices, move.from_pool, move.to_pool)]
         require(bool(allowed), f"{move}: nobody allows that")

@@ -15,8 +15,9 @@ from cenote.engine.machine import Engine
 from cenote.engine.messages import (
     AnyEvent,
     CancelTask,
+    FellBack,
     FinishRun,
-    MoveTasks,
+    Record,
     RunStarted,
     RunTask,
     StartWorkers,
@@ -177,7 +178,7 @@ class _Play:
         self._seconds = [self._seconds_of(segment.stages) for segment in plan.segments]
 
     def run(self) -> Prediction:
-        self._tell(RunStarted(at=0.0, run="predicted", plan_digest="", tasks=len(self._plan.tasks)))
+        self._tell(RunStarted(at=0.0, run="predicted", tasks=len(self._plan.tasks)))
         while self._status is None:
             if self._idle_ticks > _MOST_TICKS:
                 self._status = "stuck"
@@ -215,8 +216,8 @@ class _Play:
                 case StopWorkers(name, workers):
                     for worker in workers:
                         self._later(0.0, partial(self._retire, name, worker))
-                case MoveTasks():
-                    self._moved += command.tasks
+                case Record(FellBack() as move):
+                    self._moved += move.tasks
                 case CancelTask(task):
                     for pool in self._pools.values():
                         pool.line = deque(run for run in pool.line if run.task != task)

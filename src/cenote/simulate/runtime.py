@@ -122,7 +122,7 @@ class Life:
 
     def _begin(self, cancel_after: float | None) -> None:
         plan = self._scenario.plan
-        self._deliver(RunStarted(at=0.0, run="simulated", plan_digest="", tasks=len(plan.tasks)), 0)
+        self._deliver(RunStarted(at=0.0, run="simulated", tasks=len(plan.tasks)), 0)
         reused = sorted(self._store.whole)
         self._random.shuffle(reused)
         for task in reused:
@@ -155,12 +155,12 @@ class Life:
         self._watch.saw(event, attempt)
         commands = self.engine.handle(event)
         self.events.append((event, commands))
-        usable = {some.task: self.engine.usable_needs(some.task) for some in commands if isinstance(some, RunTask)}
-        self._watch.check(commands, usable)
+        self._watch.check(commands)
         for command in commands:
             match command:
-                case RunTask(task, pool, number, pieces):
-                    self._queues[pool].append(Run(task, number, tuple(usable[task]), pieces))
+                case RunTask(task, pool, number, pieces, missing):
+                    reads = tuple(need for need in self._scenario.plan.tasks.needs_of(task) if need not in missing)
+                    self._queues[pool].append(Run(task, number, reads, pieces))
                 case StartWorkers(pool, count):
                     self._batch.start(pool, count)
                 case StopWorkers(_, workers):

@@ -45,7 +45,7 @@ def measure(plan: Plan, *, memory: bool) -> Measured:
         tracemalloc.start()
     begin = time.process_time()
     engine = Engine(plan)
-    inbox: deque[AnyEvent] = deque([RunStarted(at=0.0, run="scale", plan_digest="", tasks=len(plan.tasks))])
+    inbox: deque[AnyEvent] = deque([RunStarted(at=0.0, run="scale", tasks=len(plan.tasks))])
     inbox.extend(WorkerJoined(at=0.0, worker=pool, pool=pool, slots=SLOTS) for pool in POOLS)
     status, events = "never", 0
     while inbox:

@@ -9,15 +9,19 @@ from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
     CancelAsked,
+    Decision,
     FailureInfo,
-    GiveUpTask,
     JobChanged,
     JobState,
     LossCause,
+    Record,
     RunStarted,
     TaskDone,
     TaskFailed,
+    TaskGivenUp,
     TaskReused,
+    TasksAbandoned,
+    TasksNotNeeded,
     TaskStarted,
     Tick,
     WorkerAnswers,
@@ -28,6 +32,7 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.engine.options import EngineOptions
+from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import Plan
 
 Cause = Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
@@ -38,15 +43,30 @@ class Story:
 
     def __init__(self, plan: Plan, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008 (frozen)
         self.engine = Engine(plan, options)
+        self.not_needed: list[int] = []
+        self.abandoned: dict[int, str] = {}
+        """Tasks that were abandoned so far → the reason."""
 
-    def after(self, *events: AnyEvent) -> list[AnyCommand]:
-        """What the engine wants done once these have happened, all of it in order."""
-        return [command for event in events for command in self.engine.handle(event)]
+    def after(self, *events: AnyEvent) -> list[AnyCommand | Decision]:
+        """What the engine wants done and decides once these have happened, in order. Tasks that are left out are
+        collected apart."""
+        found: list[AnyCommand | Decision] = []
+        for command in [command for event in events for command in self.engine.handle(event)]:
+            match command:
+                case Record(TasksNotNeeded() as record):
+                    self.not_needed += tasks_in(record.tasks)
+                case Record(TasksAbandoned() as record):
+                    self.abandoned |= dict.fromkeys(tasks_in(record.tasks), record.reason)
+                case Record(record):
+                    found.append(record)
+                case _:
+                    found.append(command)
+        return found
 
 
 def started() -> RunStarted:
     """The run begins."""
-    return RunStarted(at=0.0, run="story", plan_digest="", tasks=0)
+    return RunStarted(at=0.0, run="story", tasks=0)
 
 
 def requested(worker: str = "worker", pool: str = "default", *, at: float = 1.0) -> WorkerRequested:
@@ -135,9 +155,10 @@ def failed(
     return TaskFailed(at=at, task=task, pool=pool, worker=worker, failure=failure, attempt=attempt)
 
 
-def given_up(task: int, cause: Cause = "error", *, stage: str | None = None) -> GiveUpTask:
+def given_up(task: int, cause: Cause = "error", *, stage: str | None = None, at: float = 3.0) -> TaskGivenUp:
     """What the engine says when a task that `failed` so is not tried again."""
-    return GiveUpTask(task, "default", "worker", failed(task, cause, stage=stage).failure)
+    failure = failed(task, cause, stage=stage).failure
+    return TaskGivenUp(at=at, task=task, pool="default", worker="worker", failure=failure)
 
 
 def cancelled() -> CancelAsked:

@@ -79,9 +79,9 @@ def _seconds_of_run(folder: Path | None) -> dict[str, float]:
         return {}
     from cenote.api import open_run
 
-    stages = open_run(folder).summary.get("stages", ())
-    ran = {stage["id"]: (stage["seconds"], stage["done"] - stage.get("reused", 0)) for stage in stages}
-    return {name: seconds / tasks for name, (seconds, tasks) in ran.items() if tasks > 0}
+    summary = open_run(folder).record
+    stages = () if summary is None else summary.stages
+    return {one.id: one.seconds / (one.done - one.reused) for one in stages if one.done > one.reused}
 
 
 def as_object(predicted: Prediction, more: dict[str, float]) -> dict[str, Any]:

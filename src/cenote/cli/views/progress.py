@@ -73,7 +73,7 @@ class PlainLines(Silence):
             self._console.print(f"warning: {warning}", soft_wrap=True)
         self._warned = len(view.warnings)
         tasks = view.tasks
-        tenth = 10 * (tasks.done + tasks.reused) // max(1, tasks.tasks)
+        tenth = 10 * tasks.done // max(1, tasks.total)
         since = self._clock() - self._last
         due = self._tenth < 0 or (tenth > self._tenth and since >= LINE_APART) or since >= LINE_EVERY
         if due and view.started is not None and not view.finished:
@@ -100,8 +100,7 @@ def progress_line(view: RunView) -> str:
         saved, products = view.saved
         return f"{format_seconds(view.seconds):>8}  saving and drawing: {saved:,} of {plural(products, 'product')}"
     tasks = view.tasks
-    done = tasks.done + tasks.reused
-    parts = [f"{done:,} of {plural(tasks.tasks, 'task')} ({100 * done // max(1, tasks.tasks)} %)"]
+    parts = [f"{tasks.done:,} of {plural(tasks.total, 'task')} ({100 * tasks.done // max(1, tasks.total)} %)"]
     if left := format_estimate(view.time_left):
         parts.append(f"about {left} left")
     parts.append(f"{tasks.running:,} running")
