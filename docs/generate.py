@@ -143,8 +143,8 @@ def _about(key: Schema, definitions: Mapping[str, Schema]) -> str:
 def _key_facts(key: Schema, definitions: Mapping[str, Schema], *, required: bool) -> str:
     words = re.sub(r"one of 1.0, .*", "`1.0`", type_in_words(key, definitions))
     words = re.sub(r"one of define, .* or text", "text", words)
-    words = re.sub(r"list of \w+Model\b", "list of mappings", words)
-    words = re.sub(r"\b\w+Model\b", "mapping", words)
+    words = re.sub(r"list of [A-Z]\w+\b", "list of mappings", words)
+    words = re.sub(r"\b[A-Z]\w+\b", "mapping", words)
     words = re.sub(r"^mappings?( or (list of )?mappings?)+$", "mapping, or a list of them", words)
     default = default_in_words(key)
     rest = "required" if required else f"default {_code(default)}" if default and default not in ("[]", "{}") else ""

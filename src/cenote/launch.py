@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.shell import ALONE
 
 

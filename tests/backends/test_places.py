@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cenote.backends.local.slots import SlotTable
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.placement.pools import PlacedPool
 from cenote.worker.task_spec import TaskSpec
 

@@ -12,7 +12,9 @@ from rich.console import Console
 from cenote.cli.views.origins import origins_of_pool
 from cenote.cli.views.plan_table import show_plan, worker_in_words, workers_in_words
 from cenote.errors import Place
-from cenote.language.workflow import Amounts, Elastic, Origin, Workflow
+from cenote.language.execution import Amounts, Elastic
+from cenote.language.origins import Origin
+from cenote.language.workflow import Workflow
 from cenote.placement.pools import PlacedPool, StagePlacement, Verdict
 from cenote.plan.plan import Plan, StageSummary
 from cenote.testing.plans import a_plan, a_segment

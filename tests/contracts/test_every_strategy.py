@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.launch import WORKER, Launch, Part, RunLocation
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.language.workflow import Amounts, Pool
+from cenote.language.execution import Amounts, Pool
 from cenote.plan.picture.cards import MOST_SEGMENTS, sketch
 from cenote.plan.picture.draw import dot, mermaid, svg
 from cenote.plan.picture.layers import arrange

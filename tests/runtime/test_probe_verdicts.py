@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.plan.probe_result import Finding, worst
 from cenote.probe.node import versions
 from cenote.probe.question import imported_packages

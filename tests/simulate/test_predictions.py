@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cenote.language.workflow import Elastic
+from cenote.language.execution import Elastic
 from cenote.simulate.predict import DurationModel, gains, predict
 from cenote.testing.plans import a_plan, a_pool, a_segment
 

@@ -13,7 +13,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
-from cenote.language.workflow import Elastic
+from cenote.language.execution import Elastic
 from cenote.testing.plans import a_plan, a_pool, a_segment
 from cenote.testing.stories import Story, done, job, joined, later, lost, requested, started, taken
 

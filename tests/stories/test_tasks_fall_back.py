@@ -13,7 +13,7 @@ from cenote.engine.messages import (
     TaskSplit,
 )
 from cenote.engine.options import EngineOptions
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.plan.plan import Plan
 from cenote.testing.plans import SegmentSketch, a_plan, a_pool, a_segment
 from cenote.testing.stories import Cause, Story, done, failed, job, joined, later, lost, requested, started, taken

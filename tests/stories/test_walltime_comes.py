@@ -2,7 +2,7 @@
 
 from cenote.engine.messages import AnyCommand, Decision, RunTask, StartWorkers, StopWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
-from cenote.language.workflow import Elastic
+from cenote.language.execution import Elastic
 from cenote.testing.plans import a_plan, a_pool
 from cenote.testing.stories import (
     Story,

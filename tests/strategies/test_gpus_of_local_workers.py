@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.strategies.local.strategy import LocalStrategy, gpus_for
 from cenote.testing.launches import a_launch
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.launch import LOG, WORKER, Launch, RunLocation
 from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, TracedJob

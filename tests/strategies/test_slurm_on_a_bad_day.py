@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.launch import WORKER, Launch, RunLocation
 from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus
 from cenote.strategies.slurm.queue import STATES

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cenote.engine.task_classes import CandidatePools
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from cenote import errors
 from cenote.errors import Problem
-from cenote.language.workflow import Execution, KeyPath, PluginUse, Pool, Workflow
+from cenote.language.execution import ExecutionSettings, PoolSettings
+from cenote.language.origins import KeyPath
+from cenote.language.workflow import PluginUse, Workflow
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -70,20 +72,14 @@ def _stays_here(workflow: Workflow) -> bool:
 
 def _other_machines(workflow: Workflow) -> Iterator[tuple[str, KeyPath]]:
     execution = workflow.execution
-    named: list[tuple[PluginKind, str, KeyPath]] = [
-        (PluginKind.STRATEGY, execution.strategy, (*execution.path, "strategy"))
-    ]
-    named += [
-        (PluginKind.STRATEGY, pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy
-    ]
-    parts: list[Execution | Pool] = [execution, *execution.pools]
-    for part in parts:
-        if part.environment:
-            named.append((PluginKind.ENVIRONMENT, part.environment["type"], (*part.path, "environment")))
-        named += [(PluginKind.CREDENTIAL, one["type"], (*part.path, "credentials")) for one in part.credentials or ()]
-    for kind, name, path in named:
-        if later := registry.is_planned(kind, name):
-            yield f"{kind.value} '{name}' comes with {later}", path
+    parts: list[tuple[ExecutionSettings | PoolSettings, KeyPath]] = [(execution, ("execution",))]
+    for part, path in [*parts, *((pool, pool.path) for pool in execution.pools)]:
+        named = [(PluginKind.STRATEGY, part.strategy, "strategy")]
+        named += [(PluginKind.ENVIRONMENT, part.environment["type"] if part.environment else None, "environment")]
+        named += [(PluginKind.CREDENTIAL, one["type"], "credentials") for one in part.credentials or ()]
+        for kind, name, key in named:
+            if name and (later := registry.is_planned(kind, name)):
+                yield f"{kind.value} '{name}' comes with {later}", (*path, key)
 
 
 def _left_out(workflow: Workflow) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cenote.errors import Problem
-from cenote.language.workflow import Amounts, Elastic, FallbackWhen
+from cenote.language.execution import Amounts, Elastic, FallbackWhen
 from cenote.machine import Machine
 
 __all__ = ["Candidate", "Machine", "PlacedPool", "Placement", "PoolSize", "StagePlacement", "Verdict"]

@@ -30,9 +30,9 @@ class Refusals:
     def of_names(self) -> Iterator[Problem]:
         """Names in `execution` itself that no pool answers to: the defaults, and the pools' own fallbacks."""
         execution = self.workflow.execution
-        for kind, name in (("cpu", execution.default_cpu), ("gpu", execution.default_gpu)):
+        for kind, name in (("cpu", execution.defaults.cpu), ("gpu", execution.defaults.gpu)):
             if name is not None and name not in self.sizes:
-                place = self.workflow.place(*execution.path, "defaults", kind)
+                place = self.workflow.place("execution", "defaults", kind)
                 yield self._no_such_pool(name, f"the default {kind.upper()} pool", place)
         for pool in execution.pools:
             for i, name in enumerate(pool.fallback):
@@ -53,7 +53,7 @@ class Refusals:
     def of_stages_without_default(self, stages: Sequence[Stage], *, gpu: bool) -> Iterator[Problem]:
         """Stages name no pool and nothing says which is meant. (A default that does not exist is reported as that.)"""
         execution = self.workflow.execution
-        if (execution.default_gpu if gpu else execution.default_cpu) is not None:
+        if (execution.defaults.gpu if gpu else execution.defaults.cpu) is not None:
             return
         names = [pool.name for pool in execution.pools if not gpu or pool.resources.gpus]
         if not names:

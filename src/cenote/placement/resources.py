@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 
 KINDS = ("cpus", "memory", "gpus", "disk")
 _ROUNDING = 1e-9

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cenote.errors import NEVER_FITS, Problem
-from cenote.language.workflow import Amounts, Elastic, Execution, Pool, Workflow
+from cenote.language.execution import Amounts, Elastic, Pool
+from cenote.language.workflow import Execution, Workflow
 from cenote.machine import Machine
 from cenote.placement.pools import PlacedPool, PoolSize
 from cenote.placement.resources import amount, lacking, largest, share, slots_for

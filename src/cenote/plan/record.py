@@ -15,7 +15,8 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
-from cenote.language.workflow import Amounts, Elastic, FallbackWhen, KeyPath, Origin
+from cenote.language.execution import Amounts, Elastic, FallbackWhen
+from cenote.language.origins import KeyPath, Origin
 from cenote.placement.pools import Candidate, PlacedPool, PoolSize, StagePlacement
 from cenote.plan.plan import MERGE, Learned, Partition, Plan, Segment, StageSummary, TaskTable
 from cenote.plan.probe_cache import probe_key

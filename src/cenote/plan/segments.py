@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cenote.language.workflow import Amounts, SourceUse, Workflow
+from cenote.language.execution import Amounts
+from cenote.language.workflow import SourceUse, Workflow
 from cenote.operations.interface import Scope
 from cenote.placement.pools import Placement
 from cenote.plan.fingerprint import digest_of, segment_digest

@@ -8,7 +8,7 @@ from random import Random
 
 from cenote.engine.options import EngineOptions
 from cenote.engine.task_classes import TaskClasses
-from cenote.language.workflow import Elastic, FallbackWhen
+from cenote.language.execution import Elastic, FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE, Plan, ScopeName
 from cenote.testing.plans import SegmentSketch, a_plan, a_pool

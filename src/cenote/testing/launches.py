@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.launch import Launch, LaunchingRun, Part, RunLocation, SentFile, Word, words
 
 

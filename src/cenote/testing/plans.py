@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cenote.language.workflow import Amounts, Elastic, FallbackWhen, Workflow
+from cenote.language.execution import Amounts, Elastic, FallbackWhen
+from cenote.language.workflow import Workflow
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import PlacedPool, Placement
 from cenote.plan.plan import (

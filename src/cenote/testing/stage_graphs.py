@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cenote.language.workflow import Execution, KeyPath, Origin, Pool, Requirement, Stage, Workflow
+from cenote.language.execution import Pool
+from cenote.language.origins import KeyPath, Origin
+from cenote.language.workflow import Execution, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.place import place

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cenote.backends.support.ports import ports_in_words
-from cenote.language.workflow import Amounts
+from cenote.language.execution import AMOUNTS, Amounts
 from cenote.launch import LOG, WORKER, Launch, LaunchingRun, Part, words
 from cenote.placement.pools import PlacedPool
 from cenote.worker.process.lifetime import Lifetime
-
-AMOUNTS = ("cpus", "memory", "gpus", "disk")
 
 
 @dataclass(frozen=True)

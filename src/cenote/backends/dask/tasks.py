@@ -11,7 +11,7 @@ from cenote.backends.dask.launch import stated
 from cenote.backends.dask.worker import pool_resource, run_bundle
 from cenote.backends.support.outcomes import event_of, placed, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed, TaskStarted
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.worker.results.skim import bring_home
 from cenote.worker.results.store import Store, is_worth_waiting
 from cenote.worker.results.written_files import WrittenFiles

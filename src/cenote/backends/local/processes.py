@@ -22,7 +22,7 @@ from cenote.engine.messages import (
     WorkerAnswers,
     WorkerSilent,
 )
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.launch import Launch, words
 from cenote.shell import Process, is_fault, start_process
 from cenote.units import format_seconds

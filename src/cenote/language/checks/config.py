@@ -8,8 +8,8 @@ from cenote.errors import CenoteError
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings
 from cenote.language.checks.validation import keys_of
+from cenote.language.execution import Pool
 from cenote.language.layers.site import is_site_layer
-from cenote.language.workflow import Pool
 from cenote.language.yaml.source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind

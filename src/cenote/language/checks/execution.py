@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 from cenote import errors
 from cenote.language.checks.config import check_configs
@@ -12,13 +11,10 @@ from cenote.language.checks.data import entries
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
 from cenote.language.checks.validation import validated
-from cenote.language.schema.execution import (
-    ExecutionModel,
-    ModifierModel,
-    PoolModel,
-    ResourcesModel,
-)
-from cenote.language.workflow import Amounts, Elastic, Execution, FallbackWhen, KeyPath, PluginUse, Pool
+from cenote.language.execution import Amounts, Pool
+from cenote.language.origins import KeyPath
+from cenote.language.schema.execution import ExecutionModel, ModifierModel, PoolModel, PoolResourcesModel
+from cenote.language.workflow import Execution, PluginUse
 from cenote.language.yaml.source import Located
 from cenote.plugins.kinds import PluginKind
 
@@ -43,20 +39,14 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     names = {*pools, *(node.get("pools") or node.holding({})).mapping}
     for key in ("cpu", "gpu"):
         check_pool_name(node.get("defaults", key), names, "the default pool", findings)
-    strategy = _strategy(model.strategy) or "local"
+    strategy = model.strategy
     elsewhere = {strategy, *(pool.strategy for pool in pools.values() if pool.strategy)} != {"local"}
     backend = "dask" if elsewhere and node.get("backend") is None else model.backend
     check_configs(node, pools.values(), backend=backend, strategy=strategy, findings=findings)
     return Execution(
-        backend=backend,
-        strategy=strategy,
-        default_cpu=model.defaults.cpu if model.defaults else None,
-        default_gpu=model.defaults.gpu if model.defaults else None,
+        **{**model.settings(), "backend": backend},
         pools=tuple(pools.values()) or (DEFAULT_POOL,),
-        environment=model.environment.model_dump() if model.environment else None,
-        credentials=tuple(one.model_dump() for one in model.credentials),
         modifiers=check_modifiers(node.get("modifiers"), model.modifiers, ("execution", "modifiers"), findings),
-        config=model.config or {},
     )
 
 
@@ -70,23 +60,11 @@ def check_pool_name(
         )
 
 
-def _strategy(name: str | None) -> str | None:
-    """FAST-HEP calls it `default`."""
-    return "local" if name == "default" else name
-
-
 def _resource_classes(node: Located | None, findings: Findings) -> dict[str, Amounts]:
-    found = {}
-    for name, written in entries(node, "'execution.resources'", findings):
-        model = validated(ResourcesModel, written, f"resource class '{name}'", findings)
-        found[name] = amounts(model)
-    return found
-
-
-def amounts(model: ResourcesModel | None, over: Amounts | None = None) -> Amounts:
-    """Amounts as written, over those of a class."""
-    given = {key: getattr(model, key) for key in ("cpus", "memory", "gpus", "disk")} if model else {}
-    return replace(over or Amounts(), **{key: value for key, value in given.items() if value is not None})
+    return {
+        name: validated(Amounts, written, f"resource class '{name}'", findings) or Amounts()
+        for name, written in entries(node, "'execution.resources'", findings)
+    }
 
 
 def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findings) -> dict[str, Pool]:
@@ -109,34 +87,18 @@ def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findi
 
 
 def _pool(name: str, model: PoolModel, node: Located, classes: Mapping[str, Amounts], findings: Findings) -> Pool:
-    resource_class = model.resources.class_ if model.resources else None
-    if resource_class is not None and resource_class not in classes:
+    own = model.resources or PoolResourcesModel()
+    if own.class_ is not None and own.class_ not in classes:
         written = node.get("resources", "class") or node.get("resources") or node
         findings.report_unknown(
             errors.BAD_VALUE,
-            f"there is no resource class '{resource_class}'",
-            written.holding(resource_class),
+            f"there is no resource class '{own.class_}'",
+            written.holding(own.class_),
             classes,
             what="classes of execution.resources",
         )
-    return Pool(
-        name=name,
-        workers=model.workers,
-        elastic=Elastic(**model.elastic.model_dump()) if model.elastic else None,
-        slots=model.slots,
-        resources=amounts(model.resources, classes.get(resource_class or "")),
-        resource_class=resource_class,
-        provides=model.provides,
-        strategy=_strategy(model.strategy),
-        fallback=model.fallback,
-        fallback_when=FallbackWhen(**model.fallback_when.model_dump()) if model.fallback_when else FallbackWhen(),
-        queue_timeout=model.queue_timeout,
-        environment=model.environment.model_dump() if model.environment else None,
-        credentials=None if model.credentials is None else tuple(one.model_dump() for one in model.credentials),
-        cost=model.cost,
-        config=model.config or {},
-        path=("execution", "pools", name),
-    )
+    resources = own.over(classes.get(own.class_ or "", Amounts()))
+    return Pool(name, **model.settings(), resources=resources, resource_class=own.class_)
 
 
 def _check_software(node: Located, findings: Findings) -> None:

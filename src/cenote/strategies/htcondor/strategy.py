@@ -15,7 +15,7 @@ from typing import ClassVar
 from pydantic import PrivateAttr
 
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.launch import LOG, WORKER, Blanks, Launch, NodeVariable, Raw, Sent, Word, plain_text, words
 from cenote.names import plain_name
 from cenote.plugins.settings import Seconds
