@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.plans import a_pool
 from cenote.backends.dask.backend import Dask
 from cenote.backends.dask.launch import WorkerPlace
 from cenote.backends.dask.network import Network
@@ -17,7 +18,6 @@ from cenote.backends.interface import MeetingPoint
 from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun
 from cenote.placement.pools import PlacedPool
-from cenote.testing.plans import a_pool
 
 HERE = (a_pool("default"),)
 ELSEWHERE = (replace(a_pool("default"), strategy="slurm"),)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.plans import a_pool
 from cenote.backends.interface import JoinedSession
 from cenote.engine.messages import (
     AnyEvent,
