@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from builders.plans import a_pool
 from cenote.backends.interface import JoinedSession
 from cenote.engine.messages import (
     AnyEvent,
