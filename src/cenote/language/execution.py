@@ -9,6 +9,7 @@ from cenote.language.schema.forms import (
     WRITTEN,
     Amount,
     Count,
+    Credentials,
     Environment,
     Factor,
     Free,
@@ -109,7 +110,9 @@ class PoolSettings:
     queue_timeout: Seconds | None = None
     """No worker by then: its tasks fall back, or fail with that reason."""
     environment: Environment | None = None
-    """Own software; else the run's. Not available yet."""
+    """Own software; else the run's."""
+    credentials: Credentials | None = None
+    """What its workers need to reach protected data, instead of the run's."""
     cost: Amount | None = None
     """Of one worker for one hour, in any unit: reports add it up."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
@@ -178,9 +181,9 @@ class ExecutionSettings:
     defaults: Annotated[DefaultPools, OrNothing()] = field(default_factory=DefaultPools)
     """Pools for stages that name none."""
     environment: Environment | None = None
-    """The software that workers run; without it, the one that runs this command. Not available yet."""
-    credentials: PlainNames = ()
-    """What workers need to reach protected data: `x509`, `scitokens`. Not available yet."""
+    """The software that workers run; without it, the one that runs this command (`current`)."""
+    credentials: Credentials = ()
+    """What workers need to reach protected data: `none`, or plugins."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """The strategy's and backend's settings for all pools."""
 
