@@ -12,7 +12,7 @@ from rich.console import Console
 from cenote.cli.views.origins import origins_of_pool
 from cenote.cli.views.plan_table import show_plan, worker_in_words, workers_in_words
 from cenote.errors import Place
-from cenote.language.execution import Amounts, Elastic
+from cenote.language.execution import Amounts, Elastic, Pool
 from cenote.language.origins import Origin
 from cenote.language.workflow import Workflow
 from cenote.placement.pools import PlacedPool, StagePlacement, Verdict
@@ -22,9 +22,8 @@ from cenote.testing.plans import a_plan, a_segment
 
 def a_pool(**changes: object) -> PlacedPool:
     pool = PlacedPool(
-        name="gpu",
+        spec=Pool("gpu"),
         strategy="local",
-        labels=frozenset({"gpu"}),
         workers=2,
         elastic=None,
         slots=1,
