@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cenote.backends.support.ports import ports_in_words
-from cenote.language.execution import Amounts
+from cenote.language.execution import AMOUNTS, Amounts
 from cenote.placement.pools import PlacedPool
 from cenote.shell import ALONE
 from cenote.worker.process.lifetime import Lifetime
-
-AMOUNTS = ("cpus", "memory", "gpus", "disk")
 
 
 @dataclass(frozen=True)
