@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from builders.plans import a_plan, a_segment
 from cenote.cli.views.origins import origins_of_pool
 from cenote.cli.views.plan_table import show_plan, worker_in_words, workers_in_words
 from cenote.errors import Place
@@ -17,7 +18,6 @@ from cenote.language.origins import Origin
 from cenote.language.workflow import Workflow
 from cenote.placement.pools import PlacedPool, StagePlacement, Verdict
 from cenote.plan.plan import Plan, StageSummary
-from cenote.testing.plans import a_plan, a_segment
 
 
 def a_pool(**changes: object) -> PlacedPool:

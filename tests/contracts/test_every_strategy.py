@@ -6,18 +6,18 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cenote.errors import CenoteError
 from cenote.language.execution import Amounts
+from cenote.launch import WORKER, Launch, Part, RunLocation
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import meanings
-from cenote.strategies.interface import JobId, JobRequest, JobState, RunLocation, Strategy
+from cenote.strategies.interface import JobId, JobState, Strategy
+from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, complains, scripted_shell
 
 EVERY = registry.built_in_names(PluginKind.STRATEGY)
@@ -47,35 +47,27 @@ def strategy(request: pytest.FixtureRequest) -> Strategy:
     return made
 
 
-def requests(folder: Path, count: int = 2, **changes: Any) -> list[JobRequest]:
-    for name in ("out", "err", "logs"):
-        (folder / name).mkdir(exist_ok=True)
-    return [
-        JobRequest(
-            **{
-                "run": "r4nd0m",
-                "pool": "gpu",
-                "worker": f"gpu-{number}",
-                "command": ("sh", "-c", "sleep 30", f"gpu-{number}"),
-                "resources": Amounts(cpus=3, memory=4_000_000_000, gpus=2),
-                "out": folder / "out" / f"gpu-{number}",
-                "err": folder / "err" / f"gpu-{number}",
-                "variables": {"GREETING": 'it\'s a $dollar "day"'},
-                "log": folder / "logs" / f"gpu-{number}",
-                "home": HOME,
-                **changes,
-            }
-        )
-        for number in range(1, count + 1)
-    ]
+WORKERS = ["gpu-1", "gpu-2"]
+
+
+def launch(folder: Path, *command: Part, run: str = "r4nd0m") -> Launch:
+    made = a_launch(
+        *(command or ("sh", "-c", "sleep 30", WORKER)),
+        run=run,
+        folder=folder,
+        location=HOME,
+        resources=Amounts(cpus=3, memory=4_000_000_000, gpus=2),
+        variables={"GREETING": 'it\'s a $dollar "day"'},
+    )
+    made.run.make_folders()
+    return made
 
 
 def test_what_it_submits_can_be_printed_and_printing_does_nothing(strategy: Strategy, tmp_path: Path) -> None:
-    (request,) = requests(tmp_path, 1)
+    wanted = launch(tmp_path)
     with scripted_shell() as shell:
-        text = strategy.render(request)
-        assert strategy.render(request) == text
-        assert strategy.render_all([request]) == [text]
+        (text,) = strategy.render(wanted, ["gpu-1"])
+        assert strategy.render(wanted, ["gpu-1"]) == [text]
     assert shell.typed == []
     assert "gpu-1" in text
     assert "sleep" in text
@@ -85,7 +77,7 @@ def test_what_it_submits_can_be_printed_and_printing_does_nothing(strategy: Stra
 def test_a_batch_job_says_whose_it_is_and_what_it_needs(strategy: Strategy, tmp_path: Path) -> None:
     if strategy.seconds_between_polls <= 1:
         pytest.skip("a process of this machine takes what it needs")
-    text = strategy.render(requests(tmp_path, 1)[0])
+    (text,) = strategy.render(launch(tmp_path), ["gpu-1"])
     for words in (
         "r4nd0m",
         "gpu",
@@ -103,7 +95,7 @@ def test_settings_carry_their_documentation(strategy: Strategy) -> None:
 
 def test_every_worker_gets_an_id_of_its_own_and_can_be_cancelled_twice(strategy: Strategy, tmp_path: Path) -> None:
     with a_calm_batch_system():
-        jobs = strategy.submit(requests(tmp_path))
+        jobs = strategy.submit(launch(tmp_path), WORKERS)
         try:
             assert len(set(jobs)) == 2
             states = {status.state for status in strategy.poll(jobs).values()}
@@ -140,8 +132,8 @@ def jobs_of_two_runs(run: str) -> Iterator[None]:
 def test_jobs_are_found_again_by_somebody_who_did_not_submit_them(strategy: Strategy, tmp_path: Path) -> None:
     another, run = type(strategy)(), uuid.uuid4().hex[:12]
     with a_calm_batch_system():
-        wanted = requests(tmp_path, run=run, command=("sleep", "30"))
-        submitted = strategy.submit(wanted) if strategy.seconds_between_polls <= 1 else []
+        wanted = launch(tmp_path, "sleep", "30", run=run)
+        submitted = strategy.submit(wanted, WORKERS) if strategy.seconds_between_polls <= 1 else []
     try:
         with jobs_of_two_runs(run):
             found = another.trace(run)
@@ -187,7 +179,7 @@ def test_a_program_that_is_not_there_is_said_so_and_not_a_crash(strategy: Strate
     if strategy.seconds_between_polls <= 1:
         pytest.skip("it calls no other program")
     with scripted_shell(), pytest.raises(CenoteError, match="on this machine") as caught:
-        strategy.submit(requests(tmp_path))
+        strategy.submit(launch(tmp_path), WORKERS)
     assert caught.value.problems[0].kind.name == "job-refused"
     with scripted_shell():
         assert strategy.poll([JobId("1")]) == {}
@@ -196,13 +188,12 @@ def test_a_program_that_is_not_there_is_said_so_and_not_a_crash(strategy: Strate
 
 def test_what_was_submitted_when_something_came_between_is_taken_back(strategy: Strategy, tmp_path: Path) -> None:
     run = uuid.uuid4().hex
-    first, second = requests(tmp_path, run=run, command=("sleep", "30"))
-    nowhere = replace(second, out=tmp_path / "nowhere" / "gpu-2")
+    wanted = launch(tmp_path, "sleep", "30", run=run)
     with (
         scripted_shell(sbatch=INTERRUPTED, scancel="", condor_submit=INTERRUPTED, condor_rm="") as shell,
         pytest.raises((KeyboardInterrupt, FileNotFoundError)),
     ):
-        strategy.submit([first, nowhere])
+        strategy.submit(wanted, ["gpu-1", "no such folder/gpu-2"])
     if shell.typed:
         assert shell.typed[-1][0] in ("scancel", "condor_rm")
         assert run in shell.typed[-1][-1]

@@ -1,9 +1,9 @@
-"""The real engine under simulated faults; `python -m cenote.simulate --seeds 100000` plays more of them."""
+"""The real engine under simulated faults; `PYTHONPATH=tests python -m simulation --seeds 100000` plays more of them."""
 
 import pytest
 
-from cenote.simulate.check import play
-from cenote.simulate.scenario import a_scenario
+from simulation.check import play
+from simulation.scenario import a_scenario
 
 SEEDS = 1000
 BLOCK = 100

@@ -9,7 +9,7 @@ from cenote.engine import autoscaler, capacity, fallback, machine, moving, ready
 from cenote.engine.retries import Decision
 from cenote.engine.workers import PoolWorkers
 from cenote.plan.plan import RUN
-from cenote.simulate.check import SeedError, play
+from simulation.check import SeedError, play
 
 Break = Callable[[pytest.MonkeyPatch], None]
 

@@ -97,6 +97,7 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
               fallback_when: {no_worker_for: 10m, preempted: 2, oom: true}
               queue_timeout: 2h
               environment: packed-pixi
+              credentials: [x509, {type: scitokens, path: token}]
               cost: 1.20
               config: {walltime: 04:00:00, partition: gpu}
         analysis: {stages: []}
@@ -111,6 +112,7 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
     assert (pool.resources, pool.resource_class) == (Amounts(cpus=8, memory=128 * 10**9), "big")
     assert pool.fallback_when == FallbackWhen(no_worker_for=600, preempted=2, oom=True)
     assert pool.environment == {"type": "packed-pixi"}
+    assert pool.credentials == ({"type": "x509"}, {"type": "scitokens", "path": "token"})
     assert pool.labels == {"v100", "big", "gpu"}
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.stage_graphs import StageSketch, plan_of
 from cenote.language.execution import Amounts, Pool
 from cenote.plan.picture.cards import MOST_SEGMENTS, sketch
 from cenote.plan.picture.draw import dot, mermaid, svg
@@ -16,7 +17,6 @@ from cenote.plan.picture.layers import arrange
 from cenote.plan.picture.scene import compose
 from cenote.plan.picture.shapes import Box, Words
 from cenote.plan.plan import Plan
-from cenote.testing.stage_graphs import StageSketch, plan_of
 
 GB = 10**9
 POOLS = (

@@ -7,11 +7,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.plans import a_plan, a_segment
+from builders.stories import Story, later, reused, started
 from cenote.plan.plan import Plan
 from cenote.runtime.earlier_results import earlier_results, spared_tasks
 from cenote.runtime.task_specs import TaskSpecs
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, later, reused, started
 from cenote.worker.results.store import Store
 
 PLANS = {

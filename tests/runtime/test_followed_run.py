@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from builders.plans import a_plan
 from cenote.engine.messages import RunStarted, TaskReused
 from cenote.errors import CenoteError
 from cenote.plan.record import PlanRecord
 from cenote.runs.folder import RunFolder
 from cenote.runs.follow import FollowedRun
 from cenote.runs.journal import NAME, Journal
-from cenote.testing.plans import a_plan
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from builders.plans import a_plan, a_segment
 from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
@@ -41,7 +42,6 @@ from cenote.plan.record import (
 )
 from cenote.runs.summary import iso_time
 from cenote.runs.view import RunView
-from cenote.testing.plans import a_plan, a_segment
 
 T0 = 1_700_000_000.0
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from builders.plans import a_plan, a_segment
+from builders.stories import Story, cancelled, done, failed, joined, lost, reused, started, taken
 from cenote.engine.messages import AnyEvent, CancelTask, FinishRun, RunTask
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, cancelled, done, failed, joined, lost, reused, started, taken
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 

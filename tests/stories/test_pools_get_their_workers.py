@@ -1,5 +1,7 @@
 """Stories of pools whose workers the engine asks for: how many, when, and what becomes of them."""
 
+from builders.plans import a_plan, a_pool, a_segment
+from builders.stories import Story, done, job, joined, later, lost, requested, started, taken
 from cenote.engine.messages import (
     AnyCommand,
     Decision,
@@ -14,8 +16,6 @@ from cenote.engine.messages import (
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
 from cenote.language.execution import Elastic
-from cenote.testing.plans import a_plan, a_pool, a_segment
-from cenote.testing.stories import Story, done, job, joined, later, lost, requested, started, taken
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 GROWS = Elastic(min=0, max=5, idle_time=60, resize_period=10)

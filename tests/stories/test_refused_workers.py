@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from builders.plans import a_plan, a_pool, a_segment
+from builders.stories import Story, joined, later, lost, requested, started
 from cenote.engine.messages import FinishRun, PoolChanged, StartWorkers
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
-from cenote.testing.plans import a_plan, a_pool, a_segment
-from cenote.testing.stories import Story, joined, later, lost, requested, started
 
 MANAGED = EngineOptions(manages_workers=True)
 WORDS = "sbatch: error: Requested node configuration is not available"

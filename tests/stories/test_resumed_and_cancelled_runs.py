@@ -1,9 +1,9 @@
 """Stories of runs that go on from an earlier one, and of runs that somebody stops."""
 
+from builders.plans import a_plan, a_segment
+from builders.stories import Story, cancelled, done, failed, joined, reused, started, taken
 from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, cancelled, done, failed, joined, reused, started, taken
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from builders.plans import a_plan, a_segment
+from builders.stories import Cause, Story, done, failed, given_up, joined, lost, requested, started, taken
 from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask, StartWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Cause, Story, done, failed, given_up, joined, lost, requested, started, taken
 
 KEEP_GOING = EngineOptions(keep_going=True)
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from builders.plans import SegmentSketch, a_plan, a_pool, a_segment
+from builders.stories import Cause, Story, done, failed, job, joined, later, lost, requested, started, taken
 from cenote.engine.messages import (
     AnyCommand,
     CancelTask,
@@ -15,8 +17,6 @@ from cenote.engine.messages import (
 from cenote.engine.options import EngineOptions
 from cenote.language.execution import FallbackWhen
 from cenote.plan.plan import Plan
-from cenote.testing.plans import SegmentSketch, a_plan, a_pool, a_segment
-from cenote.testing.stories import Cause, Story, done, failed, job, joined, later, lost, requested, started, taken
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0, patience=60)
 NEVER = FallbackWhen()

@@ -1,10 +1,7 @@
 """Stories of workers whose time is limited: replaced before they go, spared new tasks, and no failure of anybody."""
 
-from cenote.engine.messages import AnyCommand, Decision, RunTask, StartWorkers, StopWorkers, TaskGivenUp
-from cenote.engine.options import EngineOptions
-from cenote.language.execution import Elastic
-from cenote.testing.plans import a_plan, a_pool
-from cenote.testing.stories import (
+from builders.plans import a_plan, a_pool
+from builders.stories import (
     Story,
     done,
     failed,
@@ -16,6 +13,9 @@ from cenote.testing.stories import (
     started,
     taken,
 )
+from cenote.engine.messages import AnyCommand, Decision, RunTask, StartWorkers, StopWorkers, TaskGivenUp
+from cenote.engine.options import EngineOptions
+from cenote.language.execution import Elastic
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 

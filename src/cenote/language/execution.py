@@ -9,6 +9,7 @@ from cenote.language.schema.forms import (
     WRITTEN,
     Amount,
     Count,
+    Credentials,
     Environment,
     Factor,
     Free,
@@ -122,7 +123,9 @@ class PoolSettings(PoolTerms, PoolSize):
     fallback: PlainNames = ()
     """Pools that take over work waiting here, in this order."""
     environment: Environment | None = None
-    """Own software; else the run's. Not available yet."""
+    """Own software; else the run's."""
+    credentials: Credentials | None = None
+    """What its workers need to reach protected data, instead of the run's."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """Settings of the strategy: `walltime`, `partition`, `account`, …"""
 
@@ -185,9 +188,9 @@ class ExecutionSettings:
     defaults: Annotated[DefaultPools, OrNothing()] = field(default_factory=DefaultPools)
     """Pools for stages that name none."""
     environment: Environment | None = None
-    """The software that workers run; without it, the one that runs this command. Not available yet."""
-    credentials: PlainNames = ()
-    """What workers need to reach protected data: `x509`, `scitokens`. Not available yet."""
+    """The software that workers run; without it, the one that runs this command (`current`)."""
+    credentials: Credentials = ()
+    """What workers need to reach protected data: `none`, or plugins."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """The strategy's and backend's settings for all pools."""
 

@@ -29,7 +29,7 @@ from cenote.engine.messages import (
 from cenote.engine.task_classes import CandidatePools, choices_of
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE
-from cenote.simulate.scenario import Scenario
+from simulation.scenario import Scenario
 
 
 class BrokenError(Exception):

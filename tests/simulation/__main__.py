@@ -1,6 +1,4 @@
-"""Run simulated schedules by the thousand: `python -m cenote.simulate --seeds 100000`."""
-
-# ruff: noqa: T201 (a command of its own: it prints)
+"""Run simulated schedules by the thousand: `PYTHONPATH=tests python -m simulation --seeds 100000`."""
 
 from __future__ import annotations
 
@@ -8,14 +6,14 @@ import argparse
 import sys
 from collections import Counter
 
-from cenote.simulate.check import SeedError, play
-from cenote.simulate.scale import measure, three_pools
 from cenote.units import format_bytes
+from simulation.check import SeedError, play
+from simulation.scale import measure, three_pools
 
 
 def main() -> int:
     """Play seeds, or measure."""
-    parser = argparse.ArgumentParser(prog="python -m cenote.simulate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many to play")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--scale", type=int, metavar="TASKS", help="instead: run so many tasks, and say what they cost")

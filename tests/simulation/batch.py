@@ -18,7 +18,7 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.placement.pools import PlacedPool
-from cenote.simulate.scenario import Weather
+from simulation.scenario import Weather
 
 STOPPING_TIME = 3.0
 """The longest time that a worker takes to go when it is told to."""

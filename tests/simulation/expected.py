@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cenote.engine.options import EngineOptions
 from cenote.plan.plan import MERGE, Plan
-from cenote.simulate.scenario import Scenario
+from simulation.scenario import Scenario
 
 Value = tuple[int, ...]
 """A simulated result: the run tasks whose numbers are in it, in the order they were merged."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from builders.plans import SegmentSketch, a_plan, a_pool
 from cenote.engine.options import EngineOptions
 from cenote.engine.task_classes import TaskClasses
 from cenote.language.execution import Elastic, FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE, Plan, ScopeName
-from cenote.testing.plans import SegmentSketch, a_plan, a_pool
 
 POOLS = ("default", "high_memory", "gpu")
 MEMORY = {"default": 4, "gpu": 8, "high_memory": 16}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from cenote.simulate.expected import Expected, expected_of
-from cenote.simulate.invariants import Watch
-from cenote.simulate.pool_rules import BrokenError
-from cenote.simulate.runtime import Life, Store
-from cenote.simulate.scenario import Scenario, a_scenario
+from simulation.expected import Expected, expected_of
+from simulation.invariants import Watch
+from simulation.pool_rules import BrokenError
+from simulation.runtime import Life, Store
+from simulation.scenario import Scenario, a_scenario
 
 
 @dataclass(frozen=True)

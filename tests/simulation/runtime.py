@@ -33,11 +33,11 @@ from cenote.engine.messages import (
     WorkerJoined,
     WorkerLost,
 )
-from cenote.simulate.batch import Batch, Run, Worker
-from cenote.simulate.expected import Value, is_merge, merged
-from cenote.simulate.invariants import Watch
-from cenote.simulate.pool_rules import BrokenError
-from cenote.simulate.scenario import MEMORY, Scenario
+from simulation.batch import Batch, Run, Worker
+from simulation.expected import Value, is_merge, merged
+from simulation.invariants import Watch
+from simulation.pool_rules import BrokenError
+from simulation.scenario import MEMORY, Scenario
 
 TICK = 2.0
 """Seconds after which the engine is told that time passed."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from cenote.language.execution import Amounts, Elastic, FallbackWhen, Pool
 from cenote.language.workflow import Workflow
 from cenote.operations.support.events import DatasetInfo
@@ -23,10 +21,10 @@ from cenote.plan.plan import (
     Segment,
     Step,
     TaskLayout,
-    TaskTable,
     WriteStep,
     skims_of,
 )
+from cenote.plan.tasks import merge_tree, task_table
 
 
 @dataclass(frozen=True)
@@ -85,30 +83,16 @@ def a_plan(
         datasets=tuple(DatasetInfo(f"dataset{number}") for number in range(datasets)),
         partitions=tuple(Partition(f"dataset{number}", "events", "a.root", 0, events) for number in of_dataset),
         segments=tuple(_segment(index, sketch) for index, sketch in enumerate(segments)),
-        tasks=a_table(rows.kinds, rows.segments, rows.positions, rows.needs),
+        tasks=task_table(
+            kind=rows.kinds,
+            segment=rows.segments,
+            partition=rows.positions,
+            needs=rows.needs,
+            keys=[number.to_bytes(16, "big") for number in range(len(rows.kinds))],
+        ),
         layout=TaskLayout(rows.runs(), flavour_of={}, crossings={}, product_tasks={}),
         products=tuple(rows.products),
         stages=(),
-    )
-
-
-def a_table(
-    kinds: Sequence[int], segments: Sequence[int], positions: Sequence[int], needs: Sequence[Sequence[int]]
-) -> TaskTable:
-    """A table from its rows; keys are the task numbers."""
-    size = len(kinds)
-    lengths = np.fromiter((len(some) for some in needs), dtype=np.int64, count=size)
-    read = np.fromiter(chain.from_iterable(needs), dtype=np.int32, count=int(lengths.sum()))
-    readers = np.repeat(np.arange(size, dtype=np.int32), lengths)
-    return TaskTable(
-        kind=np.array(kinds, dtype=np.uint8),
-        segment=np.array(segments, dtype=np.int32),
-        partition=np.array(positions, dtype=np.int32),
-        needs_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        needs=read,
-        users_start=np.concatenate([[0], np.cumsum(np.bincount(read, minlength=size))]).astype(np.int64),
-        users=readers[np.argsort(read, kind="stable")],
-        keys=b"".join(number.to_bytes(16, "big") for number in range(size)),
     )
 
 
@@ -131,7 +115,7 @@ class _Rows:
         tasks = [self._add(RUN, index, at, self._needs(sketch, at)) for at in range(size)]
         self.tasks_of[sketch.name] = (sketch.scope, tasks)
         if tasks and (sketch.product or sketch.skim):
-            root = self._merged(index, tasks, fan_in)
+            root = merge_tree(tasks, lambda at, group: self._add(MERGE, index, at, group), fan_in)
             if sketch.product:
                 self.products.append(ProductPlan(sketch.name, sketch.name, "histogram", root))
             if sketch.skim:
@@ -142,16 +126,6 @@ class _Rows:
         return tuple(
             {-1: tasks[0]} if scope == "run" else dict(enumerate(tasks)) for scope, tasks in self.tasks_of.values()
         )
-
-    def _merged(self, index: int, parts: list[int], fan_in: int) -> int:
-        position = 0
-        while len(parts) > 1:
-            groups = [parts[start : start + fan_in] for start in range(0, len(parts), fan_in)]
-            parts = []
-            for group in groups:
-                parts.append(self._add(MERGE, index, position, group) if len(group) > 1 else group[0])
-                position += 1
-        return parts[0]
 
     def _needs(self, sketch: SegmentSketch, at: int) -> list[int]:
         return list(chain.from_iterable(self._read_from(name, sketch.scope, at) for name in sketch.needs))

@@ -26,9 +26,9 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.engine.task_ranges import tasks_in
-from cenote.simulate.expected import Expected
-from cenote.simulate.pool_rules import BrokenError, PoolWatch, require
-from cenote.simulate.scenario import Scenario
+from simulation.expected import Expected
+from simulation.pool_rules import BrokenError, PoolWatch, require
+from simulation.scenario import Scenario
 
 
 class Watch:
