@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.language.execution import Amounts, DefaultPools, Elastic, FallbackWhen, Pool
+from cenote.language.execution import Amounts, DefaultPools, Elastic, FallbackWhen, Pool, PoolSettings, settings_of
 from cenote.language.read import Checked
 from cenote.language.workflow import AppliesTo, PluginUse, Requirement, Workflow
 
@@ -106,7 +106,7 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
     assert loaded.execution.defaults == DefaultPools(cpu="cheap", gpu="v100")
     cheap, pool = loaded.execution.pools
     assert cheap == Pool("cheap", workers=3)
-    untouched = [key for key, value in Pool("v100").settings().items() if getattr(pool, key) == value]
+    untouched = [key for key, value in settings_of(Pool("v100"), PoolSettings).items() if getattr(pool, key) == value]
     assert untouched == ["workers"]  # a pool has `workers` or `elastic`
     assert pool.elastic == Elastic(min=0, max=20, idle_slots=1, idle_time=300, resize_period=30, resize_factor=0.5)
     assert (pool.resources, pool.resource_class) == (Amounts(cpus=8, memory=128 * 10**9), "big")
