@@ -155,8 +155,8 @@ class _Pool:
 
     def told(self) -> PoolUse:
         cost = None
-        if self.placed.cost is not None:
-            cost = self.placed.cost * self.offered / self.placed.slots / 3600
+        if self.placed.spec.cost is not None:
+            cost = self.placed.spec.cost * self.offered / self.placed.slots / 3600
         return PoolUse(self.placed.name, self.most, self.placed.slots, self.tasks, self.busy, self.offered, cost)
 
 

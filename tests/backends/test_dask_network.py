@@ -16,6 +16,7 @@ from cenote.backends.dask.launch import WorkerPlace
 from cenote.backends.dask.network import Network
 from cenote.backends.interface import MeetingPoint
 from cenote.errors import CenoteError
+from cenote.launch import LaunchingRun
 from cenote.placement.pools import PlacedPool
 
 HERE = (a_pool("default"),)
@@ -40,8 +41,8 @@ def two_ports_the_first_taken() -> Iterator[range]:
 
 
 def command_of(backend: Dask, pools: tuple[PlacedPool, ...]) -> str:
-    words = backend.example_command(pools, pools[0], "default-1", log=Path("log"), lifetime=None)
-    return " ".join(words)
+    launch = backend.launch(LaunchingRun("RUN", Path("/out")), pools, pools[0], lifetime=None)
+    return " ".join(launch.here("default-1")[0])
 
 
 def test_the_first_free_port_of_a_range_is_taken() -> None:

@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.language.execution import Amounts, DefaultPools, Elastic, FallbackWhen, Pool, RunLimits
+from cenote.language.execution import (
+    Amounts,
+    DefaultPools,
+    Elastic,
+    FallbackWhen,
+    Pool,
+    PoolSettings,
+    RunLimits,
+    settings_of,
+)
 from cenote.language.read import Checked
 from cenote.language.workflow import AppliesTo, PluginUse, Requirement, Workflow
 
@@ -97,6 +106,7 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
               fallback_when: {no_worker_for: 10m, preempted: 2, oom: true}
               queue_timeout: 2h
               environment: packed-pixi
+              credentials: [x509, {type: scitokens, path: token}]
               cost: 1.20
               config: {walltime: 04:00:00, partition: gpu}
         analysis: {stages: []}
@@ -105,12 +115,13 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
     assert loaded.execution.defaults == DefaultPools(cpu="cheap", gpu="v100")
     cheap, pool = loaded.execution.pools
     assert cheap == Pool("cheap", workers=3)
-    untouched = [key for key, value in Pool("v100").settings().items() if getattr(pool, key) == value]
+    untouched = [key for key, value in settings_of(Pool("v100"), PoolSettings).items() if getattr(pool, key) == value]
     assert untouched == ["workers"]  # a pool has `workers` or `elastic`
     assert pool.elastic == Elastic(min=0, max=20, idle_slots=1, idle_time=300, resize_period=30, resize_factor=0.5)
     assert (pool.resources, pool.resource_class) == (Amounts(cpus=8, memory=128 * 10**9), "big")
     assert pool.fallback_when == FallbackWhen(no_worker_for=600, preempted=2, oom=True)
     assert pool.environment == {"type": "packed-pixi"}
+    assert pool.credentials == ({"type": "x509"}, {"type": "scitokens", "path": "token"})
     assert pool.labels == {"v100", "big", "gpu"}
 
 

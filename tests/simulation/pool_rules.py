@@ -179,7 +179,7 @@ class PoolWatch:
         facts = self._pools[move.from_pool]
         require(not facts.joined, f"{move}, though the pool has {facts.joined}")
         limits = self._scenario.options.limits
-        limit = min(time_to_leave(facts.pool, choices[1:], limits)[0] for choices in allowed)
+        limit = min(time_to_leave(facts.pool.spec, choices[1:], limits)[0] for choices in allowed)
         require(move.waited >= limit or facts.pool.most_workers == 0, f"{move} after {move.waited} s")
 
     def _check_pool(self, command: RunTask) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from cenote.engine.task_classes import CandidatePools
-from cenote.language.execution import FallbackWhen, RunLimits
+from cenote.language.execution import FallbackWhen, PoolTerms, RunLimits
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
 
@@ -68,17 +67,7 @@ def reason_to_leave(
     )
 
 
-class WaitingRules(Protocol):
-    """The settings of a pool that say how long work waits in it."""
-
-    @property
-    def queue_timeout(self) -> int | None: ...
-
-    @property
-    def fallback_when(self) -> FallbackWhen: ...
-
-
-def time_to_leave(pool: WaitingRules, following: Sequence[CandidatePools], limits: RunLimits) -> tuple[float, str]:
+def time_to_leave(pool: PoolTerms, following: Sequence[CandidatePools], limits: RunLimits) -> tuple[float, str]:
     """Seconds without a worker after which tasks leave, and the setting that says so; infinite without one."""
     found: list[tuple[float, str]] = [(math.inf, "")]
     if pool.queue_timeout is not None:
@@ -100,9 +89,9 @@ def _leave_one(
         return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines, pool.refused)
     if pool.workers:
         return None
-    if not pool.hopeful and (following or pool.pool.queue_timeout is None):
+    if not pool.hopeful and (following or pool.pool.spec.queue_timeout is None):
         return Leave(f"pool '{name}' has no workers and will get none", waited)
-    limit, setting = time_to_leave(pool.pool, following, limits)
+    limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:
         return None
     said = f"; the last word on it: {pool.last_word}" if pool.last_word else ""
@@ -112,5 +101,5 @@ def _leave_one(
 
 def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:
     """Whether a task that was preempted so often in this pool goes elsewhere."""
-    limit = pool.fallback_when.preempted
+    limit = pool.spec.fallback_when.preempted
     return limit is not None and preemptions >= limit

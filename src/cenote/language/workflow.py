@@ -173,8 +173,19 @@ class Execution(ExecutionSettings):
 
     def config_of(self, pool: str) -> dict[str, Any]:
         """The settings for all pools, and over them the pool's own."""
-        own: Mapping[str, Any] = next((one.config for one in self.pools if one.name == pool), {})
-        return {**self.config, **own}
+        return {**self.config, **self._pool(pool).config}
+
+    def environment_of(self, pool: str) -> Mapping[str, Any]:
+        """The pool's own, else the run's, else the current one."""
+        return self._pool(pool).environment or self.environment or {"type": "current"}
+
+    def credentials_of(self, pool: str) -> tuple[Mapping[str, Any], ...]:
+        """The pool's own, else the run's."""
+        own = self._pool(pool).credentials
+        return self.credentials if own is None else own
+
+    def _pool(self, name: str) -> Pool:
+        return next((pool for pool in self.pools if pool.name == name), Pool(name))
 
 
 @dataclass(frozen=True)

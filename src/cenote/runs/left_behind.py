@@ -19,11 +19,12 @@ import msgspec
 from cenote import storage
 from cenote.engine.messages import AnyEvent, RunStarted
 from cenote.errors import CenoteError, Problem
+from cenote.launch import RunLocation
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.runs import journal
 from cenote.runs.folder import RunFolder, has_pulse, is_alive, is_locked, lock_owner
-from cenote.strategies.interface import RunLocation, Strategy, TracedJob
+from cenote.strategies.interface import Strategy, TracedJob
 
 _PATIENCE = 10.0
 """Seconds that jobs get to be gone once they were cancelled."""

@@ -11,7 +11,7 @@ from cenote.language.checks.data import entries
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
 from cenote.language.checks.validation import validated
-from cenote.language.execution import Amounts, Pool
+from cenote.language.execution import Amounts, ExecutionSettings, Pool, PoolSettings, settings_of
 from cenote.language.origins import KeyPath
 from cenote.language.schema.execution import ExecutionModel, ModifierModel, PoolModel, PoolResourcesModel
 from cenote.language.workflow import Execution, PluginUse
@@ -30,6 +30,7 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     model = validated(ExecutionModel, node.without("pools", "resources"), "'execution'", findings) or ExecutionModel()
     for key, kind in (("backend", PluginKind.BACKEND), ("strategy", PluginKind.STRATEGY)):
         check_name(kind, node.get(key), findings)
+    _check_software(node, findings)
     if model.staging:
         findings.accept("execution.staging", ("execution", "staging"), matters=False)
     classes = _resource_classes(node.get("resources"), findings)
@@ -43,7 +44,7 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     backend = "dask" if elsewhere and node.get("backend") is None else model.backend
     check_configs(node, pools.values(), backend=backend, strategy=strategy, findings=findings)
     return Execution(
-        **{**model.settings(), "backend": backend},
+        **{**settings_of(model, ExecutionSettings), "backend": backend},
         pools=tuple(pools.values()) or (DEFAULT_POOL,),
         modifiers=check_modifiers(node.get("modifiers"), model.modifiers, ("execution", "modifiers"), findings),
     )
@@ -78,6 +79,7 @@ def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findi
         if model is None:
             continue
         check_name(PluginKind.STRATEGY, item.get("strategy"), findings)
+        _check_software(item, findings)
         for other in one_or_many(item.get("fallback")):
             check_pool_name(other, written, f"fallback of pool '{name}'", findings)
         found[name] = _pool(name, model, item, classes, findings)
@@ -96,7 +98,17 @@ def _pool(name: str, model: PoolModel, node: Located, classes: Mapping[str, Amou
             what="classes of execution.resources",
         )
     resources = own.over(classes.get(own.class_ or "", Amounts()))
-    return Pool(name, **model.settings(), resources=resources, resource_class=own.class_)
+    return Pool(name, **settings_of(model, PoolSettings), resources=resources, resource_class=own.class_)
+
+
+def _check_software(node: Located, findings: Findings) -> None:
+    """The environment and the credentials of the run or of a pool, and their own settings."""
+    written = [(PluginKind.ENVIRONMENT, node.get("environment"))]
+    written += [(PluginKind.CREDENTIAL, one) for one in one_or_many(node.get("credentials"))]
+    for kind, one in written:
+        name = None if one is None else one.get("type") or one
+        if one is not None and name is not None and name.text is not None and check_name(kind, name, findings):
+            check_settings(kind, name.text, one.without("type"), f"{kind.value} '{name.text}'", findings)
 
 
 def _check_profiles(root: Located, findings: Findings) -> None:

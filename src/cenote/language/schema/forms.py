@@ -125,19 +125,28 @@ def _or_empty(value: Any) -> Any:  # Any: whatever the YAML holds
     return {} if value is None else value
 
 
-class _AsEnvironment:
-    """Marks a mapping that `EnvironmentModel` describes and checks."""
+class _Described:
+    """Marks a mapping that a model of `schema/model.py` describes and checks."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import core_schema
 
-        from cenote.language.schema.model import EnvironmentModel
+        from cenote.language.schema import model
 
-        return core_schema.no_info_after_validator_function(EnvironmentModel.model_dump, handler(EnvironmentModel))
+        described = getattr(model, self._model)
+        return core_schema.no_info_after_validator_function(described.model_dump, handler(described))
 
 
-Environment = Annotated[Mapping[str, Any], _AsEnvironment(), OrText("type")]
+Environment = Annotated[Mapping[str, Any], _Described("EnvironmentModel"), OrText("type")]
 """The type of an environment and its settings, in one mapping."""
+
+Credentials = Annotated[
+    tuple[Annotated[Mapping[str, Any], _Described("CredentialModel"), OrText("type")], ...], OneOrMany()
+]
+"""The same of credentials: one, or a list."""
 
 PlainNames = Annotated[tuple[str, ...], OneOrMany()]
 """One name, or a list of names."""

@@ -9,7 +9,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json
 
 from cenote.language.execution import Elastic
 from cenote.language.schema.document import AnalysisModel, FieldModel, JoinModel, WorkflowModel
-from cenote.language.schema.model import EnvironmentModel
+from cenote.language.schema.model import CredentialModel, EnvironmentModel
 from cenote.language.schema.stage import StageModel
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
@@ -19,7 +19,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODE: JsonSchemaMode = "validation"
 
 
-MERGED: tuple[Described, ...] = (AnalysisModel, Elastic, EnvironmentModel, FieldModel, JoinModel)
+MERGED: tuple[Described, ...] = (AnalysisModel, CredentialModel, Elastic, EnvironmentModel, FieldModel, JoinModel)
 """Mappings that several files may write together: a key that is not in this one may be in another."""
 
 _FROM_ELSEWHERE = [

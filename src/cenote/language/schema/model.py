@@ -17,4 +17,11 @@ class EnvironmentModel(LanguageModel, extra="allow"):
     """The software that workers run. Short form: its type."""
 
     type: str
-    """`packed-pixi`, or a plugin; the other keys are its own."""
+    """`current`, or a plugin; the other keys are its own."""
+
+
+class CredentialModel(LanguageModel, extra="allow"):
+    """What lets workers reach protected data. Short form: its type."""
+
+    type: str
+    """`none`, or a plugin; the other keys are its own."""

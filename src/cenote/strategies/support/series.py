@@ -1,42 +1,14 @@
-"""Put requests together that differ in the worker's name only: many workers then need one submission."""
+"""Number workers whose names differ in their last digits only: many of them then need one submission."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
-from cenote.strategies.interface import JobRequest
-
-WORKER = "\x01"
-"""Stands for the worker's name in a command and at the end of a path."""
 _THOUSAND = 1000
 """Numbers in a series."""
-
-
-def alike(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, ...]]]:
-    """Neighbours that are alike as one request with the name left open, and their workers."""
-    groups = groupby(requests, key=_with_the_name_open)
-    return [(request, tuple(one.worker for one in group)) for request, group in groups]
-
-
-def _with_the_name_open(request: JobRequest) -> JobRequest:
-    """Its name, where that is a word of the command or the last part of a path in it."""
-    ending = re.compile(rf"(^|/){re.escape(request.worker)}$")
-
-    def opened(text: object) -> str:
-        return ending.sub(rf"\g<1>{WORKER}", str(text))
-
-    return replace(
-        request,
-        worker=WORKER,
-        command=tuple(opened(word) for word in request.command),
-        out=Path(opened(request.out)),
-        err=Path(opened(request.err)),
-        log=Path(opened(request.log)) if request.log else None,
-    )
 
 
 @dataclass(frozen=True)
