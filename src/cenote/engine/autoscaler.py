@@ -179,7 +179,7 @@ class Autoscaler:
             crew.failed = f"its workers were refused: {crew.refused}"
         elif crew.losses >= crew.loss_limit:
             words = f"it lost {crew.losses} workers in a row without finishing a task; the last: {crew.last_loss}"
-            if not crew.ever_joined and crew.pool.strategy != "local":
+            if not crew.ever_joined and not crew.pool.starts_here:
                 words += " (none of them ever joined: `cenote probe` tells what they find where they run)"
             crew.failed = words
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NewType
+from typing import ClassVar, Literal, NewType
 
 from cenote.launch import Launch, RunLocation
 from cenote.plugins.settings import Plugin
@@ -64,6 +64,9 @@ class TracedJob:
 
 class Strategy(Plugin):
     """Starts workers. Its fields are the settings under a pool's `config`."""
+
+    starts_here: ClassVar[bool] = False
+    """Whether its workers are processes of this machine, there at once, instead of jobs that wait in a queue."""
 
     @property
     def seconds_between_polls(self) -> float:

@@ -51,8 +51,13 @@ def _number(value: Any) -> float:  # Any: whatever the YAML holds
     raise ValueError("should be a number")
 
 
-def _strategy(name: Any) -> Any:  # Any: whatever the YAML holds
-    return "local" if name == "default" else name
+STRATEGY_ALIASES = {"default": "local"}
+"""FAST-HEP's names of strategies."""
+
+
+def strategy_name(name: Any) -> Any:  # Any: whatever the YAML holds
+    """A strategy by its own name."""
+    return STRATEGY_ALIASES.get(name, name) if isinstance(name, str) else name
 
 
 PlainName = Annotated[str, Converted(_name, "name", {"type": ["string", "integer"]})]
@@ -70,8 +75,8 @@ Amount = Annotated[float, Converted(_number, "number", ge=0, allow_inf_nan=False
 Factor = Annotated[float, Converted(_number, "number", gt=0, allow_inf_nan=False)]
 """A number above zero."""
 
-StrategyName = Annotated[str, Converted(_strategy, "name")]
-"""A strategy; FAST-HEP calls `local` `default`."""
+StrategyName = Annotated[str, Converted(strategy_name, "name")]
+"""A strategy, by its own name or by that of FAST-HEP."""
 
 
 def _before(convert: Callable[[Any], Any], schema: CoreSchema) -> CoreSchema:  # Any: whatever the YAML holds
