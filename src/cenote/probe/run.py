@@ -196,7 +196,7 @@ def _see_off(attempts: Sequence[Attempt], pace: Pace, interruptions: Interruptio
 @contextmanager
 def _folder_in(out: Path, token: str) -> Iterator[Path]:
     """A folder for the jobs' output where a run would have it; gone afterwards, with all that was made for it."""
-    debug = RunFolder(out).path.absolute() / "debug"
+    debug = RunFolder(out.absolute()).debug_root
     made = [folder for folder in (debug, *debug.parents) if not folder.exists()]
     logs = debug / f"probe-{token[:8]}"
     try:

@@ -218,7 +218,7 @@ def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interrup
     backend = backend_of(plan)
     request = SessionRequest(
         run=run,
-        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
+        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
         pools=plan.placement.pools,
         store=folder.store,
         logs=folder.debug,
