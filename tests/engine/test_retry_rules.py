@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import get_args, get_type_hints
 
+from builders.plans import a_plan, a_segment
 from cenote.engine.messages import FailureInfo
 from cenote.engine.options import EngineOptions
 from cenote.engine.retries import RULES, History, decide, retries_allowed
 from cenote.plan.plan import Segment
-from cenote.testing.plans import a_plan, a_segment
 
 
 def a_fused_segment(**retries: int) -> Segment:

@@ -113,7 +113,11 @@ def test_workers_that_had_not_joined_when_their_driver_was_killed_end_soon(desk:
 
         def workers() -> list[int]:
             children = [word for file in tasks.glob("*/children") for word in file.read_text().split()]
-            found[:] = [int(one) for one in children if b"_dask_worker" in Path(f"/proc/{one}/cmdline").read_bytes()]
+            found[:] = [
+                int(one)
+                for one in children
+                if b"cenote.backends.dask.worker" in Path(f"/proc/{one}/cmdline").read_bytes()
+            ]
             return found
 
         wait_for(lambda: bool(workers()))

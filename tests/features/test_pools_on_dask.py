@@ -102,7 +102,7 @@ def _workers_of(parent: int) -> list[int]:
                 command = (entry / "cmdline").read_bytes()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if b"_dask_worker" in command and int(above) == parent and state != "Z":
+            if b"cenote.backends.dask.worker" in command and int(above) == parent and state != "Z":
                 found.append(int(entry.name))
     return found
 
@@ -273,7 +273,7 @@ def test_a_worker_whose_node_cannot_import_a_plugin_is_replaced_and_says_what_is
         "picky.py",
         f"""
         import os, sys
-        if "_dask_worker" in sys.argv[0] and not os.path.exists({str(desk.folder / "seen")!r}):
+        if "dask/worker" in sys.argv[0] and not os.path.exists({str(desk.folder / "seen")!r}):
             open({str(desk.folder / "seen")!r}, "w").close()
             import installed_on_some_nodes_only
         """,

@@ -206,7 +206,7 @@ PROVENANCE: dict[str, Any] = {
 
 
 def a_journal() -> bytes:
-    events: list[Any] = [RunStarted(at=100.0, run="4f1c", plan_digest="abc123", tasks=3)]
+    events: list[Any] = [RunStarted(at=100.0, run="4f1c", tasks=3)]
     for task, (pool, start, end) in enumerate([("gpu", 100, 140), ("gpu", 110, 160), ("default", 150, 200)]):
         events.append(TaskStarted(at=float(start), task=task, pool=pool, worker=f"{pool}-0"))
         events.append(TaskDone(at=float(end), task=task, pool=pool, worker=f"{pool}-0", seconds=float(end - start)))

@@ -44,7 +44,7 @@ def ran(task: int, start: float, end: float, *, worker: str = "default-1", error
 
 
 def a_journal(folder: Path, *events: AnyEvent, end: float = 10.0) -> RunFolder:
-    begun = RunStarted(at=0.0, run="r", plan_digest="", tasks=5)
+    begun = RunStarted(at=0.0, run="r", tasks=5)
     ordered = sorted(events, key=lambda event: event.at)
     lines = [begun, *ordered, RunFinished(at=end, status="succeeded", seconds=end)]
     run = RunFolder(folder)

@@ -22,7 +22,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.plan.probe_result import Finding, Probed
 from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
 from cenote.runs.explain import explain_run, explain_stage, waiting_in_words, why
@@ -31,7 +31,7 @@ from cenote.runs.view import RunView
 TWO = GrantedPool(workers=2)
 GPU = PlannedPool("gpu", "slurm", granted=TWO, queue_timeout=7200)
 CALM = PlannedPool("gpu", "slurm", granted=TWO)
-BEGUN = RunStarted(at=0.0, run="r", plan_digest="", tasks=4)
+BEGUN = RunStarted(at=0.0, run="r", tasks=4)
 WAITS = PoolChanged(at=0.0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers")
 
 

@@ -11,7 +11,7 @@ from cenote.errors import CenoteError
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import Journal, read_events
 
-STARTED = RunStarted(at=1.0, run="r", plan_digest="d", tasks=2)
+STARTED = RunStarted(at=1.0, run="r", tasks=2)
 DONE = TaskDone(at=2.0, task=0, pool="default", worker="default-1", seconds=0.5)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from builders.plans import a_plan, a_segment
 from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
@@ -41,7 +42,6 @@ from cenote.plan.record import (
 )
 from cenote.runs.summary import iso_time
 from cenote.runs.view import RunView
-from cenote.testing.plans import a_plan, a_segment
 
 T0 = 1_700_000_000.0
 
@@ -70,7 +70,7 @@ def some_record(**changes: Any) -> PlanRecord:
 
 
 def begun(at: float = T0) -> RunStarted:
-    return RunStarted(at=at, run="r1", plan_digest="d", tasks=10)
+    return RunStarted(at=at, run="r1", tasks=10)
 
 
 def started(task: int, at: float, pool: str = "default", worker: str = "default-1") -> TaskStarted:
@@ -279,7 +279,7 @@ def test_repeated_and_late_events_change_nothing() -> None:
 
 def test_a_second_attempt_forgets_the_first() -> None:
     view = view_of(started(0, T0), failed(0, T0 + 1), given_up(0, T0 + 1), Warned(at=T0, message="old"))
-    view.apply(RunStarted(at=T0 + 60, run="r1", plan_digest="d", tasks=10, resumed=True))
+    view.apply(RunStarted(at=T0 + 60, run="r1", tasks=10, resumed=True))
     assert (view.failures, view.warnings, view.seconds, view.resumed) == ((), (), 0.0, True)
 
 

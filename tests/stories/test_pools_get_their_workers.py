@@ -1,9 +1,12 @@
 """Stories of pools whose workers the engine asks for: how many, when, and what becomes of them."""
 
+from builders.plans import a_plan, a_pool, a_segment
+from builders.stories import Story, done, job, joined, later, lost, requested, started, taken
 from cenote.engine.messages import (
     AnyCommand,
+    Decision,
     FinishRun,
-    NotePool,
+    PoolChanged,
     ResultLost,
     ResultNotNeeded,
     RunTask,
@@ -12,20 +15,18 @@ from cenote.engine.messages import (
 )
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
-from cenote.language.workflow import Elastic
-from cenote.testing.plans import a_plan, a_pool, a_segment
-from cenote.testing.stories import Story, done, job, joined, later, lost, requested, started, taken
+from cenote.language.execution import Elastic
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 GROWS = Elastic(min=0, max=5, idle_time=60, resize_period=10)
 
 
-def about_workers(commands: list[AnyCommand]) -> list[AnyCommand]:
+def about_workers(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
     return [command for command in commands if isinstance(command, StartWorkers | StopWorkers)]
 
 
-def states(commands: list[AnyCommand]) -> list[tuple[str, PoolState]]:
-    return [(command.pool, command.state) for command in commands if isinstance(command, NotePool)]
+def states(commands: list[AnyCommand | Decision]) -> list[tuple[str, PoolState]]:
+    return [(command.pool, command.state) for command in commands if isinstance(command, PoolChanged)]
 
 
 def test_a_fixed_pool_asks_for_its_workers_when_the_run_starts() -> None:

@@ -94,14 +94,12 @@ def settings_from(typed: str, document: Mapping[str, Any]) -> list[str]:
 
 def _below(annotation: Any, value: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
     """Keys and names that may follow, each with its own type and what the workflow has there."""
-    from pydantic import BaseModel
-
-    from cenote.plugins.settings import key_of
+    from cenote.plugins.settings import fields_of, is_described, key_of
 
     held = value if isinstance(value, dict) else {}
     for kind in _kinds(annotation):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            for name, field in kind.model_fields.items():
+        if is_described(kind):
+            for name, field in fields_of(kind).items():
                 key = key_of(name, kind)
                 yield key, (field.annotation, held.get(key))
         elif get_origin(kind) in (dict, Mapping):

@@ -11,7 +11,8 @@ from cenote.engine.messages import (
     EndWorkers,
     JobChanged,
     LossCause,
-    NotePool,
+    PoolChanged,
+    Record,
     ResultLost,
     ResultNotNeeded,
     StartWorkers,
@@ -66,12 +67,6 @@ class Autoscaler:
             crew.last_lines,
             refused=crew.refused is not None,
         )
-
-    def awaited_in_words(self, pool: str) -> str:
-        """`: 4 wanted, 2 asked for; the last word: Priority`."""
-        crew = self._crews[pool]
-        word = f"; the last word: {crew.last_word}" if crew.last_word else ""
-        return f": {crew.size} wanted, {len(crew.requested)} asked for{word}"
 
     # What happens
 
@@ -165,13 +160,13 @@ class Autoscaler:
             ]
             self._judge(crew, load)
             commands += _resize(crew, load, busy, now)
-            commands += _note(crew)
+            commands += _note(crew, now)
         return commands
 
-    def close(self, reason: str) -> list[AnyCommand]:
-        """The run is over: what is left to write down."""
+    def close(self, reason: str, now: float) -> list[AnyCommand]:
+        """The run is over: what is left to record."""
         open_ones = [crew for crew in self._crews.values() if crew.noted not in (PoolState.CLOSED, PoolState.FAILURE)]
-        return [NotePool(crew.pool.name, PoolState.CLOSED, reason) for crew in open_ones]
+        return [_state_record(crew, PoolState.CLOSED, reason, now) for crew in open_ones]
 
     @staticmethod
     def _judge(crew: PoolWorkers, load: Load) -> None:
@@ -224,13 +219,17 @@ def _empty(crew: PoolWorkers, reason: str) -> list[AnyCommand]:
     return [StopWorkers(crew.pool.name, workers, reason)]
 
 
-def _note(crew: PoolWorkers) -> list[AnyCommand]:
+def _note(crew: PoolWorkers, now: float) -> list[AnyCommand]:
     counts = crew.counts
     state = pool_state(counts, closed=crew.closed, failed=crew.failed is not None)
     if state is crew.noted:
         return []
     crew.noted = state
-    return [NotePool(crew.pool.name, state, _why(crew, state))]
+    return [_state_record(crew, state, _why(crew, state), now)]
+
+
+def _state_record(crew: PoolWorkers, state: PoolState, reason: str, now: float) -> Record:
+    return Record(PoolChanged(at=now, pool=crew.pool.name, state=state, reason=reason))
 
 
 def _why(crew: PoolWorkers, state: PoolState) -> str:

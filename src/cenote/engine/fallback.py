@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cenote.engine.task_classes import CandidatePools
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
 
@@ -70,12 +70,12 @@ def reason_to_leave(
 def time_to_leave(pool: PlacedPool, following: Sequence[CandidatePools], patience: int) -> tuple[float, str]:
     """Seconds without a worker after which tasks leave, and the rule that says so; infinite without one."""
     limits = [(math.inf, "")]
-    if pool.queue_timeout is not None:
-        limits.append((pool.queue_timeout, f"queue_timeout: {format_seconds(pool.queue_timeout)}"))
+    if pool.spec.queue_timeout is not None:
+        limits.append((pool.spec.queue_timeout, f"queue_timeout: {format_seconds(pool.spec.queue_timeout)}"))
     if following:
-        if (given := pool.fallback_when.no_worker_for) is not None:
+        if (given := pool.spec.fallback_when.no_worker_for) is not None:
             limits.append((given, f"no_worker_for: {format_seconds(given)}"))
-        elif any(choice.own for choice in following) or pool.fallback_when == FallbackWhen():
+        elif any(choice.own for choice in following) or pool.spec.fallback_when == FallbackWhen():
             limits.append((patience, f"{format_seconds(patience)} is the usual patience with a fallback"))
     return min(limits)
 
@@ -87,7 +87,7 @@ def _leave_one(pool: PoolOutlook, following: Sequence[CandidatePools], *, now: f
         return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines, pool.refused)
     if pool.workers:
         return None
-    if not pool.hopeful and (following or pool.pool.queue_timeout is None):
+    if not pool.hopeful and (following or pool.pool.spec.queue_timeout is None):
         return Leave(f"pool '{name}' has no workers and will get none", waited)
     limit, rule = time_to_leave(pool.pool, following, patience)
     if pool.wanting_since is None or waited < limit:
@@ -98,5 +98,5 @@ def _leave_one(pool: PoolOutlook, following: Sequence[CandidatePools], *, now: f
 
 def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:
     """Whether a task that was preempted so often in this pool goes elsewhere."""
-    limit = pool.fallback_when.preempted
+    limit = pool.spec.fallback_when.preempted
     return limit is not None and preemptions >= limit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import Enum
 from typing import Literal, assert_never
 
@@ -19,10 +18,10 @@ from cenote.engine.messages import (
     FellBack,
     FinishRun,
     ForgetTask,
-    GiveUpTask,
     JobChanged,
     LossCause,
     PoolChanged,
+    Record,
     ResultLost,
     ResultNotNeeded,
     RunFinished,
@@ -33,6 +32,8 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TasksAbandoned,
+    TasksNotNeeded,
     TaskSplit,
     TaskStarted,
     Tick,
@@ -46,12 +47,12 @@ from cenote.engine.messages import (
 )
 from cenote.engine.moving import Moving
 from cenote.engine.options import EngineOptions
-from cenote.engine.progress import Situation, TaskCounts, count_tasks, reason_of_stage, reason_of_task
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.retries import Decision, History, decide
 from cenote.engine.scaling import Load
 from cenote.engine.task_classes import TaskClasses
-from cenote.engine.tasks import DONE, PARTIAL, READY, SENT, TaskStates
+from cenote.engine.task_ranges import ranges_of
+from cenote.engine.tasks import PARTIAL, READY, SENT, TaskStates
 from cenote.plan.plan import Plan
 
 FinalStatus = Literal["succeeded", "partial", "failed", "cancelled"]
@@ -132,10 +133,14 @@ class Engine:
                 self._cancel_asked(commands)
             case Tick():
                 pass
-            case Warned() | TaskGivenUp() | TaskSplit() | FellBack() | PoolChanged() | RunFinished():
+            case Warned() | RunFinished():
+                return commands
+            case TaskGivenUp() | TasksNotNeeded() | TasksAbandoned() | TaskSplit() | FellBack() | PoolChanged():
                 return commands
             case _:
                 assert_never(event)
+        if not isinstance(event, TaskReused):  # those come in a row, and are recorded together
+            self._record_not_needed(commands)
         self._follow_up(commands)
         return commands
 
@@ -149,28 +154,9 @@ class Engine:
         """The tasks that failed for good, and why."""
         return self._failures
 
-    def usable_needs(self, task: int) -> list[int]:
-        """The tasks whose results this one reads, in order; under keep-going a merge may miss some."""
-        return self._states.usable_needs(task)
-
-    def is_done(self, task: int) -> bool:
-        """Whether its result is there; a merge without some of its parts counts."""
-        return self._states.codes[task] in (DONE, PARTIAL)
-
     def is_partial(self, task: int) -> bool:
         """Whether it is a merge that was done without some of its parts: not to be reused by a later run."""
         return self._states.codes[task] == PARTIAL
-
-    def counts(self, segment: int, *, merges: bool = False) -> TaskCounts:
-        """How far the tasks of a segment are, or its merges."""
-        return count_tasks(self._states, segment, merges=merges)
-
-    def waiting_reason(self, what: int | str) -> str:
-        """Why a task (by number) or a stage (by id) is not done, in words."""
-        now = Situation(self._plan, self._states, self._ready, self._attempts.taken, self._failures)
-        if self._options.manages_workers:
-            now = replace(now, awaited=self._staffing.awaited_in_words)
-        return reason_of_task(what, now) if isinstance(what, int) else reason_of_stage(what, now)
 
     def _task_done(self, event: TaskDone, commands: list[AnyCommand]) -> None:
         task = event.task
@@ -183,13 +169,14 @@ class Engine:
             self._attempts.out[task].finish(event.seconds)
             self._attempts.come_back(task)
         self._states.finish(task)
+        self._record_abandoned(commands)
 
     def _task_failed(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         if self._attempts.is_current(event.task, event.attempt):
             self._not_done(event, commands)
 
     def _task_reused(self, event: TaskReused, commands: list[AnyCommand]) -> None:
-        if event.spared or not 0 <= event.task < len(self._states):
+        if not 0 <= event.task < len(self._states):
             return
         if event.task in self._attempts.out:
             commands.append(CancelTask(event.task))
@@ -207,7 +194,7 @@ class Engine:
         if self._phase is RunPhase.NEW:
             self._phase = RunPhase.GOING
             if self._options.manages_workers:
-                commands += self._moving.passed_over()
+                commands += self._moving.passed_over(self._now)
 
     def _worker_joined(self, event: WorkerJoined, commands: list[AnyCommand]) -> None:
         if self._staffing.join(event, commands):
@@ -225,6 +212,7 @@ class Engine:
             self._states.take_back(task)
         elif not self._states.is_wanted(task):
             self._states.drop(task)
+            self._record_abandoned(commands)
         elif (final := self._try_again(event, commands)) is not None:
             self._give_up(task, event.pool, event.worker, final, commands)
         else:
@@ -236,13 +224,13 @@ class Engine:
         fate, alone = (event.failure.fate, True) if event.failure.fate else self._staffing.fate_of(event.worker)
         starved = event.failure.cause == "oom" or (event.failure.cause == "lost" and fate == "oom" and alone)
         if starved and self._options.manages_workers:
-            return self._moving.after_out_of_memory(event, commands)
+            return self._moving.after_out_of_memory(event, self._now, commands)
         decision = self._decision(event.task, event.failure, fate, alone=alone)
         self._attempts.history[event.task] = decision.history
         if not decision.again:
             return decision.failure
         if fate == "preempted" and self._options.manages_workers:
-            self._moving.after_preemption(event, commands)
+            self._moving.after_preemption(event, self._now, commands)
         return None
 
     def _decision(self, task: int, failure: FailureInfo, fate: LossCause, *, alone: bool) -> Decision:
@@ -253,9 +241,10 @@ class Engine:
     def _give_up(self, task: int, pool: str, worker: str, failure: FailureInfo, commands: list[AnyCommand]) -> None:
         """A task failed for good."""
         self._failures[task] = failure
-        commands.append(GiveUpTask(task, pool, worker, failure))
+        commands.append(Record(TaskGivenUp(at=self._now, task=task, pool=pool, worker=worker, failure=failure)))
         if self._options.keep_going:
             self._states.fail(task)
+            self._record_abandoned(commands, failed=task)
         else:
             self._states.stop_at(task)
             self._stop("failed", commands)
@@ -287,7 +276,8 @@ class Engine:
             task, pool = choice
             self._states.send(task)
             attempt = self._attempts.send(task, pool)
-            commands.append(RunTask(task, pool.name, attempt, self._attempts.pieces.get(task, 1)))
+            pieces, missing = self._attempts.pieces.get(task, 1), self._states.missing_needs(task)
+            commands.append(RunTask(task, pool.name, attempt, pieces, missing))
 
     def _look_after_pools(self, commands: list[AnyCommand]) -> None:
         """Move what has waited in vain, then start and stop workers for the work that each pool has now."""
@@ -315,6 +305,29 @@ class Engine:
         self._ending = status
         commands += [CancelTask(task) for task in self._attempts.out]
 
+    def _record_not_needed(self, commands: list[AnyCommand]) -> None:
+        if self._states.not_needed:
+            commands.append(Record(TasksNotNeeded(at=self._now, tasks=ranges_of(self._states.not_needed))))
+            self._states.not_needed.clear()
+
+    def _record_abandoned(self, commands: list[AnyCommand], *, failed: int | None = None) -> None:
+        """What was abandoned by now, because of this task or one before it."""
+        found = self._states.abandoned
+        if not found:
+            return
+        if failed is None:
+            failed = next((self._states.blame[task] for task in found if task in self._states.blame), None)
+        reason = "nothing that would read them runs" if failed is None else f"task {failed} failed"
+        commands.append(Record(TasksAbandoned(at=self._now, tasks=ranges_of(found), reason=reason, failed=failed)))
+        found.clear()
+
+    def _record_rest(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
+        """What the run ends without."""
+        if rest := self._states.unsettled():
+            failed = None if status == "cancelled" else next(reversed(self._failures), None)
+            reason = "the run was cancelled" if failed is None else f"task {failed} failed"
+            commands.append(Record(TasksAbandoned(at=self._now, tasks=ranges_of(rest), reason=reason, failed=failed)))
+
     def _outcome(self) -> FinalStatus:
         if not self._failures:
             return "succeeded"
@@ -322,6 +335,9 @@ class Engine:
 
     def _finish(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
         self._phase = RunPhase.OVER
+        self._record_not_needed(commands)
+        self._record_rest(status, commands)
         if self._options.manages_workers:
-            commands += self._staffing.close("the run was cancelled" if status == "cancelled" else "the run is over")
+            reason = "the run was cancelled" if status == "cancelled" else "the run is over"
+            commands += self._staffing.close(reason, self._now)
         commands.append(FinishRun(status))

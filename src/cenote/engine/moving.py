@@ -11,7 +11,7 @@ from cenote.engine.attempts import Attempts
 from cenote.engine.autoscaler import Autoscaler
 from cenote.engine.fallback import Leave, leaves_after_preemptions, reason_to_leave
 from cenote.engine.last_lines import with_last_lines
-from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, MoveTasks, SplitTask, TaskFailed
+from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, FellBack, Record, TaskFailed, TaskSplit
 from cenote.engine.options import EngineOptions
 from cenote.engine.out_of_memory import Larger, OutOfMemory, Smaller, TooLarge, after_out_of_memory
 from cenote.engine.ready import ReadyTasks
@@ -58,36 +58,36 @@ class Moving:
             if following and tasks:
                 self._move(tasks, following[0])
                 self.ready.add(tasks)
-                commands.append(self._in_words(row, following[0], leave, tasks=len(tasks)))
+                commands.append(self._record(row, following[0], leave, now, tasks=len(tasks)))
             elif not following:
                 yield from self._stranded(row, tasks, leave)
 
-    def after_preemption(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
+    def after_preemption(self, event: TaskFailed, now: float, commands: list[AnyCommand]) -> None:
         """A task that came back was preempted: too often, and it goes to its next choice."""
         row = self.rows[self.states.row(event.task)]
         following, times = self._following(row), self.attempts.history[event.task].preemptions
         if following and leaves_after_preemptions(self.plan.placement.pool(event.pool), times):
             leave = Leave(f"preempted {times} times in pool '{event.pool}'")
             self._move([event.task], following[0])
-            commands.append(self._in_words(row, following[0], leave, event=event))
+            commands.append(self._record(row, following[0], leave, now, event=event))
 
-    def after_out_of_memory(self, event: TaskFailed, commands: list[AnyCommand]) -> FailureInfo | None:
+    def after_out_of_memory(self, event: TaskFailed, now: float, commands: list[AnyCommand]) -> FailureInfo | None:
         """A task that came back ran out of memory: it gets more, or needs less; or the reason why neither helps."""
         task, row = event.task, self.rows[self.states.row(event.task)]
         following = self._following(row)
         match after_out_of_memory(self._case(event, row, following)):
             case Larger(position, reason):
                 self._move([task], following[position])
-                commands.append(self._in_words(row, following[position], Leave(reason), event=event))
+                commands.append(self._record(row, following[position], Leave(reason), now, event=event))
             case Smaller(pieces, reason):
                 self.attempts.pieces[task] = pieces
-                commands.append(SplitTask(task, pieces, reason))
+                commands.append(Record(TaskSplit(at=now, task=task, pieces=pieces, reason=reason)))
             case TooLarge(message):
                 kind = event.failure.error_kind or OUT_OF_MEMORY.name
                 return msgspec.structs.replace(event.failure, cause="oom", message=message, error_kind=kind)
         return None
 
-    def passed_over(self) -> Iterator[MoveTasks]:
+    def passed_over(self, now: float) -> Iterator[Record]:
         """Stages whose preferred pool will never have a worker: placement has moved them before the run began."""
         placements = self.plan.placement.by_stage
         tasks = {stage.stage: stage.tasks for stage in self.plan.stages}
@@ -97,9 +97,17 @@ class Moving:
                 continue
             for refused in placed.considered:
                 if refused.pool == first and not refused.fits:
-                    reason = f"pool '{first}' {refused.reason}"
-                    to_pool, others = placed.pools[0], placed.pools[1:]
-                    yield MoveTasks(stage.id, None, tasks.get(stage.id, 0), first, to_pool, reason, 0.0, others)
+                    move = FellBack(
+                        at=now,
+                        stage=stage.id,
+                        task=None,
+                        tasks=tasks.get(stage.id, 0),
+                        from_pool=first,
+                        to_pool=placed.pools[0],
+                        reason=f"pool '{first}' {refused.reason}",
+                        alternatives=placed.pools[1:],
+                    )
+                    yield Record(move)
 
     def stage_of(self, row: TaskClass) -> str:
         """The stage that speaks for a row: the first one; of merges, the first with something to merge."""
@@ -151,15 +159,23 @@ class Moving:
         kind = JOB_REFUSED if leave.refused else NO_WORKER
         failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(row), error_kind=kind.name)
         for task in tasks:
-            if self.states.codes[task] == READY:  # giving up one task may make others needless
+            if self.states.codes[task] == READY:  # giving up one task may leave others unread
                 yield Stranded(task, row.choice.pools[0], failure)
 
-    def _in_words(
-        self, row: TaskClass, target: TaskClass, leave: Leave, *, tasks: int = 1, event: TaskFailed | None = None
-    ) -> MoveTasks:
-        """What is written down of a move: of one task after its failure, or of all that waited."""
+    def _record(
+        self,
+        row: TaskClass,
+        target: TaskClass,
+        leave: Leave,
+        now: float,
+        *,
+        tasks: int = 1,
+        event: TaskFailed | None = None,
+    ) -> Record:
+        """The record of a move: of one task after its failure, or of all that waited."""
         others = [name for later in self._following(row) for name in later.choice.pools]
-        return MoveTasks(
+        move = FellBack(
+            at=now,
             stage=self.stage_of(row),
             task=event.task if event else None,
             tasks=tasks,
@@ -169,3 +185,4 @@ class Moving:
             waited=leave.waited,
             alternatives=tuple(name for name in others if name not in target.choice.pools),
         )
+        return Record(move)

@@ -100,10 +100,6 @@ class ReadyTasks:
                 best, target = rank, pool
         return None if best is None or target is None else (best & _NUMBER, target)
 
-    def pools_of(self, task: int) -> tuple[PoolCapacity, ...]:
-        """Where it may run, in order."""
-        return self._route_of_row[self._states.row(task)].pools
-
 
 def choose_pool(route: ReadyQueue) -> PoolCapacity | None:
     """Where the next task of a route goes now; None while it has to wait.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.placement.pools import PlacedPool
 from cenote.placement.resources import lacking, largest, share
 from cenote.plan.plan import Plan, Segment

@@ -1,4 +1,4 @@
-"""Keep how far every task is, and find what each change makes ready, needless or unreadable.
+"""Keep how far every task is, and find what each change makes ready, not needed or unreadable.
 
 Everything is one byte or a few per task, so that a million tasks fit and each change costs a microsecond.
 """
@@ -22,7 +22,7 @@ DONE: Final = 3
 PARTIAL: Final = 4  # a merge that is done with the parts that there are
 FAILED: Final = 5
 ABANDONED: Final = 6  # something that it needs has failed
-NEEDLESS: Final = 7  # nobody reads it: what would have is done already, or abandoned
+NOT_NEEDED: Final = 7  # no task will read it: those that would have are done already, or abandoned
 STATES: Final = 8
 
 _RESULT: Final = 1  # the run is for this task's sake
@@ -32,12 +32,11 @@ _KEPT: Final = 2  # a later run may still read it: a task that would have read i
 class TaskStates:
     """The state of every task of a plan.
 
-    What follows from a change is left in two lists, for the caller to take: `ready` and `unread`.
+    What follows from a change is left for the caller to take: `ready`, `unread`, `not_needed` and `abandoned`.
     """
 
     def __init__(self, plan: Plan, rows: TaskClasses) -> None:
         table = plan.tasks
-        self._rows = rows
         self._kind = np.ascontiguousarray(table.kind, dtype=np.uint8).data
         self._row = (2 * table.segment + table.kind).astype(np.int32).data
         self._needs_start = np.ascontiguousarray(table.needs_start, dtype=np.int64).data
@@ -61,6 +60,10 @@ class TaskStates:
         """Tasks that became ready since somebody last took them from here."""
         self.unread: list[int] = []
         """Done tasks that nobody will read any more."""
+        self.not_needed: set[int] = set()
+        """Tasks that need not run, because all that would read them is reused."""
+        self.abandoned: list[int] = []
+        """Tasks that do not run, because one that they need failed, or because what would read them is abandoned."""
         self.open_results = int(results.sum())
         """Results that are still to come."""
         self.results_there = 0
@@ -101,10 +104,6 @@ class TaskStates:
         """How many tasks of a row are in this state."""
         return self._tally[row * STATES + state]
 
-    def count_all(self, segment: int, state: int, *, merges: bool) -> int:
-        """How many tasks of a segment, or of its merges, are in this state, whatever their row."""
-        return sum(self.count(row, state) for row in self._rows.of(segment, merges=merges))
-
     def count_open(self, row: int) -> int:
         """How many tasks of a row are not settled."""
         return self.count(row, WAITING) + self.count(row, READY) + self.count(row, SENT)
@@ -113,13 +112,16 @@ class TaskStates:
         """Whether somebody still reads it, or the run is for its sake."""
         return self._readers[task] > 0 or bool(self._marks[task] & _RESULT)
 
-    def usable_needs(self, task: int) -> list[int]:
-        """The tasks that it can read, in order: all it needs, except those that failed or were abandoned."""
-        return [need for need in self._needs_of(task) if self._state[need] in (DONE, PARTIAL)]
+    def missing_needs(self, task: int) -> tuple[int, ...]:
+        """What it needs and can not read: tasks that failed or were abandoned. A ready merge may have some."""
+        if not self._something_missing:
+            return ()
+        return tuple(need for need in self._needs_of(task) if self._state[need] not in (DONE, PARTIAL))
 
-    def unmet_needs(self, task: int) -> list[int]:
-        """The tasks that it still waits for."""
-        return [need for need in self._needs_of(task) if self._state[need] in (WAITING, READY, SENT)]
+    def unsettled(self) -> list[int]:
+        """The tasks that are neither done nor sure never to be."""
+        found: list[int] = np.flatnonzero(np.frombuffer(self._state, dtype=np.uint8) < DONE).tolist()
+        return found
 
     def send(self, task: int) -> None:
         """A ready task goes to a pool."""
@@ -131,14 +133,15 @@ class TaskStates:
 
     def drop(self, task: int) -> None:
         """A task that was sent did not succeed, and nobody would read it."""
-        self._move(task, NEEDLESS)
+        self._leave_out(task)
         self._close_needs(task)
 
     def reuse(self, task: int) -> None:
         """An earlier run has done a task, and its data is there."""
         if self._state[task] in (WAITING, READY, SENT):
             self._finish_whole(task)
-        elif self._state[task] == NEEDLESS and not self._marks[task] & _KEPT:
+        elif self._state[task] == NOT_NEEDED and not self._marks[task] & _KEPT:
+            self.not_needed.discard(task)
             self.unread.append(task)
 
     def finish(self, task: int) -> None:
@@ -193,11 +196,12 @@ class TaskStates:
             self._unmet[user] -= 1
             if self._unmet[user] > 0:
                 return False
-            if self.usable_needs(user):
+            if any(self._state[need] in (DONE, PARTIAL) for need in self._needs_of(user)):
                 self._move(user, READY)
                 self.ready.append(user)
                 return False
         self._move(user, ABANDONED)
+        self.abandoned.append(user)
         self.blame[user] = blame
         return True
 
@@ -215,7 +219,7 @@ class TaskStates:
         closing = [task]
         while closing:
             closed = closing.pop()
-            mark = _KEPT if keep or (self._state[closed] == NEEDLESS and self._marks[closed] & _KEPT) else 0
+            mark = _KEPT if keep or (self._state[closed] == NOT_NEEDED and self._marks[closed] & _KEPT) else 0
             for need in self._needs[self._needs_start[closed] : self._needs_start[closed + 1]]:
                 self._readers[need] -= 1
                 self._marks[need] |= mark
@@ -223,10 +227,18 @@ class TaskStates:
                     continue
                 code = self._state[need]
                 if code in (WAITING, READY):
-                    self._move(need, NEEDLESS)
+                    self._leave_out(need)
                     closing.append(need)
                 elif code == PARTIAL or (code == DONE and not self._marks[need] & _KEPT):
                     self.unread.append(need)
+
+    def _leave_out(self, task: int) -> None:
+        """A task is read by none; one that a later run may read is abandoned rather than not needed."""
+        self._move(task, NOT_NEEDED)
+        if self._marks[task] & _KEPT:
+            self.abandoned.append(task)
+        else:
+            self.not_needed.add(task)
 
     def _move(self, task: int, state: int) -> None:
         row = self._row[task] * STATES

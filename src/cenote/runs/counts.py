@@ -23,7 +23,7 @@ class TaskTally:
     running: int = 0
     failed: int = 0
     not_run: int = 0
-    """Not begun when the run ended."""
+    """Abandoned, or not begun when the run ended."""
     seconds: float = 0.0
     peak_memory: int = 0
     first_started: float | None = None

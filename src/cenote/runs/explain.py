@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from cenote import errors
 from cenote.engine.messages import AnyEvent
 from cenote.engine.options import EngineOptions
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.names import did_you_mean, listed
 from cenote.plan.probe_result import Probed, in_a_sentence
 from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord

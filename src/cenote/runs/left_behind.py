@@ -15,13 +15,14 @@ from pathlib import Path
 
 from cenote import storage
 from cenote.errors import CenoteError, Problem
+from cenote.launch import RunLocation
 from cenote.plan.record import PlanRecord
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.runs.folder import RunFolder, has_pulse, is_alive, is_locked, lock_owner
 from cenote.runs.journal import JournalReader, runs_in
 from cenote.runs.read_records import read_if_whole
-from cenote.strategies.interface import RunLocation, Strategy, TracedJob
+from cenote.strategies.interface import Strategy, TracedJob
 
 _PATIENCE = 10.0
 """Seconds that jobs get to be gone once they were cancelled."""

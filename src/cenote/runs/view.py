@@ -25,6 +25,8 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TasksAbandoned,
+    TasksNotNeeded,
     TaskSplit,
     TaskStarted,
     Tick,
@@ -36,6 +38,7 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
+from cenote.engine.task_ranges import tasks_in
 from cenote.plan.probe_result import Probed
 from cenote.plan.record import PlannedPool, PlannedSegment, PlannedStage, PlanRecord
 from cenote.runs.counts import StageTally, TaskTally, totals
@@ -55,7 +58,7 @@ from cenote.runs.summary import (
 
 RunStatus = Literal["waiting", "running", "cancelling", "succeeded", "partial", "failed", "cancelled"]
 
-_WAITING, _RUNNING, _DONE, _FAILED = range(4)
+_WAITING, _RUNNING, _DONE, _FAILED, _ABANDONED = range(5)
 
 
 class RunView:
@@ -120,7 +123,13 @@ class RunView:
             case TaskDone():
                 self._task_done(event)
             case TaskReused():
-                self._task_reused(event)
+                self._task_reused(event.task)
+            case TasksNotNeeded():
+                for task in tasks_in(event.tasks):
+                    self._task_reused(task)
+            case TasksAbandoned():
+                for task in tasks_in(event.tasks):
+                    self._task_abandoned(task)
             case TaskFailed():
                 self._task_failed(event)
             case TaskGivenUp():
@@ -213,13 +222,20 @@ class RunView:
             self._stages[stages[0]].seconds += event.seconds
             self._stages[stages[0]].events_in += event.events
 
-    def _task_reused(self, event: TaskReused) -> None:
-        state = self._state_of(event.task)
+    def _task_reused(self, task: int) -> None:
+        """Its result is there, or everything that would have come of it."""
+        state = self._state_of(task)
         if state is None or state == _DONE:
             return
-        self._leave(event.task)
-        self._state[event.task] = _DONE
-        self._tally(event.task).reused += 1
+        self._leave(task)
+        self._state[task] = _DONE
+        self._tally(task).reused += 1
+
+    def _task_abandoned(self, task: int) -> None:
+        if self._state_of(task) in (_WAITING, _RUNNING):
+            self._leave(task)
+            self._state[task] = _ABANDONED
+            self._tally(task).not_run += 1
 
     def _task_failed(self, event: TaskFailed) -> None:
         state = self._state_of(event.task)
@@ -264,6 +280,8 @@ class RunView:
         elif state == _FAILED:
             del self._failures[task]
             self._tally(task).failed -= 1
+        elif state == _ABANDONED:
+            self._tally(task).not_run -= 1
 
     def _pool(self, name: str) -> PoolTally:
         tally = self._pools.get(name)

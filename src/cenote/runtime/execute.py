@@ -16,11 +16,12 @@ from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
+from cenote.launch import LaunchingRun, RunLocation
 from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord
-from cenote.runs.configured import backend_of, strategy_of
+from cenote.runs.configured import Software, backend_of, strategy_of
 from cenote.runs.folder import Pulse, RunFolder, write_record
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
@@ -215,30 +216,26 @@ def _drive(
 
 
 def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions) -> Session:
-    backend = backend_of(plan)
+    software = Software(plan)
+    software.check(time.time())
     request = SessionRequest(
-        run=run,
+        run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
         program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
         pools=plan.placement.pools,
         store=folder.store,
-        logs=folder.debug,
         cpus=options.workers or options.cpus,
         small=_values(plan) < _SMALL_VALUES and options.workers is None,
         clock=time.time,
+        complete=software.complete,
     )
-    session = backend.open(request)
+    session = backend_of(plan).open(request)
     if not isinstance(session, JoinedSession):
         return session
-    strategies = _strategies(plan)
-    return WorkerJobs(
-        session,
-        request.pools,
-        strategies,
-        run=run,
-        logs=request.logs,
-        clock=time.time,
-        hurried=lambda: interruptions.hurried,
-    )
+    pools = {
+        pool: (software.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
+        for pool, strategy in _strategies(plan).items()
+    }
+    return WorkerJobs(session, pools, clock=time.time, hurried=lambda: interruptions.hurried)
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
@@ -267,12 +264,9 @@ def _values(plan: Plan) -> int:
 
 def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
     """The start, what is known beforehand, and the tasks that an earlier run has done."""
-    events: list[AnyEvent] = [
-        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=reuse.resumed)
-    ]
+    events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
     events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
     events += [TaskReused(at=at, task=task) for task in found.whole]
-    events += [TaskReused(at=at, task=task, spared=True) for task in found.spared]
     return events
 
 

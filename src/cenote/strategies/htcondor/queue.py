@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, RunLocation, TracedJob
+from cenote.launch import RunLocation
+from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, TracedJob
 from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask, exit_status
 
 STATES: NativeStates = {
