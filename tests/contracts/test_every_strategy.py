@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from cenote.engine.messages import JobState
 from cenote.errors import CenoteError
 from cenote.language.execution import Amounts
 from cenote.launch import WORKER, Launch, Part, RunLocation
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import meanings
-from cenote.strategies.interface import JobId, JobState, Strategy
+from cenote.strategies.interface import JobId, Strategy
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, complains, scripted_shell
 
