@@ -155,8 +155,8 @@ class _Pool:
 
     def told(self) -> PoolUse:
         cost = None
-        if self.placed.cost is not None:
-            cost = self.placed.cost * self.offered / self.placed.slots / 3600
+        if self.placed.spec.cost is not None:
+            cost = self.placed.spec.cost * self.offered / self.placed.slots / 3600
         return PoolUse(self.placed.name, self.most, self.placed.slots, self.tasks, self.busy, self.offered, cost)
 
 
@@ -165,7 +165,7 @@ class _Play:
 
     def __init__(self, plan: Plan, model: DurationModel) -> None:
         self._plan, self._model = plan, model
-        self._engine = Engine(plan, EngineOptions(manages_workers=True))
+        self._engine = Engine(plan, EngineOptions(manages_workers=True, limits=plan.workflow.execution.limits))
         self._pools = {pool.name: _Pool(pool) for pool in plan.placement.pools}
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0

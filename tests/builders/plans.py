@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from cenote.language.execution import Amounts, Elastic, FallbackWhen
+from cenote.language.execution import Amounts, Elastic, FallbackWhen, Pool
 from cenote.language.workflow import Workflow
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import PlacedPool, Placement
@@ -188,19 +188,26 @@ def a_pool(
     cost: float | None = None,
 ) -> PlacedPool:
     """One pool for `a_plan`; `memory` is that of a worker."""
-    return PlacedPool(
-        name=name,
-        strategy="local",
-        labels=frozenset({name}),
+    spec = Pool(
+        name,
         workers=None if elastic else workers,
         elastic=elastic,
         slots=slots,
         resources=Amounts(memory=memory),
-        granted=Amounts(memory=memory),
         fallback=tuple(fallback),
         fallback_when=fallback_when,
         queue_timeout=queue_timeout,
         cost=cost,
+    )
+    return PlacedPool(
+        spec=spec,
+        strategy="local",
+        workers=spec.workers,
+        elastic=elastic,
+        slots=slots,
+        resources=spec.resources,
+        granted=spec.resources,
+        fallback=spec.fallback,
     )
 
 

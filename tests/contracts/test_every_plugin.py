@@ -11,11 +11,15 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.testing.contracts import (
     BackendContract,
+    BatchScript,
+    CredentialContract,
+    EnvironmentContract,
     ModifierContract,
     OperationContract,
     PluginContract,
     RendererContract,
     SinkContract,
+    StrategyContract,
 )
 
 CONTRACTS: dict[PluginKind, type[PluginContract]] = {
@@ -24,20 +28,34 @@ CONTRACTS: dict[PluginKind, type[PluginContract]] = {
     PluginKind.RENDERER: RendererContract,
     PluginKind.MODIFIER: ModifierContract,
     PluginKind.BACKEND: BackendContract,
+    PluginKind.STRATEGY: StrategyContract,
+    PluginKind.ENVIRONMENT: EnvironmentContract,
+    PluginKind.CREDENTIAL: CredentialContract,
 }
+ELSEWHERE = {PluginKind.SOURCE, PluginKind.PRODUCT}
+"""Kinds that need code for their tests: files to read, values to merge."""
 
 
 def data_of(kind: PluginKind, name: str) -> dict[str, Any]:
-    """Settings to try, and what the contract asks for: a sink is read by the source of the same name."""
+    """What the contract asks for, from the file of the kind; a sink is read by the source of the same name."""
     file = Path(__file__).parent / "cases" / f"{kind.value}.yaml"
-    cases = yaml.safe_load(file.read_text()) if file.is_file() else {}
-    found: dict[str, Any] = {"plugin": registry.load(kind, name), "cases": cases.get(name, ())}
-    if kind is PluginKind.SINK:
-        found["source"] = registry.load(PluginKind.SOURCE, name)
-    return {**found, "name": name} if kind is PluginKind.BACKEND else found
+    written = yaml.safe_load(file.read_text()).get(name) if file.is_file() else None
+    match kind:
+        case PluginKind.STRATEGY:
+            return {"batch": BatchScript(**written) if written else None, "cases": [{}]}
+        case PluginKind.SINK:
+            return {"source": registry.load(PluginKind.SOURCE, name), "cases": written or ()}
+        case PluginKind.BACKEND:
+            return {"name": name}
+    return {"cases": written or ()}
 
 
 for kind, contract in CONTRACTS.items():
     for name in registry.built_in_names(kind):
         title = f"Test_{kind.value}_{name.replace('.', '_')}"
-        globals()[title] = type(title, (contract,), {"__module__": __name__, **data_of(kind, name)})
+        attributes = {"__module__": __name__, "plugin": registry.load(kind, name), **data_of(kind, name)}
+        globals()[title] = type(title, (contract,), attributes)
+
+
+def test_every_kind_is_checked() -> None:
+    assert {*CONTRACTS, *ELSEWHERE} == set(PluginKind)

@@ -37,7 +37,7 @@ def test_the_seeds_cover_pools_of_every_kind_and_all_their_trouble() -> None:
 
     assert any(pool.elastic and pool.elastic.min == 0 for pool in pools)
     assert any(pool.workers == 0 for pool in pools)
-    assert any(pool.fallback and pool.fallback_when.preempted for pool in pools)
+    assert any(pool.fallback and pool.spec.fallback_when.preempted for pool in pools)
     assert any(scenario.stranded and scenario.options.keep_going for scenario in scenarios)
     assert any(scenario.weather.barren and not scenario.stranded for scenario in scenarios)
     assert any(scenario.weather.hungry and scenario.loss_rate for scenario in scenarios)

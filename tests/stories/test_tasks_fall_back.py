@@ -16,10 +16,10 @@ from cenote.engine.messages import (
     TaskSplit,
 )
 from cenote.engine.options import EngineOptions
-from cenote.language.execution import FallbackWhen
+from cenote.language.execution import FallbackWhen, RunLimits
 from cenote.plan.plan import Plan
 
-MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0, patience=60)
+MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 NEVER = FallbackWhen()
 INFER = a_segment("Infer", pools=["gpu", "default"])
 
@@ -175,7 +175,7 @@ def test_a_task_that_is_preempted_too_often_moves_alone() -> None:
 
 
 def test_preemptions_do_not_count_as_the_tasks_fault() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, lost_limit=1))
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(lost=1)))
     story.after(started())
     for number in range(1, 6):
         name = f"w{number}"

@@ -23,6 +23,8 @@ class PoolWorkers:
     """One pool's workers. Each is counted once: planned, then requested, then observed, perhaps leaving."""
 
     pool: PlacedPool
+    loss_limit: int
+    """How many workers may be lost in a row, without a task done, before the pool is given up."""
     planned: int = 0
     """Asked for by StartWorkers, and not heard of yet."""
     requested: dict[str, float] = field(default_factory=dict)
@@ -79,11 +81,6 @@ class PoolWorkers:
             joined=len(self.observed),
             leaving=len(self.leaving),
         )
-
-    @property
-    def loss_limit(self) -> int:
-        """How many workers may be lost in a row, without a task done, before the pool is given up."""
-        return 3 * self.pool.most_workers + 3
 
     def expiring(self, now: float) -> int:
         """Workers that will have left before one that is asked for now could come: they have to be replaced."""

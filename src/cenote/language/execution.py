@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from cenote.language.schema.forms import (
     WRITTEN,
@@ -19,6 +19,8 @@ from cenote.language.schema.forms import (
     StrategyName,
 )
 from cenote.plugins.quantities import Memory, Seconds
+
+Settings = TypeVar("Settings", bound="PoolTerms | ExecutionSettings")
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,8 @@ class FallbackWhen:
 
 
 @dataclass(frozen=True)
-class PoolSettings:
-    """A named group of alike workers.
-
-    The keys of a pool that mean what they say. A new setting is a field here, with its docstring; a `Pool` has it.
-    """
-
-    __pydantic_config__ = WRITTEN
+class PoolSize:
+    """How many workers, and how many tasks at once on each."""
 
     workers: Count | None = None
     """Fixed size. Without it and without `elastic`, a local pool has one worker per core."""
@@ -99,32 +96,42 @@ class PoolSettings:
     """Grows and shrinks with the work, instead of `workers`."""
     slots: Positive | None = None
     """Tasks at once per worker; its cpus, memory and gpus are divided by it."""
+
+
+@dataclass(frozen=True)
+class PoolTerms:
+    """What holds for a pool from the file to the report. A new setting is a field here: the plan has it too."""
+
+    fallback_when: Annotated[FallbackWhen, OrNothing()] = field(default_factory=FallbackWhen)
+    """When work that waits here moves on to the pools of `fallback`."""
+    queue_timeout: Seconds | None = None
+    """No worker by then: its tasks fall back, or fail with that reason."""
+    cost: Amount | None = None
+    """Of one worker for one hour, in any unit: reports add it up."""
+
+
+@dataclass(frozen=True)
+class PoolSettings(PoolTerms, PoolSize):
+    """What a file says of a pool where nothing needs resolving. A new setting is a field here, with its docstring."""
+
+    __pydantic_config__ = WRITTEN
+
     provides: PlainNames = ()
     """Further labels that stages may `require`; a pool always provides its own name and its resource class."""
     strategy: StrategyName | None = None
     """How its workers come to exist, where it differs from the run's."""
     fallback: PlainNames = ()
     """Pools that take over work waiting here, in this order."""
-    fallback_when: Annotated[FallbackWhen, OrNothing()] = field(default_factory=FallbackWhen)
-    """When they do."""
-    queue_timeout: Seconds | None = None
-    """No worker by then: its tasks fall back, or fail with that reason."""
     environment: Environment | None = None
     """Own software; else the run's."""
     credentials: Credentials | None = None
     """What its workers need to reach protected data, instead of the run's."""
-    cost: Amount | None = None
-    """Of one worker for one hour, in any unit: reports add it up."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """Settings of the strategy: `walltime`, `partition`, `account`, …"""
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.elastic is not None:
             raise ValueError("should have `workers` or `elastic`, not both")
-
-    def settings(self) -> dict[str, Any]:  # Any: each field has its own type
-        """The settings by name, for a `Pool` or another that has them."""
-        return {setting.name: getattr(self, setting.name) for setting in fields(PoolSettings)}
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,30 @@ class DefaultPools:
 
 
 @dataclass(frozen=True)
+class RunLimits:
+    """How much may go wrong before a task fails or a pool is given up. A stage's own errors are counted by its
+    `retries`."""
+
+    __pydantic_config__ = WRITTEN
+
+    lost: Count = 3
+    """Times that a task moves to another worker after its worker was lost; the next loss fails it."""
+    crashed: Count = 1
+    """Times that a task is tried again after it crashed its worker; the next crash fails it."""
+    preempted: Count = 20
+    """Times that a task moves to another worker after the batch system took its worker; the next time fails it."""
+    walltime: Count = 4
+    """Times that a task moves to another worker because its worker's walltime ended first; the next time fails it."""
+    splits: Positive = 16
+    """Pieces at the most that a partition is split into when it does not fit into memory."""
+    pool: Positive = 3
+    """How many times a pool may lose as many workers as it has, and one more, in a row without finishing a task; then
+    it is given up."""
+    no_worker_for: Seconds = 60
+    """Time without a worker after which waiting tasks move to a fallback, unless the pool's `fallback_when` says."""
+
+
+@dataclass(frozen=True)
 class ExecutionSettings:
     """Where and how the workflow runs.
 
@@ -184,9 +215,12 @@ class ExecutionSettings:
     """The software that workers run; without it, the one that runs this command (`current`)."""
     credentials: Credentials = ()
     """What workers need to reach protected data: `none`, or plugins."""
+    limits: Annotated[RunLimits, OrNothing()] = field(default_factory=RunLimits)
+    """How often tasks are tried again when workers are lost, and how long they wait for one."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """The strategy's and backend's settings for all pools."""
 
-    def settings(self) -> dict[str, Any]:  # Any: each field has its own type
-        """The settings by name, for an `Execution`."""
-        return {setting.name: getattr(self, setting.name) for setting in fields(ExecutionSettings)}
+
+def settings_of(value: Settings, kind: type[Settings]) -> dict[str, Any]:  # Any: each field has its own type
+    """The fields that a value has from this class, for another value that has them too."""
+    return {setting.name: getattr(value, setting.name) for setting in fields(kind)}

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from cenote.errors import BAD_VALUE, NEVER_FITS, UNKNOWN_POOL, Place, Problem
+from cenote.language.execution import AMOUNTS
 from cenote.language.workflow import Stage, Workflow
 from cenote.names import did_you_mean, listed
 from cenote.placement.pools import StagePlacement
-from cenote.placement.resources import KINDS, amount, lacking, share, unstated
+from cenote.placement.resources import amount, lacking, share, unstated
 from cenote.placement.routes import Labels, Route
 from cenote.placement.sizing import Sized
 from cenote.text import format_amount
@@ -183,7 +184,7 @@ class Refusals:
 
     def _largest(self, kind: str) -> str:
         held = {
-            name: size.largest_share[KINDS.index(kind)] if amount(size.worker, kind) else 0.0
+            name: size.largest_share[AMOUNTS.index(kind)] if amount(size.worker, kind) else 0.0
             for name, size in self.sizes.items()
         }
         name = max(held, key=lambda name: held[name])

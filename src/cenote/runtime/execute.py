@@ -192,7 +192,10 @@ def _drive(
     session = _open(plan, folder, options, run, interruptions, at_last)
     with ending.brought_about():
         choices = EngineOptions(
-            keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
+            keep_going=options.keep_going,
+            limits=plan.workflow.execution.limits,
+            manages_workers=session.manages_workers,
+            ahead_seconds=_AHEAD,
         )
         engine = Engine(plan, choices)
         loop = Loop(engine, session, journal, envelopes, store, watched, interruptions)

@@ -8,7 +8,7 @@ from pathlib import Path
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import MERGE, Plan, Segment
 from cenote.plan.tasks import applies, product_tasks
-from cenote.plugins import registry
+from cenote.plugins import own_files
 from cenote.plugins.resources import packed
 from cenote.plugins.shipped import own_path
 from cenote.worker.task_spec import Piece, RunSpec, TaskSpec
@@ -21,7 +21,7 @@ def make_run_spec(plan: Plan, *, store: Path, files: Path, debug: Path) -> RunSp
         datasets={info.name: info for info in plan.datasets},
         constants=dict(plan.workflow.constants),
         plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
-        sources=registry.sources_of(plugin.target for plugin in plan.workflow.plugins),
+        sources=own_files.sources_of(plugin.target for plugin in plan.workflow.plugins),
         path=own_path(),
         resources=packed(plan.resources),
         store=str(store.absolute()),

@@ -1,4 +1,4 @@
-"""`cenote cancel`: it ends a run that goes on, from another terminal."""
+"""Cancel a running run; finished results are kept."""
 
 from __future__ import annotations
 

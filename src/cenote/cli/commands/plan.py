@@ -1,4 +1,4 @@
-"""`cenote plan`: what would run, where, and why there."""
+"""Show what would run, where, and why."""
 
 from __future__ import annotations
 

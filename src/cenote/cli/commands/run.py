@@ -1,4 +1,4 @@
-"""`cenote run`: it runs a workflow, shows how it goes, and says what came out."""
+"""Run a workflow."""
 
 from __future__ import annotations
 

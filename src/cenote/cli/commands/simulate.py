@@ -1,4 +1,4 @@
-"""`cenote simulate`: how long a workflow would take, what for, and what more workers would bring."""
+"""Predict how long a workflow takes and where it waits."""
 
 from __future__ import annotations
 

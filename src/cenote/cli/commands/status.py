@@ -1,4 +1,4 @@
-"""`cenote status`: how far a run is, or how it ended, read from its folder."""
+"""Show the progress of a run, or how it ended."""
 
 from __future__ import annotations
 

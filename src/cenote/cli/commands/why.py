@@ -1,4 +1,4 @@
-"""`cenote why`: why a run, or a stage of it, is where it is."""
+"""Explain what a run or a stage is waiting for."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from cenote.language.checks.data import entries
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
 from cenote.language.checks.validation import validated
-from cenote.language.execution import Amounts, Pool
+from cenote.language.execution import Amounts, ExecutionSettings, Pool, PoolSettings, settings_of
 from cenote.language.origins import KeyPath
 from cenote.language.schema.execution import ExecutionModel, ModifierModel, PoolModel, PoolResourcesModel
 from cenote.language.workflow import Execution, PluginUse
@@ -44,7 +44,7 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     backend = "dask" if elsewhere and node.get("backend") is None else model.backend
     check_configs(node, pools.values(), backend=backend, strategy=strategy, findings=findings)
     return Execution(
-        **{**model.settings(), "backend": backend},
+        **{**settings_of(model, ExecutionSettings), "backend": backend},
         pools=tuple(pools.values()) or (DEFAULT_POOL,),
         modifiers=check_modifiers(node.get("modifiers"), model.modifiers, ("execution", "modifiers"), findings),
     )
@@ -98,7 +98,7 @@ def _pool(name: str, model: PoolModel, node: Located, classes: Mapping[str, Amou
             what="classes of execution.resources",
         )
     resources = own.over(classes.get(own.class_ or "", Amounts()))
-    return Pool(name, **model.settings(), resources=resources, resource_class=own.class_)
+    return Pool(name, **settings_of(model, PoolSettings), resources=resources, resource_class=own.class_)
 
 
 def _check_software(node: Located, findings: Findings) -> None:

@@ -16,6 +16,8 @@ import pytest
 pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
 
 from cenote.testing.contracts.backend import BackendContract  # noqa: E402
+from cenote.testing.contracts.credential import CredentialContract  # noqa: E402
+from cenote.testing.contracts.environment import EnvironmentContract  # noqa: E402
 from cenote.testing.contracts.modifier import ModifierContract  # noqa: E402
 from cenote.testing.contracts.operation import OperationContract  # noqa: E402
 from cenote.testing.contracts.plugin import PluginContract  # noqa: E402
@@ -23,9 +25,13 @@ from cenote.testing.contracts.product import ProductContract  # noqa: E402
 from cenote.testing.contracts.renderer import RendererContract  # noqa: E402
 from cenote.testing.contracts.sink import SinkContract  # noqa: E402
 from cenote.testing.contracts.source import SourceContract  # noqa: E402
+from cenote.testing.contracts.strategy import BatchScript, StrategyContract  # noqa: E402
 
 __all__ = [
     "BackendContract",
+    "BatchScript",
+    "CredentialContract",
+    "EnvironmentContract",
     "ModifierContract",
     "OperationContract",
     "PluginContract",
@@ -33,4 +39,5 @@ __all__ = [
     "RendererContract",
     "SinkContract",
     "SourceContract",
+    "StrategyContract",
 ]
