@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.language.execution import Amounts, DefaultPools, Elastic, FallbackWhen, Pool, PoolSettings, settings_of
+from cenote.language.execution import (
+    Amounts,
+    DefaultPools,
+    Elastic,
+    FallbackWhen,
+    Pool,
+    PoolSettings,
+    RunLimits,
+    settings_of,
+)
 from cenote.language.read import Checked
 from cenote.language.workflow import AppliesTo, PluginUse, Requirement, Workflow
 
@@ -114,6 +123,19 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
     assert pool.environment == {"type": "packed-pixi"}
     assert pool.credentials == ({"type": "x509"}, {"type": "scitokens", "path": "token"})
     assert pool.labels == {"v100", "big", "gpu"}
+
+
+def test_limits_that_a_file_does_not_name_keep_their_defaults(workflow: Load) -> None:
+    text = "execution: {limits: {lost: 0, no_worker_for: 10m}}\nanalysis: {stages: []}"
+    assert workflow(text).execution.limits == RunLimits(lost=0, no_worker_for=600)
+    assert workflow("analysis: {stages: []}").execution.limits == RunLimits()
+    assert RunLimits() == RunLimits(lost=3, crashed=1, preempted=20, walltime=4, splits=16, pool=3, no_worker_for=60)
+
+
+@pytest.mark.parametrize("wrong", ["lost: -1", "splits: 0", "pool: 0", "no_worker_for: soon", "losts: 1"])
+def test_a_wrong_limit_is_refused_where_it_stands(read: Read, wrong: str) -> None:
+    problems = read(f"execution: {{limits: {{{wrong}}}}}\nanalysis: {{stages: []}}").problems
+    assert [problem.place.line for problem in problems if problem.place is not None] == [1]
 
 
 def test_everything_a_stage_asks_for_arrives(workflow: Load) -> None:

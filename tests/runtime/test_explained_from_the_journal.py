@@ -66,7 +66,7 @@ def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
         "Its events come from 'Index', which has 1 of 2 tasks done. "
         "Pool 'gpu' has 0 of 2 workers, 2 asked for and not there yet (Priority). "
         "For 10m its state has been Submitted (no worker has a machine yet): waits for 2 workers. "
-        "Tasks that wait are given up in 1h 50m (queue_timeout: 2h)."
+        "Tasks that wait fail in 1h 50m (queue_timeout: 2h)."
     )
 
 
@@ -96,7 +96,7 @@ def test_a_stage_with_a_fallback_says_when_it_moves() -> None:
     assert "move to 'default' in 5m (no_worker_for: 15m)." in why(
         some_record(patient, ("gpu", "default")), events, "Infer"
     )
-    assert "move to 'default' now (the usual patience with a fallback: 1m)" in why(
+    assert "move to 'default' now (limits.no_worker_for: 1m)" in why(
         some_record(CALM, ("gpu", "default")), events, "Infer"
     )
     assert "They wait as long as it takes" in why(some_record(CALM), events, "Infer")

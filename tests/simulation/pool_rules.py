@@ -129,7 +129,9 @@ class PoolWatch:
                 self._check_move(move)
             case Record(TaskSplit() as split):
                 require(self._is_failure(("oom", "lost")), f"splits task {split.task}, though memory was not short")
-                require(split.pieces <= self._scenario.options.most_splits, f"splits {split.task} into {split.pieces}")
+                require(
+                    split.pieces <= self._scenario.options.limits.splits, f"splits {split.task} into {split.pieces}"
+                )
             case RunTask():
                 self._out.add((command.task, command.attempt))
                 self._check_pool(command)
@@ -176,8 +178,8 @@ class PoolWatch:
             return
         facts = self._pools[move.from_pool]
         require(not facts.joined, f"{move}, though the pool has {facts.joined}")
-        patience = self._scenario.options.patience
-        limit = min(time_to_leave(facts.pool, choices[1:], patience)[0] for choices in allowed)
+        limits = self._scenario.options.limits
+        limit = min(time_to_leave(facts.pool.spec, choices[1:], limits)[0] for choices in allowed)
         require(move.waited >= limit or facts.pool.most_workers == 0, f"{move} after {move.waited} s")
 
     def _check_pool(self, command: RunTask) -> None:

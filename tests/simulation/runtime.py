@@ -285,7 +285,7 @@ class Life:
 
     def _has_innocents(self, worker: Worker) -> bool:
         """Whether a task runs there that would be given up if it lost its worker once more."""
-        limit = self._scenario.options.lost_limit
+        limit = self._scenario.options.limits.lost
         innocent = [run.task for run in worker.running if run.task not in self._scenario.killers]
         return any(self._losses[task] >= limit for task in innocent)
 
@@ -316,7 +316,7 @@ class Life:
 
     def _cut_off(self, worker: Worker) -> None:
         """The walltime of a worker is over; tasks that would be given up the next time are just in time."""
-        limit = self._scenario.options.walltime_limit
+        limit = self._scenario.options.limits.walltime
         if not worker.running or worker.name not in self._workers:
             return
         if any(self._cuts[run.task] >= limit for run in worker.running):

@@ -9,7 +9,7 @@ from random import Random
 from builders.plans import SegmentSketch, a_plan, a_pool
 from cenote.engine.options import EngineOptions
 from cenote.engine.task_classes import TaskClasses
-from cenote.language.execution import Elastic, FallbackWhen
+from cenote.language.execution import Elastic, FallbackWhen, RunLimits
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE, Plan, ScopeName
 
@@ -98,7 +98,7 @@ def a_scenario(seed: int) -> Scenario:
         plan=plan,
         options=EngineOptions(
             keep_going=random.random() < 0.6,
-            lost_limit=random.randint(0, 3),
+            limits=RunLimits(lost=random.randint(0, 3)),
             window_per_slot=random.choice((0.5, 1.0, 1.5, 2.0, 4.0)),
         ),
         workers={pool: tuple(random.randint(1, 4) for _ in range(random.randint(1, 3))) for pool in POOLS},
@@ -126,10 +126,9 @@ def _with_pools(random: Random) -> Scenario:
         plan=plan,
         options=EngineOptions(
             keep_going=random.random() < 0.6,
-            lost_limit=3,
             window_per_slot=random.choice((0.5, 1.0, 2.0)),
             manages_workers=True,
-            patience=random.choice((20, 60)),
+            limits=RunLimits(no_worker_for=random.choice((20, 60))),
         ),
         workers={},
         doomed=doomed,

@@ -6,6 +6,7 @@ from builders.plans import a_plan, a_segment
 from builders.stories import Cause, Story, done, failed, given_up, joined, lost, requested, started, taken
 from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask, StartWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
+from cenote.language.execution import RunLimits
 
 KEEP_GOING = EngineOptions(keep_going=True)
 
@@ -44,7 +45,7 @@ def test_a_lost_worker_does_not_use_up_retries() -> None:
 
 
 def test_a_lost_worker_and_its_lost_task_are_one_loss() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(lost_limit=1))
+    story = Story(a_plan(partitions=1), EngineOptions(limits=RunLimits(lost=1)))
     story.after(started(), joined("first"), joined("second"), taken(0, "first", attempt=1))
 
     assert story.after(failed(0, "lost", attempt=1), lost("first"), failed(0, "lost", attempt=1)) == [
@@ -53,7 +54,7 @@ def test_a_lost_worker_and_its_lost_task_are_one_loss() -> None:
 
 
 def test_a_task_that_loses_worker_after_worker_is_given_up_and_not_blamed() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(lost_limit=2))
+    story = Story(a_plan(partitions=1), EngineOptions(limits=RunLimits(lost=2)))
     story.after(started(), joined())
 
     assert story.after(failed(0, "lost"), failed(0, "lost")) == [RunTask(0, "default", 2), RunTask(0, "default", 3)]
@@ -77,7 +78,7 @@ def test_a_task_that_crashes_its_worker_twice_is_blamed_and_nobody_waits_for_tha
 
 
 def test_tasks_that_shared_a_worker_that_crashed_are_not_blamed() -> None:
-    story = Story(a_plan(partitions=2), EngineOptions(manages_workers=True, crash_limit=0, lost_limit=3))
+    story = Story(a_plan(partitions=2), EngineOptions(manages_workers=True, limits=RunLimits(crashed=0, lost=3)))
     story.after(started(), requested("first"), joined("first", slots=2))
     story.after(taken(0, "first", attempt=1), taken(1, "first", attempt=1))
 

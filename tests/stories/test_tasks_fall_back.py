@@ -10,15 +10,16 @@ from cenote.engine.messages import (
     Decision,
     FellBack,
     FinishRun,
+    JobState,
     RunTask,
     TaskGivenUp,
     TaskSplit,
 )
 from cenote.engine.options import EngineOptions
-from cenote.language.execution import FallbackWhen
+from cenote.language.execution import FallbackWhen, RunLimits
 from cenote.plan.plan import Plan
 
-MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0, patience=60)
+MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 NEVER = FallbackWhen()
 INFER = a_segment("Infer", pools=["gpu", "default"])
 
@@ -70,7 +71,7 @@ def test_tasks_move_at_once_when_the_preferred_pool_never_gets_a_worker() -> Non
 def test_a_pool_says_itself_when_and_where_its_waiting_work_goes() -> None:
     spot = a_pool("spot", fallback=["paid"], fallback_when=FallbackWhen(no_worker_for=600))
     story = Story(a_plan(segments=[a_segment("Skim", pools=["spot"])], pools=[spot, a_pool("paid")]), MANAGED)
-    story.after(started(), requested("a", "spot"), job("pending", "a", "spot", reason="Priority"))
+    story.after(started(), requested("a", "spot"), job(JobState.PENDING, "a", "spot", reason="Priority"))
 
     assert work(story.after(later(599.0))) == []
     (moved,) = work(story.after(later(600.0)))
@@ -174,7 +175,7 @@ def test_a_task_that_is_preempted_too_often_moves_alone() -> None:
 
 
 def test_preemptions_do_not_count_as_the_tasks_fault() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, lost_limit=1))
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(lost=1)))
     story.after(started())
     for number in range(1, 6):
         name = f"w{number}"

@@ -15,7 +15,7 @@ from builders.stories import (
 )
 from cenote.engine.messages import AnyCommand, Decision, RunTask, StartWorkers, StopWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
-from cenote.language.execution import Elastic
+from cenote.language.execution import Elastic, RunLimits
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 
@@ -87,7 +87,7 @@ def test_workers_whose_time_is_over_do_not_count_against_their_pool() -> None:
 
 
 def test_a_task_that_was_cut_off_runs_again_without_being_blamed() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, lost_limit=0))
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(lost=0)))
     story.after(started(), requested("a"), joined("a"), taken(0, "a"), lost("a", cause="walltime"))
 
     commands = story.after(failed(0, "lost", worker="a"), requested("b"), joined("b"))
@@ -96,7 +96,7 @@ def test_a_task_that_was_cut_off_runs_again_without_being_blamed() -> None:
 
 
 def test_a_task_that_no_walltime_is_long_enough_for_fails_and_says_so() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, walltime_limit=2))
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(walltime=2)))
     story.after(started())
     for number in range(3):
         worker, attempt = f"w{number}", number + 1

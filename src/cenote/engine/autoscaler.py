@@ -28,6 +28,7 @@ from cenote.engine.messages import (
 from cenote.engine.pool_status import PoolState, pool_state
 from cenote.engine.scaling import Load, needed_workers, remembered, wanted_workers
 from cenote.engine.workers import PoolWorkers
+from cenote.language.execution import RunLimits
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
 
@@ -38,8 +39,8 @@ LOOK_EVERY = 0.2
 class Autoscaler:
     """The crews of all pools."""
 
-    def __init__(self, pools: tuple[PlacedPool, ...]) -> None:
-        self._crews = {pool.name: PoolWorkers(pool) for pool in pools}
+    def __init__(self, pools: tuple[PlacedPool, ...], limits: RunLimits) -> None:
+        self._crews = {pool.name: PoolWorkers(pool, limits.pool * (pool.most_workers + 1)) for pool in pools}
         self._lost: dict[str, tuple[LossCause, bool]] = {}
         """Workers that are gone → why, and whether they had only one task."""
         self._again: dict[int, str] = {}

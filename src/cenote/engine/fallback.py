@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cenote.engine.task_classes import CandidatePools
-from cenote.language.execution import FallbackWhen
+from cenote.language.execution import FallbackWhen, PoolTerms, RunLimits
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
 
@@ -49,13 +49,13 @@ class Leave:
 
 
 def reason_to_leave(
-    pools: Sequence[PoolOutlook], following: Sequence[CandidatePools], *, now: float, patience: int
+    pools: Sequence[PoolOutlook], following: Sequence[CandidatePools], *, now: float, limits: RunLimits
 ) -> Leave | None:
     """Whether tasks that wait for these pools leave now: for the choices that follow, or, without any, for good.
 
     They leave only when every one of the pools gives a reason.
     """
-    found = [_leave_one(pool, following, now=now, patience=patience) for pool in pools]
+    found = [_leave_one(pool, following, now=now, limits=limits) for pool in pools]
     reasons = [leave for leave in found if leave is not None]
     if not found or len(reasons) < len(found):
         return None
@@ -67,20 +67,22 @@ def reason_to_leave(
     )
 
 
-def time_to_leave(pool: PlacedPool, following: Sequence[CandidatePools], patience: int) -> tuple[float, str]:
-    """Seconds without a worker after which tasks leave, and the rule that says so; infinite without one."""
-    limits = [(math.inf, "")]
-    if pool.spec.queue_timeout is not None:
-        limits.append((pool.spec.queue_timeout, f"queue_timeout: {format_seconds(pool.spec.queue_timeout)}"))
+def time_to_leave(pool: PoolTerms, following: Sequence[CandidatePools], limits: RunLimits) -> tuple[float, str]:
+    """Seconds without a worker after which tasks leave, and the setting that says so; infinite without one."""
+    found: list[tuple[float, str]] = [(math.inf, "")]
+    if pool.queue_timeout is not None:
+        found.append((pool.queue_timeout, "queue_timeout"))
     if following:
-        if (given := pool.spec.fallback_when.no_worker_for) is not None:
-            limits.append((given, f"no_worker_for: {format_seconds(given)}"))
-        elif any(choice.own for choice in following) or pool.spec.fallback_when == FallbackWhen():
-            limits.append((patience, f"{format_seconds(patience)} is the usual patience with a fallback"))
-    return min(limits)
+        if (given := pool.fallback_when.no_worker_for) is not None:
+            found.append((given, "no_worker_for"))
+        elif any(choice.own for choice in following) or pool.fallback_when == FallbackWhen():
+            found.append((limits.no_worker_for, "limits.no_worker_for"))
+    return min(found)
 
 
-def _leave_one(pool: PoolOutlook, following: Sequence[CandidatePools], *, now: float, patience: int) -> Leave | None:
+def _leave_one(
+    pool: PoolOutlook, following: Sequence[CandidatePools], *, now: float, limits: RunLimits
+) -> Leave | None:
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:
@@ -89,10 +91,11 @@ def _leave_one(pool: PoolOutlook, following: Sequence[CandidatePools], *, now: f
         return None
     if not pool.hopeful and (following or pool.pool.spec.queue_timeout is None):
         return Leave(f"pool '{name}' has no workers and will get none", waited)
-    limit, rule = time_to_leave(pool.pool, following, patience)
+    limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:
         return None
     said = f"; the last word on it: {pool.last_word}" if pool.last_word else ""
+    rule = f"{setting}: {format_seconds(limit)}"
     return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited, pool.last_lines)
 
 

@@ -83,7 +83,7 @@ class Engine:
         self._pools = Pools(names, options.window_per_slot, options.ahead_seconds)
         self._ready = ReadyTasks(plan, self._rows, self._states, self._pools)
         self._attempts = Attempts(len(plan.tasks))
-        self._staffing = Autoscaler(plan.placement.pools)
+        self._staffing = Autoscaler(plan.placement.pools, options.limits)
         self._moving = Moving(plan, self._rows, self._states, self._ready, self._attempts, self._staffing, options)
         self._now = 0.0
         self._failures: dict[int, FailureInfo] = {}
@@ -236,7 +236,7 @@ class Engine:
     def _decision(self, task: int, failure: FailureInfo, fate: LossCause, *, alone: bool) -> Decision:
         segment = self._plan.segments[int(self._plan.tasks.segment[task])]
         history = self._attempts.history.get(task, History())
-        return decide(failure, history, segment, self._options, fate=fate, alone=alone)
+        return decide(failure, history, segment, self._options.limits, fate=fate, alone=alone)
 
     def _give_up(self, task: int, pool: str, worker: str, failure: FailureInfo, commands: list[AnyCommand]) -> None:
         """A task failed for good."""

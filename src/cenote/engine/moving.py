@@ -50,7 +50,7 @@ class Moving:
             following = self._following(row)
             outlooks = [self.staffing.outlook(name) for name in row.choice.pools]
             choices = [later.choice for later in following]
-            leave = reason_to_leave(outlooks, choices, now=now, patience=self.options.patience)
+            leave = reason_to_leave(outlooks, choices, now=now, limits=self.options.limits)
             if leave is None:
                 continue
             self._call_back(row, commands)
@@ -137,7 +137,7 @@ class Moving:
         if row.merges or self.plan.segments[row.segment].scope != "partition":
             return 1
         events = self.plan.partitions[int(self.plan.tasks.partition[task])].events
-        return max(1, min(self.options.most_splits, events))
+        return max(1, min(self.options.limits.splits, events))
 
     def _call_back(self, row: TaskClass, commands: list[AnyCommand]) -> None:
         """What the pools of a row have been sent and no worker has taken is ready again."""

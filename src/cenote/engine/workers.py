@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import JobChanged, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
+from cenote.engine.messages import JobChanged, JobState, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
 from cenote.engine.pool_status import PoolState, WorkerCounts
 from cenote.engine.scaling import Limits, Past
 from cenote.placement.pools import PlacedPool
@@ -23,6 +23,8 @@ class PoolWorkers:
     """One pool's workers. Each is counted once: planned, then requested, then observed, perhaps leaving."""
 
     pool: PlacedPool
+    loss_limit: int
+    """How many workers may be lost in a row, without a task done, before the pool is given up."""
     planned: int = 0
     """Asked for by StartWorkers, and not heard of yet."""
     requested: dict[str, float] = field(default_factory=dict)
@@ -80,11 +82,6 @@ class PoolWorkers:
             leaving=len(self.leaving),
         )
 
-    @property
-    def loss_limit(self) -> int:
-        """How many workers may be lost in a row, without a task done, before the pool is given up."""
-        return 3 * self.pool.most_workers + 3
-
     def expiring(self, now: float) -> int:
         """Workers that will have left before one that is asked for now could come: they have to be replaced."""
         ahead = _AHEAD * self.slow_arrival
@@ -98,11 +95,11 @@ class PoolWorkers:
 
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not joined."""
-        if event.worker in self.requested and event.state == "running":
+        if event.worker in self.requested and event.state is JobState.RUNNING:
             self.dispatched.add(event.worker)
         elif event.worker in self.requested:
             self.dispatched.discard(event.worker)
-        if event.state in ("pending", "failed", "unknown"):
+        if event.state in (JobState.PENDING, JobState.FAILED, JobState.UNKNOWN):
             self.last_word = event.reason or event.native or self.last_word
 
     def join(self, event: WorkerJoined) -> bool:

@@ -173,6 +173,30 @@ class DefaultPools:
 
 
 @dataclass(frozen=True)
+class RunLimits:
+    """How much may go wrong before a task fails or a pool is given up. A stage's own errors are counted by its
+    `retries`."""
+
+    __pydantic_config__ = WRITTEN
+
+    lost: Count = 3
+    """Times that a task moves to another worker after its worker was lost; the next loss fails it."""
+    crashed: Count = 1
+    """Times that a task is tried again after it crashed its worker; the next crash fails it."""
+    preempted: Count = 20
+    """Times that a task moves to another worker after the batch system took its worker; the next time fails it."""
+    walltime: Count = 4
+    """Times that a task moves to another worker because its worker's walltime ended first; the next time fails it."""
+    splits: Positive = 16
+    """Pieces at the most that a partition is split into when it does not fit into memory."""
+    pool: Positive = 3
+    """How many times a pool may lose as many workers as it has, and one more, in a row without finishing a task; then
+    it is given up."""
+    no_worker_for: Seconds = 60
+    """Time without a worker after which waiting tasks move to a fallback, unless the pool's `fallback_when` says."""
+
+
+@dataclass(frozen=True)
 class ExecutionSettings:
     """Where and how the workflow runs.
 
@@ -191,6 +215,8 @@ class ExecutionSettings:
     """The software that workers run; without it, the one that runs this command (`current`)."""
     credentials: Credentials = ()
     """What workers need to reach protected data: `none`, or plugins."""
+    limits: Annotated[RunLimits, OrNothing()] = field(default_factory=RunLimits)
+    """How often tasks are tried again when workers are lost, and how long they wait for one."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """The strategy's and backend's settings for all pools."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
-from cenote.language.execution import Amounts, Elastic, PoolSize, PoolTerms, settings_of
+from cenote.language.execution import Amounts, Elastic, PoolSize, PoolTerms, RunLimits, settings_of
 from cenote.language.origins import KeyPath, Origin
 from cenote.placement.pools import Candidate, PlacedPool, StagePlacement
 from cenote.plan.plan import MERGE, Learned, Partition, Plan, Segment, StageSummary, TaskTable
@@ -245,6 +245,8 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str
     """Name of the file."""
     backend: str = ""
+    limits: RunLimits = RunLimits()
+    """How much may go wrong before a task fails or a pool is given up."""
     digest: str = ""
     """Changes when anything that decides the results changes."""
     stages: tuple[PlannedStage, ...] = ()
@@ -274,6 +276,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             workflow=plan.workflow.file.name,
             backend=plan.workflow.execution.backend,
+            limits=plan.workflow.execution.limits,
             digest=plan.digest,
             stages=tuple(PlannedStage.of(stage, placed.get(stage.stage)) for stage in plan.stages),
             pools=tuple(

@@ -5,12 +5,13 @@ Everything comes from the journal, so that asking never disturbs the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from cenote import errors
+from cenote.engine.fallback import time_to_leave
 from cenote.engine.messages import AnyEvent
-from cenote.engine.options import EngineOptions
-from cenote.language.execution import FallbackWhen
+from cenote.engine.task_classes import CandidatePools
 from cenote.names import did_you_mean, listed
 from cenote.plan.probe_result import Probed, in_a_sentence
 from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord
@@ -24,7 +25,6 @@ A_MOMENT = 5.0
 """Seconds that a stage may wait for a worker before the progress view says why."""
 _MOST_STAGES = 12
 _LINES_SHOWN = 3
-_PATIENCE = EngineOptions().patience
 _CUT_OFF = f"{RUN_STATUSES['interrupted']}, continue with `cenote run`"
 
 
@@ -208,23 +208,19 @@ def _workers(pool: PoolRecord, planned: PlannedPool) -> str:
 
 
 def _timers(view: RunView, segment: PlannedSegment, planned: PlannedPool, pool: PoolRecord) -> Iterator[str]:
-    """When waiting tasks will move on, or be given up."""
+    """When waiting tasks will move on, or fail."""
     if pool.workers or not pool.states:
         return
     own = () if segment.shared else segment.pools[segment.pools.index(planned.name) + 1 :]
-    following = (*own, *planned.fallback)
-    limits = [] if planned.queue_timeout is None else [(planned.queue_timeout, "queue_timeout")]
-    when = planned.fallback_when
-    if following and when.no_worker_for is not None:
-        limits.append((when.no_worker_for, "no_worker_for"))
-    elif own or (following and when == FallbackWhen()):
-        limits.append((_PATIENCE, "the usual patience with a fallback"))
-    if not limits:
+    following = [CandidatePools((name,)) for name in own]
+    following += [CandidatePools((name,), own=False) for name in planned.fallback]
+    seconds, setting = time_to_leave(planned, following, view.plan.limits)
+    if seconds == math.inf:
         yield "They wait as long as it takes: no rule says what else to do."
         return
-    seconds, rule = min(limits)
-    what = f"move to '{following[0]}'" if following else "are given up"
-    yield f"Tasks that wait {what} {_countdown(seconds - _empty_for(pool, view))} ({rule}: {format_seconds(seconds)})."
+    what = f"move to '{following[0].pools[0]}'" if following else "fail"
+    rule = f"{setting}: {format_seconds(seconds)}"
+    yield f"Tasks that wait {what} {_countdown(seconds - _empty_for(pool, view))} ({rule})."
 
 
 def _countdown(seconds: float) -> str:
