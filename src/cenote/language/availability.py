@@ -67,7 +67,7 @@ def _elsewhere(workflow: Workflow) -> _Found:
 
 
 def _stays_here(workflow: Workflow) -> bool:
-    """Whether somebody said that everything runs on this machine, instead of saying nothing."""
+    """Whether the workflow says that everything runs on this machine, instead of saying nothing."""
     return runs_here(workflow.execution.backend) and workflow.origin("execution", "backend") is not None
 
 

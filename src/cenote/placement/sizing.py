@@ -138,7 +138,7 @@ class Missing:
     refusal: Problem
     """For a run that must have it."""
     effect: str
-    """What becomes of a run that goes on without."""
+    """What a run without it does."""
 
     @property
     def warning(self) -> str:

@@ -17,11 +17,11 @@ from cenote.plugins.kinds import PluginKind
 
 
 def check_configs(node: Located, pools: Iterable[Pool], *, backend: str, strategy: str, findings: Findings) -> None:
-    """Note keys that nobody knows and values that their owner refuses.
+    """Note keys that no plugin has and values that their plugin refuses.
 
     A file that moves from one batch system to another keeps its keys: what only another strategy knows is left out,
-    with a warning where workers come from a batch system. What the site wrote is left out without one: it is meant for
-    whoever takes it.
+    with a warning where workers come from a batch system. What the site wrote is left out without one: it is an offer
+    to all strategies.
     """
     shared = node.get("config")
     if shared is not None and shared.mapping:

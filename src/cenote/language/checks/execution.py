@@ -114,7 +114,7 @@ def _check_software(node: Located, findings: Findings) -> None:
 
 
 def _check_profiles(root: Located, findings: Findings) -> None:
-    """Pool profiles that nobody uses are checked too: they are read by the next person."""
+    """Check pool profiles too that no pool uses: the next reader relies on them."""
     for name, node in entries(root.get("pool_profiles"), "'pool_profiles'", findings):
         validated(PoolModel, node, f"pool profile '{name}'", findings)
 
