@@ -145,7 +145,7 @@ class RunFolder:
             )
 
     def lock(self) -> IO[str]:
-        """Held while a run goes on; released when the returned file is closed or the process ends."""
+        """Held while a run is in progress; released when the returned file is closed or the process ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("a+")
@@ -166,7 +166,7 @@ class RunFolder:
             file.close()
             raise errors.error(
                 errors.RUN_EXISTS,
-                f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
+                f"{self.path} is in use by a run in progress" + (f" (process {owner})" if owner else ""),
                 hint="wait for it, or choose another folder for the run",
             )
         with storage.writing(self.path / LOCK):
@@ -186,7 +186,7 @@ class Pulse:
         """May be called as often as one likes."""
         if self._clock() - self._beat >= PULSE_SECONDS:
             self._beat = self._clock()
-            with suppress(OSError):  # a folder that cannot be written to is told of elsewhere
+            with suppress(OSError):  # others report a folder that cannot be written to
                 os.utime(self._lock)
 
 
