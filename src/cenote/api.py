@@ -18,7 +18,7 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.inputs.look import InputsProgress, Look
 from cenote.plan.memory_forecast import with_history
 from cenote.plan.memory_history import MemoryHistory, memory_key
-from cenote.plan.outputs import product_stem
+from cenote.plan.output_names import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json

@@ -20,9 +20,9 @@ from cenote.launch import LaunchingRun, RunLocation
 from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
-from cenote.plan.record import PlanRecord
+from cenote.plan.record import PlanRecord, write_record
 from cenote.runs.configured import Software, backend_of, strategy_of
-from cenote.runs.folder import Pulse, RunFolder, write_record
+from cenote.runs.folder import Pulse, RunFolder
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
 from cenote.runs.provenance import Provenance
