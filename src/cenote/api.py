@@ -29,7 +29,7 @@ from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
 from cenote.runs.folder import RunFolder
-from cenote.runs.journal import NAME as JOURNAL
+from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
 from cenote.runtime.earlier_results import tasks_to_reuse
@@ -396,10 +396,8 @@ def load(
 
 def open_run(folder: str | Path) -> Run:
     """A run by its folder."""
-    path = Path(folder)
-    if not (path / JOURNAL).is_file():
-        raise errors.error(errors.NO_RUN, f"{path} holds no run: there is no {JOURNAL}")
-    return Run(path)
+    JournalReader(Path(folder))  # raises where there is none
+    return Run(Path(folder))
 
 
 def cancel(folder: str | Path, *, wait: float = PATIENCE) -> Run:

@@ -48,6 +48,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session
             store=tmp_path / "store",
             cpus=1,
             small=False,
+            in_process=True,
             clock=time.time,
             complete=CurrentEnvironment().complete,
         ),

@@ -9,6 +9,7 @@ from random import Random
 from cenote.engine.messages import (
     AnyEvent,
     JobChanged,
+    JobState,
     LossCause,
     WorkerAnswers,
     WorkerJoined,
@@ -136,7 +137,7 @@ class Batch:
         if worker.name not in self.workers or (worker.leaving and self.random.random() < 0.5):
             return
         job = worker.name.rpartition("-")[2]
-        self.deliver(JobChanged(at=self.now(), pool=worker.pool, worker=worker.name, job=job, state="running"))
+        self.deliver(JobChanged(at=self.now(), pool=worker.pool, worker=worker.name, job=job, state=JobState.RUNNING))
         worker.joined = True
         walltime = self.weather.walltime
         leaves = None if walltime is None else self.now() + walltime

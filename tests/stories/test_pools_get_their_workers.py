@@ -6,6 +6,7 @@ from cenote.engine.messages import (
     AnyCommand,
     Decision,
     FinishRun,
+    JobState,
     PoolChanged,
     ResultLost,
     ResultNotNeeded,
@@ -147,7 +148,7 @@ def test_a_worker_that_comes_though_it_was_told_to_stop_is_told_again_and_gets_n
 def test_a_pool_says_how_it_is_from_its_start_to_its_end() -> None:
     story = Story(a_plan(partitions=2, segments=[a_segment("Skim")], pools=[a_pool("default", workers=2)]), MANAGED)
     told = story.after(started(), requested("a"), requested("b"))
-    told += story.after(job("running", "a"), job("running", "b"), joined("a"), joined("b"))
+    told += story.after(job(JobState.RUNNING, "a"), job(JobState.RUNNING, "b"), joined("a"), joined("b"))
     told += story.after(done(0, at=9.0), done(1, at=9.0))
 
     assert [state for _, state in states(told)] == [

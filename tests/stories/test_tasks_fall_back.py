@@ -10,6 +10,7 @@ from cenote.engine.messages import (
     Decision,
     FellBack,
     FinishRun,
+    JobState,
     RunTask,
     TaskGivenUp,
     TaskSplit,
@@ -70,7 +71,7 @@ def test_tasks_move_at_once_when_the_preferred_pool_never_gets_a_worker() -> Non
 def test_a_pool_says_itself_when_and_where_its_waiting_work_goes() -> None:
     spot = a_pool("spot", fallback=["paid"], fallback_when=FallbackWhen(no_worker_for=600))
     story = Story(a_plan(segments=[a_segment("Skim", pools=["spot"])], pools=[spot, a_pool("paid")]), MANAGED)
-    story.after(started(), requested("a", "spot"), job("pending", "a", "spot", reason="Priority"))
+    story.after(started(), requested("a", "spot"), job(JobState.PENDING, "a", "spot", reason="Priority"))
 
     assert work(story.after(later(599.0))) == []
     (moved,) = work(story.after(later(600.0)))

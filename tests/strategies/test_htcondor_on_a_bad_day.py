@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from cenote.engine.messages import JobState, LossCause
 from cenote.errors import CenoteError
 from cenote.language.execution import Amounts
 from cenote.launch import LOG, WORKER, Launch, RunLocation
 from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
@@ -372,7 +373,7 @@ def test_a_job_that_vanished_is_asked_for_again_before_it_counts_as_lost() -> No
     ids=["done", "failed", "killed", "removed", "walltime"],
 )
 def test_how_a_job_ended_is_found_in_the_history(
-    facts: dict[str, object], state: JobState, cause: EndCause, words: str
+    facts: dict[str, object], state: JobState, cause: LossCause, words: str
 ) -> None:
     made, _ = htcondor()
     with scripted_shell(condor_q="", condor_history=ads(**facts)):
@@ -385,7 +386,7 @@ def test_how_a_job_ended_is_found_in_the_history(
     ("code", "state", "cause"),
     [(1, JobState.FAILED, "died"), (34, JobState.FAILED, "oom"), (46, JobState.ENDED, "walltime")],
 )
-def test_a_held_job_is_over_and_has_to_be_removed(code: int, state: JobState, cause: EndCause) -> None:
+def test_a_held_job_is_over_and_has_to_be_removed(code: int, state: JobState, cause: LossCause) -> None:
     made, _ = htcondor()
     with scripted_shell(condor_q=ads(JobStatus=5, HoldReason="because", HoldReasonCode=code)):
         assert made.poll([JOB])[JOB] == JobStatus(state, "HELD", "HTCondor holds it: because", cause, lingers=True)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cenote.engine.messages import JobState, LossCause
 from cenote.errors import CenoteError
 from cenote.language.execution import Amounts
 from cenote.launch import WORKER, Launch, RunLocation
-from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus
+from cenote.strategies.interface import JobId, JobStatus
 from cenote.strategies.slurm.queue import STATES
 from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
@@ -266,7 +267,7 @@ def test_a_foreign_word_stays_unknown() -> None:
     ],
     ids=lambda value: value.out.split()[2] if isinstance(value, Reply) else "",
 )
-def test_how_a_job_ended_is_told_in_slurms_words(reply: Reply, state: JobState, cause: EndCause, words: str) -> None:
+def test_how_a_job_ended_is_told_in_slurms_words(reply: Reply, state: JobState, cause: LossCause, words: str) -> None:
     made, _ = slurm()
     word = reply.out.split("JobState=")[1].split()[0]
     with scripted_shell(squeue=f"7|{word}|None\n", scontrol=reply):

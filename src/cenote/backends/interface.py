@@ -30,6 +30,8 @@ class SessionRequest:
     """How many processes may compute at once on this machine."""
     small: bool
     """Whether starting processes would probably cost more than the work."""
+    in_process: bool
+    """Whether tasks may run in the driver's own process: its software is that of the workers."""
     clock: Callable[[], float]
     complete: Callable[[Launch], Launch]
     """Adds what the pool of a launch asks for: its environment and credentials. For sessions that start processes

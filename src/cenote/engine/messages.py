@@ -5,6 +5,7 @@ Events are one JSON line each in the journal. Tasks are named by their number in
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Literal
 
 import msgspec
@@ -12,8 +13,19 @@ import msgspec
 from cenote.engine.pool_status import PoolState
 from cenote.engine.task_ranges import TaskRanges
 
-JobState = Literal["pending", "running", "ended", "failed", "unknown"]
+
+class JobState(StrEnum):
+    """How far a job is. A word that a batch system has and we do not know is UNKNOWN, never "ended"."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
 LossCause = Literal["died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unknown"]
+"""Why a worker is gone."""
 
 
 class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):

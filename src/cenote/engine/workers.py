@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import JobChanged, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
+from cenote.engine.messages import JobChanged, JobState, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
 from cenote.engine.pool_status import PoolState, WorkerCounts
 from cenote.engine.scaling import Limits, Past
 from cenote.placement.pools import PlacedPool
@@ -95,11 +95,11 @@ class PoolWorkers:
 
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not joined."""
-        if event.worker in self.requested and event.state == "running":
+        if event.worker in self.requested and event.state is JobState.RUNNING:
             self.dispatched.add(event.worker)
         elif event.worker in self.requested:
             self.dispatched.discard(event.worker)
-        if event.state in ("pending", "failed", "unknown"):
+        if event.state in (JobState.PENDING, JobState.FAILED, JobState.UNKNOWN):
             self.last_word = event.reason or event.native or self.last_word
 
     def join(self, event: WorkerJoined) -> bool:

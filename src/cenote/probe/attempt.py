@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from cenote.engine.messages import JobState
 from cenote.errors import CenoteError, Problem
 from cenote.launch import Launch
 from cenote.plan.probe_result import Finding
@@ -13,7 +14,7 @@ from cenote.probe.listener import read_report
 from cenote.probe.node import ALL_SECONDS
 from cenote.probe.report import MARK, NodeReport
 from cenote.runtime.job_queue import ASK_AGAIN
-from cenote.strategies.interface import OVER, JobId, JobState, JobStatus, Strategy
+from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
 

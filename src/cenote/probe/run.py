@@ -25,6 +25,7 @@ from cenote.probe.report import NodeReport, Question, as_word
 from cenote.probe.verdicts import expected_of, judge
 from cenote.runs.configured import Software, backend_of, strategy_of
 from cenote.runs.folder import RunFolder
+from cenote.runtime.sent_files import SentFiles
 from cenote.signals import Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.strategies.local.strategy import LocalStrategy
@@ -141,6 +142,7 @@ class _PoolUnderProbe:
             Launch(run, pool.name, pool.granted, module=_HERE)
         )
         question = replace(question, pool=pool.name, modules=(launch.module or _HERE,), scratch=launch.scratch)
+        launch = SentFiles(run.output / "sent").keep(launch)
         launch = replace(launch, module="cenote.probe.node", arguments=words(as_word(question)))
         worker = worker_name(pool.name, 1)
         self.attempt = Attempt(strategy, launch, worker, token=question.token, wait=wait, clock=pace.clock)
@@ -200,8 +202,8 @@ def _see_off(attempts: Sequence[Attempt], pace: Pace, interruptions: Interruptio
 @contextmanager
 def _run_in(out: Path, token: str) -> Iterator[LaunchingRun]:
     """The jobs' output is where a run would have it; gone afterwards, with all that was made for it."""
-    path = RunFolder(out).path.absolute()
-    debug = path / "debug"
+    home = RunFolder(out.absolute())
+    path, debug = home.path, home.debug_root
     made = [folder for folder in (debug, *debug.parents) if not folder.exists()]
     run = LaunchingRun(f"probe-{token[:8]}", debug / f"probe-{token[:8]}", RunLocation.here(path))
     try:

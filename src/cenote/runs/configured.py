@@ -67,6 +67,21 @@ class Software:
             found.append(self._made[key])
         return found
 
+    @property
+    def all_credentials(self) -> list[Credential]:
+        """Of all pools, each once."""
+        return [one for one in self._made.values() if isinstance(one, Credential)]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all pools run the software of the driver."""
+        return all(self.environment(pool.name).is_current for pool in self._plan.placement.pools)
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """The environment of each pool, for the record."""
+        execution, pools = self._execution, [pool.name for pool in self._plan.placement.pools]
+        return {pool: {**execution.environment_of(pool), **self.environment(pool).describe()} for pool in sorted(pools)}
+
     def complete(self, launch: Launch) -> Launch:
         """Add what the launch's pool asks for: its environment, then its credentials."""
         launch = self.environment(launch.pool).complete(launch)

@@ -17,8 +17,8 @@ from typing import IO
 import msgspec
 
 from cenote import errors, storage
+from cenote.plan.outputs import PLOTS, PRODUCTS
 from cenote.plan.record import json_text
-from cenote.runs import journal
 from cenote.worker.results.store import Store
 from cenote.worker.results.written_files import WrittenFiles
 
@@ -28,8 +28,6 @@ PULSE_SECONDS = 30.0
 """Between two beats."""
 STILL_SECONDS = 20 * PULSE_SECONDS
 """Without a beat, after which a driver on another machine counts as dead."""
-_LEFT_BEHIND = (journal.NAME, "summary.json", "plan.json", "plan.svg", "provenance.json", "report.html")
-"""Files of a run beside its folders."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems answer that have no locks."""
 
@@ -48,17 +46,22 @@ class RunFolder:
     @property
     def products(self) -> Path:
         """Histograms, tables and skims in open formats."""
-        return self.path / "products"
+        return self.path / PRODUCTS
 
     @property
     def plots(self) -> Path:
         """Pictures."""
-        return self.path / "plots"
+        return self.path / PLOTS
 
     @property
     def debug(self) -> Path:
         """The workers' output: `logs`, `out` and `err`."""
-        return self.path / "debug" / "distributed"
+        return self.debug_root / "distributed"
+
+    @property
+    def debug_root(self) -> Path:
+        """What helps to find out what went wrong."""
+        return self.path / "debug"
 
     @property
     def journal(self) -> Path:
@@ -91,6 +94,11 @@ class RunFolder:
         return self.path / "provenance.json"
 
     @property
+    def _files(self) -> tuple[Path, ...]:
+        """Files of a run beside its folders."""
+        return self.journal, self.summary, self.plan, self.picture, self.provenance, self.report
+
+    @property
     def holds_run(self) -> bool:
         """Whether a run was started here."""
         return self.journal.exists()
@@ -115,18 +123,18 @@ class RunFolder:
         """Remove what runs left here: the files that they wrote, by their record, and never anybody else's."""
         WrittenFiles(self.store).clear()
         Store(self.store).clear()
-        for name in _LEFT_BEHIND:
-            (self.path / name).unlink(missing_ok=True)
-        for folder in (self.debug, self.path / "debug" / "profile"):
+        for file in self._files:
+            file.unlink(missing_ok=True)
+        for folder in (self.debug, self.debug_root / "profile"):
             shutil.rmtree(folder, ignore_errors=True)
-        for folder in (self.store, self.products, self.plots, self.path / "debug"):
+        for folder in (self.store, self.products, self.plots, self.debug_root):
             with suppress(OSError):  # somebody keeps something there
                 folder.rmdir()
 
     def _refuse_foreign(self) -> None:
-        ours = {"work", "products", "plots", "debug", LOCK, "error.txt"}
+        ours = {path.name for path in (self.store, self.products, self.plots, self.debug_root)} | {LOCK, "error.txt"}
         if (self.path / LOCK).exists():  # a run began here, and came no further: the disk was full
-            ours.update(_LEFT_BEHIND)
+            ours.update(file.name for file in self._files)
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
         if foreign:
             raise errors.error(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from cenote.engine.messages import (
     JobChanged,
+    JobState,
     PoolChanged,
     TaskDone,
     WorkerAnswers,
@@ -60,7 +61,7 @@ class PoolTally:
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not come."""
         if event.worker in self.requested:
-            running = "its job has started" if event.state == "running" else ""
+            running = "its job has started" if event.state is JobState.RUNNING else ""
             self.requested[event.worker] = event.reason or running or event.native or event.state
 
     def join(self, event: WorkerJoined) -> None:

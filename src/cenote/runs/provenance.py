@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from cenote import __version__
 from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
+from cenote.runs.configured import Software
 from cenote.shell import run_command
 
 _SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot")
@@ -73,6 +74,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     plan: str = ""
     inputs: tuple[InputRecord, ...] = ()
     git: GitRecord | None = None
+    environments: dict[str, dict[str, Any]] = {}
+    """Pool → the environment of its workers: its type and settings, and what it says of itself."""
 
     @classmethod
     def of(cls, plan: Plan, *, command: Sequence[str] | None) -> Self:
@@ -94,6 +97,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
             plan=plan.digest,
             inputs=tuple(_inputs(plan)),
             git=_git_state(workflow.folder),
+            environments=Software(plan).describe(),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from cenote.runs.view import RunView
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import EndStatus, Loop
 from cenote.runtime.publish import Publication, publish
+from cenote.runtime.sent_files import SentFiles
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
@@ -187,7 +188,8 @@ def _drive(
     run = uuid.uuid4().hex[:12]
     started = time.time()
     ending = _Ending()
-    session = _open(plan, folder, options, run, interruptions)
+    at_last = ExitStack()
+    session = _open(plan, folder, options, run, interruptions, at_last)
     with ending.brought_about():
         choices = EngineOptions(
             keep_going=options.keep_going,
@@ -207,7 +209,7 @@ def _drive(
             if not again:
                 raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
     with ending.brought_about():
-        session.close()
+        at_last.close()
     if again and ending.problem is None and ending.status != "cancelled":
         return True
     with ending.brought_about():
@@ -218,27 +220,36 @@ def _drive(
     return False
 
 
-def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions) -> Session:
+def _open(
+    plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions, at_last: ExitStack
+) -> Session:
+    """Start what runs the tasks; `at_last` ends it."""
     software = Software(plan)
     software.check(time.time())
+    sent = SentFiles(folder.debug / "sent", software.all_credentials)
     request = SessionRequest(
         run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
-        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
+        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
         pools=plan.placement.pools,
         store=folder.store,
         cpus=options.workers or options.cpus,
         small=_values(plan) < _SMALL_VALUES and options.workers is None,
+        in_process=software.is_current,
         clock=time.time,
-        complete=software.complete,
+        complete=lambda launch: sent.keep(software.complete(launch)),
     )
-    session = backend_of(plan).open(request)
-    if not isinstance(session, JoinedSession):
-        return session
-    pools = {
-        pool: (software.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
-        for pool, strategy in _strategies(plan).items()
-    }
-    return WorkerJobs(session, pools, clock=time.time, hurried=lambda: interruptions.hurried)
+    with ExitStack() as opened:
+        opened.callback(sent.remove)
+        session = backend_of(plan).open(request)
+        opened.callback(lambda: session.close())  # of whatever it is by then
+        if isinstance(session, JoinedSession):
+            pools = {
+                pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
+                for pool, strategy in _strategies(plan).items()
+            }
+            session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: interruptions.hurried)
+        at_last.push(opened.pop_all())
+    return session
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:

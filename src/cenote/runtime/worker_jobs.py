@@ -11,14 +11,24 @@ from functools import partial
 import msgspec
 
 from cenote.backends.interface import JoinedSession, Session
-from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, Warned, WorkerJoined, WorkerLost, WorkerRequested
+from cenote.engine.messages import (
+    AnyEvent,
+    JobChanged,
+    JobState,
+    LossCause,
+    TaskFailed,
+    Warned,
+    WorkerJoined,
+    WorkerLost,
+    WorkerRequested,
+)
 from cenote.errors import Problem
 from cenote.launch import Launch
 from cenote.names import worker_name
 from cenote.runtime.background_calls import BackgroundCalls
 from cenote.runtime.job_queue import JobListener, JobQueue
 from cenote.runtime.pending_losses import PendingLosses
-from cenote.strategies.interface import OVER, EndCause, JobId, JobState, JobStatus, Strategy
+from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
 from cenote.text import with_last_lines
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
@@ -196,7 +206,7 @@ class WorkerJobs(Session):
                 pool=job.pool,
                 worker=job.worker,
                 job=job.id,
-                state=status.state.value,
+                state=status.state,
                 native=status.native,
                 reason=status.reason,
             )
@@ -217,7 +227,7 @@ class WorkerJobs(Session):
                 reason = f"its job {job.id} has run for {format_seconds(patience)}, and it has not joined"
                 self._drop(job, reason=reason, cause="died")
 
-    def _drop(self, job: _Job, *, reason: str, cause: EndCause) -> None:
+    def _drop(self, job: _Job, *, reason: str, cause: LossCause) -> None:
         self._jobs.pop(job.worker, None)
         log = "" if cause == "retired" else job.last_lines
         self._told.append(
@@ -278,7 +288,7 @@ class WorkerJobs(Session):
         return msgspec.structs.replace(event, cause=cause, reason=status.reason, log=job.last_lines)
 
 
-def _by_itself(cause: EndCause, *, joined: bool) -> EndCause:
+def _by_itself(cause: LossCause, *, joined: bool) -> LossCause:
     """Why a worker ended that nobody told to: it may well have done so in good order, and is missed all the same. One
     that never joined had its walltime for nothing."""
     return "died" if cause == "retired" or (cause == "walltime" and not joined) else cause

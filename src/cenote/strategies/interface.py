@@ -5,31 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Literal, NewType
+from typing import NewType
 
+from cenote.engine.messages import JobState, LossCause
 from cenote.launch import Launch, RunLocation
 from cenote.plugins.settings import Plugin
 from cenote.worker.process.lifetime import Lifetime
+
+__all__ = ["OVER", "JobId", "JobState", "JobStatus", "LossCause", "Strategy", "TracedJob"]
 
 JobId = NewType("JobId", str)
 """What the batch system calls a job; for processes of this machine, their number."""
 
 
-class JobState(Enum):
-    """How far a job is. A word that a batch system has and we do not know is UNKNOWN, never "ended"."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    ENDED = "ended"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
 OVER = (JobState.ENDED, JobState.FAILED)
 """States after which nothing more happens to a job."""
-
-EndCause = Literal["died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +31,7 @@ class JobStatus:
     """The batch system's own word for the state."""
     reason: str = ""
     """Why it waits, or why it ended, in the batch system's words."""
-    cause: EndCause = "unknown"
+    cause: LossCause = "unknown"
     """For a job that ended."""
     lingers: bool = False
     """Whether it is over for us but not for the batch system, and so has to be cancelled: a held job."""

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from pydantic import PrivateAttr
 
+from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.language.execution import Amounts
 from cenote.launch import LOG, WORKER, Blanks, Launch, NodeVariable, Raw, Sent, Word, plain_text, words
@@ -29,7 +30,7 @@ from cenote.strategies.htcondor.queue import (
     status_of_queued,
 )
 from cenote.strategies.htcondor.values import literal, plain, quoted_words, remapped
-from cenote.strategies.interface import JobId, JobState, JobStatus, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import (
     BatchStrategy,
     CommandAnswer,

@@ -10,10 +10,11 @@ from typing import ClassVar
 
 from pydantic import PrivateAttr
 
+from cenote.engine.messages import JobState, LossCause
 from cenote.launch import Launch
 from cenote.machine import GPU_VARIABLE, visible_gpus
 from cenote.shell import Process, end_processes, is_fault, start_process
-from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, Strategy, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
 
@@ -95,7 +96,7 @@ def _status(code: int | None) -> JobStatus:
         return JobStatus(JobState.RUNNING, "running")
     if code == 0:
         return JobStatus(JobState.ENDED, "exit 0", "it ended by itself", "retired")
-    cause: EndCause = "died"
+    cause: LossCause = "died"
     reason = f"it ended with exit code {code}"
     if code == EXIT_OUT_OF_MEMORY:
         cause, reason = "oom", "it went beyond its memory"

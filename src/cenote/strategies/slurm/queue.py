@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import unquote
 
+from cenote.engine.messages import JobState
 from cenote.launch import RunLocation
-from cenote.strategies.interface import JobId, JobState, JobStatus, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask
 from cenote.strategies.support.series import series_of
 

@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 from pydantic import PrivateAttr
 
+from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.launch import Launch, Raw, Word
-from cenote.strategies.interface import OVER, JobId, JobState, JobStatus, TracedJob
+from cenote.strategies.interface import OVER, JobId, JobStatus, TracedJob
 from cenote.strategies.slurm.queue import job_details, job_status, number_of, own_jobs, queued
 from cenote.strategies.support.batch import (
     BatchStrategy,
