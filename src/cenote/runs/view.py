@@ -122,7 +122,7 @@ class RunView:
                 self._task_reused(event.task)
             case TasksNotNeeded():
                 for task in tasks_in(event.tasks):
-                    self._task_reused(task)
+                    self._task_reused(task, needed=False)
             case TasksAbandoned():
                 for task in tasks_in(event.tasks):
                     self._task_abandoned(task)
@@ -216,7 +216,7 @@ class RunView:
             self._stages[stages[0]].seconds += event.seconds
             self._stages[stages[0]].events_in += event.events
 
-    def _task_reused(self, task: int) -> None:
+    def _task_reused(self, task: int, *, needed: bool = True) -> None:
         """Its result is there, or everything that would have come of it."""
         state = self._state_of(task)
         if state is None or state == _DONE:
@@ -224,12 +224,13 @@ class RunView:
         self._leave(task)
         self._state[task] = _DONE
         self._tally(task).reused += 1
+        self._tally(task).not_needed += not needed
 
     def _task_abandoned(self, task: int) -> None:
         if self._state_of(task) in (_WAITING, _RUNNING):
             self._leave(task)
             self._state[task] = _ABANDONED
-            self._tally(task).not_run += 1
+            self._tally(task).abandon()
 
     def _task_failed(self, event: TaskFailed) -> None:
         state = self._state_of(event.task)
@@ -275,7 +276,7 @@ class RunView:
             del self._failures[task]
             self._tally(task).failed -= 1
         elif state == _ABANDONED:
-            self._tally(task).not_run -= 1
+            self._tally(task).abandon(-1)
 
     def _pool(self, name: str) -> PoolTally:
         tally = self._pools.get(name)
