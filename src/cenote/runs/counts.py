@@ -24,6 +24,8 @@ class TaskTally:
     failed: int = 0
     not_run: int = 0
     """Abandoned, or not begun when the run ended."""
+    abandoned: Counter[str] = field(default_factory=Counter)
+    """The reasons for which tasks were abandoned, each with how many."""
     seconds: float = 0.0
     peak_memory: int = 0
     first_started: float | None = None
