@@ -189,6 +189,7 @@ PLAN: dict[str, Any] = {
     "products": [{"name": "Presel", "stage": "Presel", "kind": "cutflow"}],
     "partitions": 20,
     "tasks": 41,
+    "task_blocks": [[20, 0, False], [20, 1, False], [1, 1, True]],
     "warnings": ["this machine has no GPU: pool 'gpu' runs on the CPU"],
 }
 PROVENANCE: dict[str, Any] = {

@@ -193,6 +193,13 @@ def test_a_run_that_left_nothing_but_a_journal_has_a_report(run_folder: Path) ->
     assert page.named("section") == []
 
 
+def test_a_run_that_was_killed_shows_how_far_it_came(run_folder: Path) -> None:
+    (run_folder / "summary.json").unlink()
+    _, page = report_of(run_folder)
+    assert "flow.yaml unfinished" in page.text
+    assert "3 of 41" in page.text
+
+
 @pytest.mark.parametrize("name", ["summary.json", "plan.json", "provenance.json", "journal.jsonl", "plan.svg"])
 @pytest.mark.parametrize("content", [None, b"", b'{"stages": 3, "tasks": [', b"[1, 2]", b"\xff\xfe\x00", b"null"])
 def test_a_missing_or_damaged_file_costs_only_what_it_held(run_folder: Path, name: str, content: bytes | None) -> None:

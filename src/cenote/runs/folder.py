@@ -14,13 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import msgspec
-
 from cenote import errors, storage
-from cenote.plan.outputs import PLOTS, PRODUCTS
-from cenote.plan.record import json_text
-from cenote.worker.results.store import Store
-from cenote.worker.results.written_files import WrittenFiles
+from cenote.plan.output_names import PLOTS, PRODUCTS
 
 LOCK = ".lock"
 """Held by the driver of a run; it says which process that is: `4711 on hostname`. Its time is the driver's pulse."""
@@ -121,6 +116,9 @@ class RunFolder:
 
     def forget(self) -> None:
         """Remove what runs left here: the files that they wrote, by their record, and never anybody else's."""
+        from cenote.worker.results.store import Store  # heavy, and most who ask for a folder remove nothing
+        from cenote.worker.results.written_files import WrittenFiles
+
         WrittenFiles(self.store).clear()
         Store(self.store).clear()
         for file in self._files:
@@ -145,7 +143,7 @@ class RunFolder:
             )
 
     def lock(self) -> IO[str]:
-        """Held while a run goes on; released when the returned file is closed or the process ends."""
+        """Held while a run is in progress; released when the returned file is closed or the process ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("a+")
@@ -166,7 +164,7 @@ class RunFolder:
             file.close()
             raise errors.error(
                 errors.RUN_EXISTS,
-                f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
+                f"{self.path} is in use by a run in progress" + (f" (process {owner})" if owner else ""),
                 hint="wait for it, or choose another folder for the run",
             )
         with storage.writing(self.path / LOCK):
@@ -186,7 +184,7 @@ class Pulse:
         """May be called as often as one likes."""
         if self._clock() - self._beat >= PULSE_SECONDS:
             self._beat = self._clock()
-            with suppress(OSError):  # a folder that cannot be written to is told of elsewhere
+            with suppress(OSError):  # others report a folder that cannot be written to
                 os.utime(self._lock)
 
 
@@ -245,8 +243,3 @@ def lock_owner(folder: Path) -> tuple[int | None, str]:
         return int(process), host.strip()
     except (OSError, ValueError):
         return None, ""
-
-
-def write_record(path: Path, record: msgspec.Struct) -> None:
-    """Write a file that is whole whenever it is there."""
-    storage.write_text(path, f"{json_text(record)}\n")

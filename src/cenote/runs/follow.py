@@ -1,4 +1,4 @@
-"""Read a run from its folder while it goes on, or long after, without disturbing it."""
+"""Follow a run through its folder, while it is in progress or long after, without disturbing it."""
 
 from __future__ import annotations
 
