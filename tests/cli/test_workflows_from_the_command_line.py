@@ -46,6 +46,7 @@ analysis:
     - {id: Shaky, op: custom.shaky}
     - id: Values
       op: hep.hist
+      render: []
       params: {axes: [{name: y, type: regular, source: y, bins: {nbins: 4, low: 0, high: 8}}]}
 execution:
   pools:

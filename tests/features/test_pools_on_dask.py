@@ -64,6 +64,7 @@ THREE_POOLS = """
         - {id: RunInference, op: custom.inference, execution: {require: gpu}}
         - id: MuonPt
           op: hep.hist
+          render: []
           params:
             weight_expr: score
             axes: [{name: pt, type: regular, source: Muon_pt, bins: {nbins: 40, low: 0, high: 200}}]
@@ -102,7 +103,7 @@ def _workers_of(parent: int) -> list[int]:
                 command = (entry / "cmdline").read_bytes()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if b"_dask_worker" in command and int(above) == parent and state != "Z":
+            if b"cenote.backends.dask.worker" in command and int(above) == parent and state != "Z":
                 found.append(int(entry.name))
     return found
 
@@ -186,7 +187,7 @@ def test_a_task_beyond_its_memory_moves_to_the_larger_pool_and_the_users_error_d
     stages = (
         "analysis.stages=[{id: Greedy, op: custom.greedy, params: {megabytes: 900},"
         " execution: {prefer: default, fallback: high_memory}},"
-        "{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: sum,"
+        "{id: H, op: hep.hist, render: [], params: {axes: [{name: x, type: regular, source: sum,"
         " bins: {nbins: 4, low: 0, high: 9}}]}}]"
     )
     pools = (
@@ -273,7 +274,7 @@ def test_a_worker_whose_node_cannot_import_a_plugin_is_replaced_and_says_what_is
         "picky.py",
         f"""
         import os, sys
-        if "_dask_worker" in sys.argv[0] and not os.path.exists({str(desk.folder / "seen")!r}):
+        if "dask/worker" in sys.argv[0] and not os.path.exists({str(desk.folder / "seen")!r}):
             open({str(desk.folder / "seen")!r}, "w").close()
             import installed_on_some_nodes_only
         """,
@@ -303,7 +304,7 @@ def test_merges_run_on_the_pool_called_merge_and_a_stage_of_the_whole_run_on_a_w
     )
     stages = (
         "analysis.stages=[{id: Whole, op: custom.whole, execution: {require: gpu}},"
-        "{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: MET_pt,"
+        "{id: H, op: hep.hist, render: [], params: {axes: [{name: x, type: regular, source: MET_pt,"
         " bins: {nbins: 4, low: 0, high: 9}}]}}]"
     )
     sets = [
