@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args, get_type_hints
 
 from cenote.engine.messages import FailureInfo
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.text import (
     FAILURE_CAUSES,
     first_of,

@@ -18,9 +18,10 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.inputs.look import InputsProgress, Look
 from cenote.plan.memory_forecast import with_history
 from cenote.plan.memory_history import MemoryHistory, memory_key
-from cenote.plan.outputs import product_stem
+from cenote.plan.output_names import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_cache import ProbeHistory, with_probes
+from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
 from cenote.probe import run as probing
 from cenote.report import write_report
@@ -28,8 +29,9 @@ from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
 from cenote.runs.folder import RunFolder
-from cenote.runs.journal import NAME as JOURNAL
-from cenote.runs.read_summary import read_summary
+from cenote.runs.journal import JournalReader
+from cenote.runs.read_records import read_summary
+from cenote.runs.summary import ProductRecord, Summary
 from cenote.runtime.earlier_results import tasks_to_reuse
 from cenote.runtime.execute import Hearer, RunListener, RunOptions, add_failure, execute
 from cenote.runtime.publish import is_own_pickle, product_kind
@@ -115,7 +117,7 @@ class Analysis:
         return tuple(sorted(read, key=lambda one: one[1] != str(self.file)))
 
     def check(self, *, read_files: bool = True) -> CheckResult:
-        """Everything that is wrong, at once; looks into the first file of each dataset unless told not to."""
+        """Everything that is wrong, at once; looks into the first file of each dataset unless asked not to."""
         with _looking():
             return self._all_problems(read_files=read_files)
 
@@ -286,7 +288,7 @@ def _warning_first(plan: Plan, *warnings: str) -> Plan:
 
 
 class Run:
-    """A run that has ended, or goes on: what it left so far."""
+    """A run that has ended, or is in progress: what it left so far."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -295,39 +297,46 @@ class Run:
         return f"Run({str(self.folder)!r}, {self.status})"
 
     def _repr_html_(self) -> str:
-        return run_as_html(self.folder, self.summary)
+        return run_as_html(self.folder, self.record)
+
+    @cached_property
+    def record(self) -> Summary | None:
+        """What `summary.json` says, typed; None while the run is in progress."""
+        with storage.explained():
+            return read_summary(RunFolder(self.folder))
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The content of `summary.json`; empty while the run goes on."""
-        with storage.explained():
-            return read_summary(RunFolder(self.folder))
+        """The content of `summary.json`; empty while the run is in progress."""
+        return {} if self.record is None else as_json(self.record)
 
     @property
     def status(self) -> str:
         """`succeeded`, `partial`, `failed`, `cancelled`, or `running`."""
-        return str(self.summary.get("status", "running"))
+        return "running" if self.record is None else self.record.status
 
     @property
     def exit_code(self) -> int:
         """What the command line ends with."""
         code = _EXIT_CODES.get(self.status, 20)
         kinds = {kind.name: kind.exit_code for kind in errors.KINDS}
-        if self.status == "failed":
-            codes = [kinds[f["kind"]] for f in self.failures if f.get("kind") in kinds]
-            return min(codes, default=code)
+        if self.record is not None and self.status == "failed":
+            return min((kinds[one.kind] for one in self.record.failures if one.kind in kinds), default=code)
         return code
 
     @property
     def products(self) -> tuple[str, ...]:
         """The names that `product` takes."""
-        return tuple(product["name"] for product in self.summary.get("products", ()))
+        return tuple(product.name for product in self._products)
+
+    @property
+    def _products(self) -> tuple[ProductRecord, ...]:
+        return () if self.record is None else self.record.products
 
     @property
     def plots(self) -> tuple[Path, ...]:
         """The pictures that were drawn."""
-        found = [plot for product in self.summary.get("products", ()) for plot in product["plots"]]
-        return tuple(self.folder / plot for plot in found)
+        return tuple(self.folder / plot for product in self._products for plot in product.plots)
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -337,21 +346,21 @@ class Run:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the run wants known."""
-        return tuple(self.summary.get("warnings", ()))
+        return () if self.record is None else self.record.warnings
 
     def product(self, name: str, *, trust: bool = False) -> Any:
         """The product of a stage: a `hist.Hist`, a cutflow table, a list of files, or what an operation made.
 
         What an operation made may be a pickle, which executes code when it is read. It is read only if a run of yours
-        wrote it, unless you `trust` whoever did.
+        wrote it, unless you `trust` its author.
         """
-        for product in self.summary.get("products", ()):
-            if product["name"] == name:
+        for product in self._products:
+            if product.name == name:
                 file_name = product_stem(name)
                 pickled = RunFolder(self.folder).products / f"{file_name}.pkl"
                 if pickled.is_file() and not trust and not is_own_pickle(RunFolder(self.folder), pickled):
                     raise _not_trusted(name, pickled)
-                return product_kind(product["kind"]).load(RunFolder(self.folder).products, file_name)
+                return product_kind(product.kind).load(RunFolder(self.folder).products, file_name)
         raise KeyError(f"no product '{name}' here; there are: {', '.join(self.products) or 'none'}")
 
 
@@ -359,7 +368,7 @@ def _not_trusted(name: str, file: Path) -> CenoteError:
     return errors.error(
         errors.BAD_INPUT,
         f"{file} is a Python pickle that no run of yours wrote, or that has changed since: reading it executes it",
-        hint=f"if you trust whoever wrote it: product({name!r}, trust=True)",
+        hint=f"if you trust its author: product({name!r}, trust=True)",
     )
 
 
@@ -372,9 +381,9 @@ def load(
     backend: str | None = None,
     strategy: str | None = None,
 ) -> Analysis:
-    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those.
+    """A workflow file, ready to be checked, planned and run. Those report what is wrong inside it.
 
-    `text` is the workflow itself, where it is not in the file: the run is called after the file all the same, and
+    `text` is the workflow itself, where it is not in the file: the run is still named after the file, and
     relative names are taken from its folder.
     """
     path = Path(file)
@@ -387,10 +396,8 @@ def load(
 
 def open_run(folder: str | Path) -> Run:
     """A run by its folder."""
-    path = Path(folder)
-    if not (path / JOURNAL).is_file():
-        raise errors.error(errors.NO_RUN, f"{path} holds no run: there is no {JOURNAL}")
-    return Run(path)
+    JournalReader(Path(folder))  # raises where there is none
+    return Run(Path(folder))
 
 
 def cancel(folder: str | Path, *, wait: float = PATIENCE) -> Run:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from builders.plans import a_pool
 from cenote.backends.dask.backend import Dask
 from cenote.backends.dask.launch import WorkerPlace
 from cenote.backends.dask.network import Network
 from cenote.backends.interface import MeetingPoint
 from cenote.errors import CenoteError
+from cenote.launch import LaunchingRun
 from cenote.placement.pools import PlacedPool
-from cenote.testing.plans import a_pool
 
 HERE = (a_pool("default"),)
 ELSEWHERE = (replace(a_pool("default"), strategy="slurm"),)
@@ -40,8 +41,8 @@ def two_ports_the_first_taken() -> Iterator[range]:
 
 
 def command_of(backend: Dask, pools: tuple[PlacedPool, ...]) -> str:
-    words = backend.example_command(pools, pools[0], "default-1", log=Path("log"), lifetime=None)
-    return " ".join(words)
+    launch = backend.launch(LaunchingRun("RUN", Path("/out")), pools, pools[0], lifetime=None)
+    return " ".join(launch.here("default-1")[0])
 
 
 def test_the_first_free_port_of_a_range_is_taken() -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from cenote.backends.local.slots import SlotTable
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts, Pool
 from cenote.placement.pools import PlacedPool
 from cenote.worker.task_spec import TaskSpec
 
 
 def pool(name: str, workers: int, slots: int = 1) -> PlacedPool:
     return PlacedPool(
-        name=name,
+        spec=Pool(name),
         strategy="local",
-        labels=frozenset({name}),
         workers=workers,
         elastic=None,
         slots=slots,

@@ -12,6 +12,8 @@ from cenote.backends.dask.backend import Dask
 from cenote.backends.dask.session import DaskSession
 from cenote.backends.interface import SessionRequest
 from cenote.engine.messages import AnyEvent, TaskDone, WorkerJoined
+from cenote.environments.current import CurrentEnvironment
+from cenote.launch import LaunchingRun
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.shell import start_process
 from cenote.testing.muons import write_muons
@@ -41,14 +43,15 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session
     program = make_run_spec(plan, store=tmp_path / "store", files=tmp_path, debug=tmp_path)
     return (
         SessionRequest(
-            run="test",
+            run=LaunchingRun("test", tmp_path),
             program=program,
             pools=plan.placement.pools,
             store=tmp_path / "store",
-            logs=tmp_path,
             cpus=1,
             small=False,
+            in_process=True,
             clock=time.time,
+            complete=CurrentEnvironment().complete,
         ),
         TaskSpecs(plan),
     )
@@ -67,11 +70,13 @@ def test_nothing_is_kept_of_results_that_nobody_reads_any_more(
     request, envelopes = request_of
     session = Dask().open(request)
     assert isinstance(session, DaskSession)
-    worker = start_process(session.worker_command("default", "default-1", log=tmp_path / "log"))
+    (tmp_path / "logs").mkdir()
+    command, _ = request.complete(session.launch("default")).here("default-1")
+    worker = start_process(command)
     try:
         until(session, WorkerJoined, 1)
         for task in range(TASKS):
-            session.run(envelopes.write(task, attempt=1, usable=()), "default")
+            session.run(envelopes.write(task, attempt=1), "default")
         until(session, TaskDone, TASKS)
         scheduler = session._cluster.scheduler
         assert scheduler.tasks

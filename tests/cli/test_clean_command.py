@@ -16,11 +16,12 @@ import pytest
 
 from cenote.cli.main import exit_code_of
 from cenote.engine.messages import RunStarted
-from cenote.language.workflow import Amounts
+from cenote.launch import RunLocation
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import Journal
-from cenote.strategies.interface import JobId, JobRequest, RunLocation
+from cenote.strategies.interface import JobId
 from cenote.strategies.local.strategy import LocalStrategy
+from cenote.testing.launches import a_launch
 
 
 @dataclass
@@ -43,26 +44,15 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leavings]:
     folder.prepare()
     folder.lock().close()
     journal = Journal(folder.path)
-    journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])
+    journal.write([RunStarted(at=1.0, run=run, tasks=1)])
     journal.close()
     folder.plan.write_text('{"pools": [{"name": "gpu", "strategy": "local"}]}')
     (folder.products / ".4711.unfinished").mkdir()
     (folder.products / ".4711.unfinished" / "half.root").touch()
-    requests = [
-        JobRequest(
-            run=run,
-            pool="gpu",
-            worker=f"gpu-{number}",
-            command=("sleep", "60"),
-            resources=Amounts(),
-            out=tmp_path / "output",
-            err=tmp_path / "output",
-            home=RunLocation.here(folder.path),
-        )
-        for number in (1, 2)
-    ]
+    launch = a_launch("sleep", "60", run=run, folder=tmp_path / "output", location=RunLocation.here(folder.path))
+    launch.run.make_folders()
     workers = LocalStrategy()
-    leavings = Leavings(folder, run, workers, workers.submit(requests))
+    leavings = Leavings(folder, run, workers, workers.submit(launch, ["gpu-1", "gpu-2"]))
     yield leavings
     workers.cancel(leavings.jobs)
 

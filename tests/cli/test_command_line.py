@@ -15,17 +15,24 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from cenote import __version__, errors
-from cenote.cli import main
+from cenote.cli import command_list, main
 from cenote.cli.command_list import COMMANDS
 
 
 def test_every_command_has_a_module_and_the_same_short_help() -> None:
-    for name, entry in COMMANDS.items():
-        command = import_module(entry.module).command
+    for name, line in COMMANDS.items():
+        command = import_module(f"cenote.cli.commands.{name}").command
         assert isinstance(command, click.Command)
         assert command.name == name
-        assert entry.help.endswith(".")
-        assert len(entry.help) < 70
+        assert line.endswith(".")
+        assert len(line) < 70
+
+
+def test_a_file_in_the_folder_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("run", "zebra", "check", "__init__"):
+        (tmp_path / f"{name}.py").write_text(f'"""Does {name}."""\n')
+    monkeypatch.setattr(command_list, "FOLDER", tmp_path)
+    assert command_list._found() == {"check": "Does check.", "run": "Does run.", "zebra": "Does zebra."}
 
 
 def test_help_lists_commands_and_exit_codes() -> None:
@@ -50,7 +57,7 @@ def test_an_unknown_command_shows_the_nearest(capsys: pytest.CaptureFixture[str]
 def test_completion_names_commands_without_importing_them() -> None:
     found = ShellComplete(main.cli, {}, "cenote", "_CENOTE_COMPLETE").get_completions([], "s")
     assert [item.value for item in found] == ["simulate", "status", "site", "schema"]
-    assert found[1].help == COMMANDS["status"].help
+    assert found[1].help == COMMANDS["status"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

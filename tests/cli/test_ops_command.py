@@ -41,7 +41,8 @@ def test_every_plugin_of_every_kind_has_a_page(kind: PluginKind) -> None:
         page = json.loads(told(name, "--kind", kind.value, "--json"))
         assert page["description"]
         assert all(setting["about"] for setting in page["settings"]), name
-        assert page["example"] or kind is PluginKind.PRODUCT
+        assert page["example"]
+        assert name in page["example"] or kind is PluginKind.PRODUCT
 
 
 def test_a_page_shows_settings_and_an_example() -> None:

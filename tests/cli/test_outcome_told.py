@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cenote.cli.views.outcome import failure_lines, one_of_each, outcome_lines
+from cenote.runs.summary import Summary
 
 FOLDER = Path("out/flow")
 AGAIN = "cenote run flow.yaml --out out/flow"
@@ -44,11 +47,13 @@ def a_failure(**changes: Any) -> dict[str, Any]:
 
 
 def told(summary: dict[str, Any], pictures: tuple[Path, ...] = ()) -> str:
-    return "\n".join(line.plain for line in outcome_lines(summary, folder=FOLDER, pictures=pictures))
+    record = msgspec.convert(summary, Summary)
+    return "\n".join(line.plain for line in outcome_lines(record, folder=FOLDER, pictures=pictures))
 
 
 def failures(summary: dict[str, Any]) -> str:
-    return "\n".join(line.plain for line in failure_lines(summary, folder=FOLDER, again=AGAIN))
+    record = msgspec.convert(summary, Summary)
+    return "\n".join(line.plain for line in failure_lines(record, folder=FOLDER, again=AGAIN))
 
 
 def test_a_success_says_what_it_left() -> None:
@@ -89,7 +94,7 @@ def test_a_failure_names_stage_file_events_and_what_to_do_next() -> None:
         '    File "ops.py", line 12, in run',
         (
             f"next: correct it, then `{AGAIN}`, which keeps 119 finished tasks; with `--keep-going` the rest of"
-            " the data is processed all the same"
+            " the data is still processed"
         ),
     ]
 

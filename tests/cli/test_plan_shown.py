@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from builders.plans import a_plan, a_segment
 from cenote.cli.views.origins import origins_of_pool
 from cenote.cli.views.plan_table import show_plan, worker_in_words, workers_in_words
 from cenote.errors import Place
-from cenote.language.workflow import Amounts, Elastic, Origin, Workflow
+from cenote.language.execution import Amounts, Elastic, Pool
+from cenote.language.origins import Origin
+from cenote.language.workflow import Workflow
 from cenote.placement.pools import PlacedPool, StagePlacement, Verdict
 from cenote.plan.plan import Plan, StageSummary
-from cenote.testing.plans import a_plan, a_segment
 
 
 def a_pool(**changes: object) -> PlacedPool:
     pool = PlacedPool(
-        name="gpu",
+        spec=Pool("gpu"),
         strategy="local",
-        labels=frozenset({"gpu"}),
         workers=2,
         elastic=None,
         slots=1,

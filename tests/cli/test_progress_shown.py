@@ -44,7 +44,7 @@ def some_record(stages: int = 1) -> PlanRecord:
 def a_view(*, done: int = 0, failed: int = 0, running: int = 0, stages: int = 1) -> RunView:
     """A run at one task per second, 1000 events each."""
     view = RunView(some_record(stages))
-    view.apply(RunStarted(at=0.0, run="r", plan_digest="", tasks=TASKS * stages))
+    view.apply(RunStarted(at=0.0, run="r", tasks=TASKS * stages))
     view.apply(WorkerJoined(at=0.0, worker="w", pool="default", slots=1))
     for task in range(done):
         stats = {"Stage0": StageStats(seconds=1.0, events_in=1000)}
@@ -136,7 +136,7 @@ def test_a_long_name_is_cut_and_never_gone() -> None:
 def a_run_that_waits() -> RunView:
     """A worker was asked for long ago and has not come."""
     view = RunView(some_record())
-    view.apply(RunStarted(at=0.0, run="r", plan_digest="", tasks=TASKS))
+    view.apply(RunStarted(at=0.0, run="r", tasks=TASKS))
     view.apply(PoolChanged(at=0.0, pool="default", state=PoolState.FULLY_DISPATCHED))
     view.apply(WorkerRequested(at=0.0, pool="default", worker="default-1", job="17"))
     view.apply(Tick(at=60.0))

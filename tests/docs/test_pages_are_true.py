@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -25,9 +26,11 @@ from cenote.cli.command_list import COMMANDS
 from cenote.cli.commands.clean import as_object as clean_as_object
 from cenote.cli.main import cli
 from cenote.expressions.functions import FUNCTIONS
+from cenote.plan.record import PlanRecord
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
+from cenote.runs.summary import Summary
 from cenote.strategies.interface import JobId, TracedJob
 from cenote.testing.muons import write_muons
 
@@ -165,9 +168,26 @@ def test_every_key_of_plan_summary_and_probe_is_on_the_page(tmp_path: Path, monk
     about_plan, about_summary, about_probe, about_clean = page.split("\n## ")[1:]
     pairs = ((plan, about_plan), (summary, about_summary), (probe, about_probe), (what_clean_says(), about_clean))
     for value, text in pairs:
-        written = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
-        assert keys_of(value) - written == set()
+        assert keys_of(value) - words_in(text) == set()
+    assert keys_of_record(PlanRecord) - words_in(about_plan) == set()
+    assert keys_of_record(Summary) - words_in(about_summary) == set()
     assert keys_of(probe["pools"][0]["node"]) - set(re.findall(r"\w+", about_probe)) == set()
+
+
+def words_in(text: str) -> set[str]:
+    """Words that stand as code."""
+    return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+
+
+def keys_of_record(record: type[msgspec.Struct]) -> set[str]:
+    """The keys that a record may ever have, and those of the records in it."""
+    parts = msgspec.json.schema(record)["$defs"]
+    own = {name for name, kind in vars(sys.modules[record.__module__]).items() if is_record(kind)}
+    return {key for name in own & parts.keys() for key in parts[name].get("properties", ())}
+
+
+def is_record(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def what_clean_says() -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Many tasks; `python -m cenote.simulate --scale 1000000` says what a million cost."""
+"""Many tasks; `PYTHONPATH=tests python -m simulation --scale 1000000` says what a million cost."""
 
-from cenote.simulate.scale import measure, three_pools
+from simulation.scale import measure, three_pools
 
 BYTES_PER_TASK = 100
 

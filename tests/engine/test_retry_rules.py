@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import get_args, get_type_hints
 
+from builders.plans import a_plan, a_segment
 from cenote.engine.messages import FailureInfo
-from cenote.engine.options import EngineOptions
 from cenote.engine.retries import RULES, History, decide, retries_allowed
+from cenote.language.execution import RunLimits
 from cenote.plan.plan import Segment
-from cenote.testing.plans import a_plan, a_segment
 
 
 def a_fused_segment(**retries: int) -> Segment:
@@ -35,14 +35,14 @@ def test_failures_of_all_stages_count_together() -> None:
     segment = a_fused_segment(Select=1, Infer=3)
     failure = FailureInfo(cause="error", message="division by zero", stage="Select")
 
-    assert decide(failure, History(failures=0), segment, EngineOptions()).again
-    assert not decide(failure, History(failures=1), segment, EngineOptions()).again
+    assert decide(failure, History(failures=0), segment, RunLimits()).again
+    assert not decide(failure, History(failures=1), segment, RunLimits()).again
 
 
 def test_losses_are_not_counted_as_failures() -> None:
     lost = FailureInfo(cause="lost", message="the batch system took the node")
 
-    decision = decide(lost, History(failures=1, losses=1), a_fused_segment(Select=0), EngineOptions())
+    decision = decide(lost, History(failures=1, losses=1), a_fused_segment(Select=0), RunLimits())
 
     assert decision.again
     assert decision.history == History(failures=1, losses=2)
@@ -51,7 +51,7 @@ def test_losses_are_not_counted_as_failures() -> None:
 def test_the_loss_beyond_the_limit_fails_the_task_and_blames_nobody() -> None:
     lost = FailureInfo(cause="lost", message="exit code -9")
 
-    decision = decide(lost, History(losses=3), a_fused_segment(Select=5), EngineOptions(lost_limit=3))
+    decision = decide(lost, History(losses=3), a_fused_segment(Select=5), RunLimits(lost=3))
 
     assert not decision.again
     assert decision.failure.error_kind == "worker-lost"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cenote.engine.scaling import Limits, Load, Past, needed_workers, remembered, wanted_workers
-from cenote.language.workflow import Elastic
+from cenote.language.execution import Elastic
 
 ELASTIC = Limits(slots=2, elastic=Elastic(min=1, max=6, idle_time=60, resize_period=10))
 FIXED = Limits(slots=2, workers=4)

@@ -1,9 +1,9 @@
-"""The real engine under simulated faults; `python -m cenote.simulate --seeds 100000` plays more of them."""
+"""The real engine under simulated faults; `PYTHONPATH=tests python -m simulation --seeds 100000` plays more of them."""
 
 import pytest
 
-from cenote.simulate.check import play
-from cenote.simulate.scenario import a_scenario
+from simulation.check import play
+from simulation.scenario import a_scenario
 
 SEEDS = 1000
 BLOCK = 100
@@ -37,9 +37,9 @@ def test_the_seeds_cover_pools_of_every_kind_and_all_their_trouble() -> None:
 
     assert any(pool.elastic and pool.elastic.min == 0 for pool in pools)
     assert any(pool.workers == 0 for pool in pools)
-    assert any(pool.fallback and pool.fallback_when.preempted for pool in pools)
-    assert any(scenario.stranded and scenario.options.keep_going for scenario in scenarios)
-    assert any(scenario.weather.barren and not scenario.stranded for scenario in scenarios)
+    assert any(pool.fallback and pool.spec.fallback_when.preempted for pool in pools)
+    assert any(scenario.unschedulable and scenario.options.keep_going for scenario in scenarios)
+    assert any(scenario.weather.barren and not scenario.unschedulable for scenario in scenarios)
     assert any(scenario.weather.hungry and scenario.loss_rate for scenario in scenarios)
     assert any(scenario.weather.refusal_rate and scenario.weather.preemption_rate for scenario in scenarios)
     assert any(scenario.weather.freeze_rate and scenario.weather.walltime for scenario in scenarios)

@@ -5,13 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.engine import autoscaler as staffing
-from cenote.engine import capacity as workers
-from cenote.engine import fallback, machine, moving, ready, retries, scaling, tasks
+from cenote.engine import autoscaler, capacity, fallback, machine, moving, ready, retries, scaling, tasks
 from cenote.engine.retries import Decision
 from cenote.engine.workers import PoolWorkers
 from cenote.plan.plan import RUN
-from cenote.simulate.check import SeedError, play
+from simulation.check import SeedError, play
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -32,21 +30,45 @@ def _keeps_nothing_for_the_next_run(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignores_the_window(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(workers.PoolRoom, "has_room", property(lambda self: self.workers > 0))
+    patch.setattr(capacity.PoolCapacity, "has_capacity", property(lambda self: self.workers > 0))
 
 
 def _uses_any_pool(patch: pytest.MonkeyPatch) -> None:
-    def choose(route: ready.Route) -> workers.PoolRoom | None:
+    def choose(route: ready.ReadyQueue) -> capacity.PoolCapacity | None:
         every.extend(pool for pool in route.pools if pool not in every)
-        return next((pool for pool in every if pool.has_room), None)
+        return next((pool for pool in every if pool.has_capacity), None)
 
-    every: list[workers.PoolRoom] = []
+    every: list[capacity.PoolCapacity] = []
     patch.setattr(ready, "choose_pool", choose)
 
 
-def _merges_out_of_order(patch: pytest.MonkeyPatch) -> None:
-    honest = tasks.TaskStates.usable_needs
-    patch.setattr(tasks.TaskStates, "usable_needs", lambda self, task: honest(self, task)[::-1])
+def _merges_without_saying_what_is_missing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tasks.TaskStates, "missing_needs", lambda *_: ())
+
+
+def _leaves_a_part_out_of_a_merge(patch: pytest.MonkeyPatch) -> None:
+    honest = tasks.TaskStates.missing_needs
+    patch.setattr(
+        tasks.TaskStates,
+        "missing_needs",
+        lambda self, task: honest(self, task) or tuple(self._needs_of(task))[1:2],
+    )
+
+
+def _says_nothing_of_tasks_that_are_not_needed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine.Engine, "_record_not_needed", lambda *_: None)
+
+
+def _says_nothing_of_abandoned_tasks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine.Engine, "_record_abandoned", lambda *_, **__: None)
+
+
+def _calls_abandoned_tasks_not_needed(patch: pytest.MonkeyPatch) -> None:
+    def leave_out(self: tasks.TaskStates, task: int) -> None:
+        self._move(task, tasks.NOT_NEEDED)
+        self.not_needed.add(task)
+
+    patch.setattr(tasks.TaskStates, "_leave_out", leave_out)
 
 
 def _counts_losses_as_failures(patch: pytest.MonkeyPatch) -> None:
@@ -56,8 +78,8 @@ def _counts_losses_as_failures(patch: pytest.MonkeyPatch) -> None:
 def _moves_lost_tasks_for_ever(patch: pytest.MonkeyPatch) -> None:
     honest = retries.decide
 
-    def decide(failure, history, segment, options, *, fate):  # type: ignore[no-untyped-def]
-        decision = honest(failure, history, segment, options, fate=fate)
+    def decide(failure, history, segment, options, **fate):  # type: ignore[no-untyped-def]
+        decision = honest(failure, history, segment, options, **fate)
         return Decision(again=True, history=history, failure=failure) if failure.cause == "lost" else decision
 
     patch.setattr(machine, "decide", decide)
@@ -100,16 +122,16 @@ def _starts_one_worker_too_many(patch: pytest.MonkeyPatch) -> None:
         found = honest(load, limits, past, now)
         return found + 1 if found > past.size else found
 
-    patch.setattr(staffing, "wanted_workers", wanted)
+    patch.setattr(autoscaler, "wanted_workers", wanted)
 
 
 def _stops_busy_workers(patch: pytest.MonkeyPatch) -> None:
-    honest = staffing._shrink
-    patch.setattr(staffing, "_shrink", lambda crew, surplus, _, now: honest(crew, surplus, frozenset(), now))
+    honest = autoscaler._shrink
+    patch.setattr(autoscaler, "_shrink", lambda workers, surplus, _, now: honest(workers, surplus, frozenset(), now))
 
 
 def _resizes_all_the_time(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(staffing, "wanted_workers", lambda load, limits, _past, _now: scaling.needed_workers(load, limits))
+    patch.setattr(autoscaler, "wanted_workers", lambda load, limits, _past, _now: scaling.needed_workers(load, limits))
 
 
 def _asks_again_and_again(patch: pytest.MonkeyPatch) -> None:
@@ -117,7 +139,7 @@ def _asks_again_and_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _never_replaces_a_lost_worker(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PoolWorkers, "lose", lambda *_: None)
+    patch.setattr(PoolWorkers, "lose", lambda *_, **__: None)
 
 
 def _loses_patience_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -129,7 +151,9 @@ def _never_falls_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def _goes_where_nobody_allows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(moving.Moving, "_following", lambda self, row: [other for other in self.rows if other is not row][:1])
+    patch.setattr(
+        moving.Moving, "_following", lambda self, own: [other for other in self.classes if other is not own][:1]
+    )
 
 
 def _moves_tasks_without_moving_them(patch: pytest.MonkeyPatch) -> None:
@@ -138,7 +162,11 @@ def _moves_tasks_without_moving_them(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_tasks_for_errors_of_the_user(patch: pytest.MonkeyPatch) -> None:
     def try_again(self, event, commands):  # type: ignore[no-untyped-def]
-        return self._moving.after_out_of_memory(event, commands) if self._options.manages_workers else event.failure
+        return (
+            self._moving.after_out_of_memory(event, self._now, commands)
+            if self._options.manages_workers
+            else event.failure
+        )
 
     patch.setattr(machine.Engine, "_try_again", try_again)
 
@@ -150,7 +178,11 @@ def _moves_tasks_for_errors_of_the_user(patch: pytest.MonkeyPatch) -> None:
         _keeps_nothing_for_the_next_run,
         _ignores_the_window,
         _uses_any_pool,
-        _merges_out_of_order,
+        _merges_without_saying_what_is_missing,
+        _leaves_a_part_out_of_a_merge,
+        _says_nothing_of_tasks_that_are_not_needed,
+        _says_nothing_of_abandoned_tasks,
+        _calls_abandoned_tasks_not_needed,
         _counts_losses_as_failures,
         _moves_lost_tasks_for_ever,
         _trains_on_what_there_is,

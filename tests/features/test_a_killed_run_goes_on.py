@@ -160,7 +160,10 @@ def test_a_worker_that_dies_is_replaced_and_its_task_done_elsewhere(desk: Desk, 
     assert sum(stage["failed"] for stage in summary["stages"]) == 0
 
 
-def test_a_task_that_crashes_its_worker_is_tried_twice_and_fails_with_those_words(desk: Desk, flow: Path) -> None:
+@pytest.mark.parametrize(("limits", "workers"), [([], 2), (["--set", "execution.limits.crashed=0"], 1)])
+def test_a_task_that_crashes_its_worker_is_tried_again_as_the_limits_say(
+    desk: Desk, flow: Path, limits: list[str], workers: int
+) -> None:
     desk.write(
         "crash.py",
         """
@@ -174,10 +177,10 @@ def test_a_task_that_crashes_its_worker_is_tried_twice_and_fails_with_those_word
     )
     stages = "analysis.stages=[{id: Crash, op: custom.crash, execution: {timeout: 1h}}]"
     finished = desk.cenote(
-        *("run", str(flow), "--out", "out", "--workers", "1", "--set", stages, "--set", "plugins=[crash.py]")
+        *("run", str(flow), "--out", "out", "--workers", "1", "--set", stages, "--set", "plugins=[crash.py]", *limits)
     )
     assert finished.returncode == 21, finished.stdout + finished.stderr
-    assert "kills its worker: 2 workers crashed while they ran it" in finished.stdout + finished.stderr
+    assert f"kills its worker: {workers} workers crashed while they ran it" in finished.stdout + finished.stderr
     assert "SIGSEGV" in finished.stdout + finished.stderr
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cenote import errors
+from cenote.language.origins import Origin
 from cenote.language.read import Checked
-from cenote.language.workflow import Origin, Workflow
+from cenote.language.workflow import Workflow
 
 Read = Callable[..., Checked]
 Write = Callable[[str, str], Path]

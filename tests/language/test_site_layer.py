@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from cenote.language.execution import Pool
 from cenote.language.layers.site import find_site, site_places
 from cenote.language.read import Checked
-from cenote.language.workflow import Pool, Workflow
+from cenote.language.workflow import Workflow
 
 Write = Callable[[str, str], Path]
 Read = Callable[..., Checked]
@@ -99,7 +100,7 @@ def test_a_workflow_that_says_nothing_gets_everything_from_the_site(
     site(SITE)
     loaded = workflow(NOTHING_TO_DO)
     assert (loaded.execution.backend, loaded.execution.strategy) == ("dask", "slurm")
-    assert loaded.execution.default_cpu == "short"
+    assert loaded.execution.defaults.cpu == "short"
     (short,) = loaded.execution.pools
     assert (short.name, short.workers, short.resources.cpus) == ("short", 20, 1)  # cpus: the built-in profile below
     assert short.config == {"walltime": "4h", "partition": "short"}
@@ -133,7 +134,7 @@ def test_pools_of_the_site_are_for_workflows_that_have_none(site: Callable[[str]
     site(SITE)
     loaded = workflow("execution: {pools: {mine: {use: standard_worker}}}\n" + NOTHING_TO_DO)
     assert [one.name for one in loaded.execution.pools] == ["mine"]
-    assert loaded.execution.default_cpu is None
+    assert loaded.execution.defaults.cpu is None
     assert pool(loaded, "mine").workers == 20
 
 

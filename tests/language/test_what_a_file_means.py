@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
+from cenote.language.execution import (
+    Amounts,
+    DefaultPools,
+    Elastic,
+    FallbackWhen,
+    Pool,
+    PoolSettings,
+    RunLimits,
+    settings_of,
+)
 from cenote.language.read import Checked
-from cenote.language.workflow import Amounts, AppliesTo, Elastic, FallbackWhen, PluginUse, Pool, Requirement, Workflow
+from cenote.language.workflow import AppliesTo, PluginUse, Requirement, Workflow
 
 Load = Callable[..., Workflow]
 Read = Callable[..., Checked]
@@ -85,7 +95,7 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
           resources: {big: {cpus: 8, memory: 128GB}}
           defaults: {cpu: cheap, gpu: v100}
           pools:
-            cheap: {}
+            cheap: {workers: 3}
             v100:
               elastic: {min: 0, max: 20, idle_slots: 1, idle_time: 5m, resize_period: 30s, resize_factor: 0.5}
               slots: 4
@@ -96,30 +106,36 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
               fallback_when: {no_worker_for: 10m, preempted: 2, oom: true}
               queue_timeout: 2h
               environment: packed-pixi
+              credentials: [x509, {type: scitokens, path: token}]
               cost: 1.20
               config: {walltime: 04:00:00, partition: gpu}
         analysis: {stages: []}
         """
     )
-    execution = loaded.execution
-    assert (execution.default_cpu, execution.default_gpu) == ("cheap", "v100")
-    assert execution.pools[1] == Pool(
-        name="v100",
-        elastic=Elastic(min=0, max=20, idle_slots=1, idle_time=300, resize_period=30, resize_factor=0.5),
-        slots=4,
-        resources=Amounts(cpus=8, memory=128 * 10**9),
-        resource_class="big",
-        provides=("gpu",),
-        strategy="htcondor",
-        fallback=("cheap",),
-        fallback_when=FallbackWhen(no_worker_for=600, preempted=2, oom=True),
-        queue_timeout=7200,
-        environment={"type": "packed-pixi"},
-        cost=1.2,
-        config={"walltime": "04:00:00", "partition": "gpu"},
-        path=("execution", "pools", "v100"),
-    )
-    assert execution.pools[1].labels == {"v100", "big", "gpu"}
+    assert loaded.execution.defaults == DefaultPools(cpu="cheap", gpu="v100")
+    cheap, pool = loaded.execution.pools
+    assert cheap == Pool("cheap", workers=3)
+    untouched = [key for key, value in settings_of(Pool("v100"), PoolSettings).items() if getattr(pool, key) == value]
+    assert untouched == ["workers"]  # a pool has `workers` or `elastic`
+    assert pool.elastic == Elastic(min=0, max=20, idle_slots=1, idle_time=300, resize_period=30, resize_factor=0.5)
+    assert (pool.resources, pool.resource_class) == (Amounts(cpus=8, memory=128 * 10**9), "big")
+    assert pool.fallback_when == FallbackWhen(no_worker_for=600, preempted=2, oom=True)
+    assert pool.environment == {"type": "packed-pixi"}
+    assert pool.credentials == ({"type": "x509"}, {"type": "scitokens", "path": "token"})
+    assert pool.labels == {"v100", "big", "gpu"}
+
+
+def test_limits_that_a_file_does_not_name_keep_their_defaults(workflow: Load) -> None:
+    text = "execution: {limits: {lost: 0, no_worker_for: 10m}}\nanalysis: {stages: []}"
+    assert workflow(text).execution.limits == RunLimits(lost=0, no_worker_for=600)
+    assert workflow("analysis: {stages: []}").execution.limits == RunLimits()
+    assert RunLimits() == RunLimits(lost=3, crashed=1, preempted=20, walltime=4, splits=16, pool=3, no_worker_for=60)
+
+
+@pytest.mark.parametrize("wrong", ["lost: -1", "splits: 0", "pool: 0", "no_worker_for: soon", "losts: 1"])
+def test_a_wrong_limit_is_refused_where_it_stands(read: Read, wrong: str) -> None:
+    problems = read(f"execution: {{limits: {{{wrong}}}}}\nanalysis: {{stages: []}}").problems
+    assert [problem.place.line for problem in problems if problem.place is not None] == [1]
 
 
 def test_everything_a_stage_asks_for_arrives(workflow: Load) -> None:

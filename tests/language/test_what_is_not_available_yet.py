@@ -31,8 +31,8 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
         ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions", "1:23"),
         ("execution: {environment: {type: packed-pixi}}" + AFTER, "environments", "1:26"),
-        ("execution: {pools: {p: {environment: x}}}" + AFTER, "environments", "1:38"),
-        ("execution: {credentials: [x509, scitokens]}" + AFTER, "credentials", "1:26"),
+        ("execution: {pools: {p: {environment: shared}}}" + AFTER, "environments", "1:38"),
+        ("execution: {credentials: [x509]}" + AFTER, "credentials", "1:26"),
         (STAGE % "write: {path: x.root, when: final}", "writing when: final", "1:54"),
         (OVERLAY, "a picture of several products", "2:21"),
     ],
@@ -54,7 +54,7 @@ def test_what_a_run_would_need_is_a_problem_of_the_plan(workflow: Load, text: st
         (STAGE % "render: {op: hep.render.hist1d, when: dataset}", "drawing when: dataset"),
         ("observers: [{kind: hep.branches, at: stage.a}]" + AFTER, "observers"),
         ("execution: {staging: {a: b}}" + AFTER, "execution.staging"),
-        ("execution: {backend: local, environment: {type: x}, credentials: x509}" + AFTER, "environments"),
+        ("execution: {backend: local, environment: {type: container}, credentials: x509}" + AFTER, "environments"),
     ],
 )
 def test_what_changes_no_result_is_left_out_with_a_warning(workflow: Load, text: str, words: str) -> None:
@@ -70,6 +70,8 @@ PLACES = {
     PluginKind.MODIFIER: "execution: {modifiers: [%s]}" + AFTER,
     PluginKind.BACKEND: "execution: {backend: %s}" + AFTER,
     PluginKind.STRATEGY: "execution: {strategy: %s}" + AFTER,
+    PluginKind.ENVIRONMENT: "execution: {environment: {type: %s}}" + AFTER,
+    PluginKind.CREDENTIAL: "execution: {credentials: %s}" + AFTER,
 }
 STILL_PLANNED = [
     (kind, name) for kind, names in PLANNED.items() for name in names if registry.is_planned(kind, name) is not None
@@ -101,8 +103,6 @@ MARKED = {
     "StageModel": ("inspect", "variations", "op"),
     "WriteModel": ("when",),
     "RenderModel": ("when",),
-    "ExecutionModel": ("environment", "credentials"),
-    "PoolModel": ("environment",),
 }
 """Keys that are accepted and not executed, as the tests above have them."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.placement.resources import lacking, share, slots_for
 
 GB = 10**9

@@ -8,7 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.language.workflow import Amounts, Elastic, Execution, Pool, Requirement, Stage, Workflow
+from cenote.language.execution import Amounts, DefaultPools, Elastic, Pool
+from cenote.language.workflow import Execution, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement, Verdict
@@ -69,7 +70,7 @@ def a_workflow(draw: st.DrawFn) -> Workflow:
         Path(),
         stages=tuple(draw(a_stage(i)) for i in range(draw(st.integers(1, 4)))),
         execution=Execution(
-            pools=tuple(draw(a_pool(name)) for name in names), default_cpu=names[0], default_gpu=names[-1]
+            pools=tuple(draw(a_pool(name)) for name in names), defaults=DefaultPools(names[0], names[-1])
         ),
     )
 
@@ -97,7 +98,7 @@ def allowed_by_the_words(workflow: Workflow, stage: Stage) -> set[str]:
         return {name for name in labels if labels[name] & {asked.prefer, *asked.fallback}}
     if asked.labels:
         return {name for name in labels if labels[name] >= set(asked.labels)}
-    return {str(execution.default_gpu if asked.amounts.gpus else execution.default_cpu)}
+    return {str(execution.defaults.gpu if asked.amounts.gpus else execution.defaults.cpu)}
 
 
 @given(a_workflow(), st.booleans())

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from cenote import errors
-from cenote.language.workflow import Amounts, Elastic, Execution, Pool, Requirement, Stage, Workflow
+from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
+from cenote.language.workflow import Execution, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.place import place
-from cenote.placement.pools import PlacedPool, PoolSize, Verdict
+from cenote.placement.pools import PlacedPool, Verdict
 
 GB = 10**9
 NOTHING = Amounts()

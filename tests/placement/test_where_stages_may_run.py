@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from cenote import errors
-from cenote.language.workflow import Amounts, Elastic, Execution, Origin, Pool, Requirement, Stage, Workflow
+from cenote.language.execution import Amounts, DefaultPools, Elastic, Pool
+from cenote.language.origins import Origin
+from cenote.language.workflow import Execution, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement, Verdict
@@ -94,7 +96,7 @@ def test_pool_names_exactly_one_pool() -> None:
 
 
 def test_a_stage_that_names_nothing_takes_the_default_of_the_execution() -> None:
-    found = on_a_cluster(a_stage(), default_cpu="high_memory")
+    found = on_a_cluster(a_stage(), defaults=DefaultPools(cpu="high_memory"))
     assert found.stages[0].pools == ("high_memory",)
     assert found.merge_pool == "high_memory"
 
@@ -107,7 +109,9 @@ def test_a_stage_that_asks_for_gpus_takes_the_default_gpu_pool() -> None:
     a100 = Pool("a100", workers=1, resources=Amounts(gpus=2))
     stage = a_stage(resources=Amounts(gpus=1))
     assert on_a_cluster(stage).stages[0].pools == ("gpu",)
-    assert on_a_cluster(stage, pools=(DEFAULT, GPU, a100), default_gpu="a100").stages[0].pools == ("a100",)
+    assert on_a_cluster(stage, pools=(DEFAULT, GPU, a100), defaults=DefaultPools(gpu="a100")).stages[0].pools == (
+        "a100",
+    )
 
 
 def test_a_stage_that_names_nothing_never_occupies_a_specialised_pool_even_where_it_would_fit() -> None:
@@ -318,7 +322,7 @@ def test_two_gpu_pools_and_no_default_ask_for_one() -> None:
 
 def test_defaults_and_fallbacks_of_pools_that_do_not_exist_are_errors() -> None:
     pools = (DEFAULT, Pool("gpu", workers=1, fallback=("gpu_on_demnd",)), Pool("gpu_on_demand", workers=1))
-    found = on_a_cluster(a_stage("S"), pools=pools, default_cpu="defualt", default_gpu="gup")
+    found = on_a_cluster(a_stage("S"), pools=pools, defaults=DefaultPools("defualt", "gup"))
     assert [problem.message for problem in found.problems] == [
         "there is no pool 'defualt', the default CPU pool",
         "there is no pool 'gup', the default GPU pool",

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import cenote
+from builders.root_files import Branch, LeafOfBytes, flat, lorentz_vector, objects, write_root_file
 from cenote import errors
 from cenote.errors import CenoteError, Problem
-from cenote.testing.root_files import Branch, LeafOfBytes, flat, lorentz_vector, objects, write_root_file
 
 BRANCHES = [
     flat("a.b", "i4", [1, 2, 3]),

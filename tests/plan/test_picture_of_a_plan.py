@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cenote.language.workflow import Amounts, Pool
+from builders.stage_graphs import StageSketch, plan_of
+from cenote.language.execution import Amounts, Pool
 from cenote.plan.picture.cards import MOST_SEGMENTS, sketch
 from cenote.plan.picture.draw import dot, mermaid, svg
 from cenote.plan.picture.layers import arrange
 from cenote.plan.picture.scene import compose
 from cenote.plan.picture.shapes import Box, Words
 from cenote.plan.plan import Plan
-from cenote.testing.stage_graphs import StageSketch, plan_of
 
 GB = 10**9
 POOLS = (

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from builders.stage_graphs import StageSketch, plan_of
 from cenote.errors import Place
-from cenote.language.workflow import Amounts, Elastic, KeyPath, Origin, Pool
+from cenote.language.execution import Amounts, Elastic, Pool
+from cenote.language.origins import KeyPath, Origin
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, as_json
-from cenote.testing.stage_graphs import StageSketch, plan_of
 
 GB = 10**9
 POOLS = (

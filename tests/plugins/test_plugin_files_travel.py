@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from cenote.plugins import registry
+from cenote.plugins import own_files, registry
 from cenote.plugins.shipped import SourceFile, bring_along
 
 OPS = """
@@ -56,19 +56,19 @@ def elsewhere(plugin: Path, sources: tuple[SourceFile, ...]) -> ModuleType:
     travelled: tuple[SourceFile, ...] = pickle.loads(pickle.dumps(sources))
     bring_along(travelled)
     (file,) = [one for one in travelled if not one.module]
-    return registry.add_source(file)
+    return own_files.load_source(file)
 
 
 def test_a_plugin_and_the_modules_beside_it_work_where_their_folder_is_not(plugin: Path) -> None:
     registry.add_file(plugin)
-    sources = registry.sources_of([str(plugin)])
+    sources = own_files.sources_of([str(plugin)])
     assert [one.module for one in sources] == ["", "my_cuts", "my_tools", "my_tools.masks"]
     assert elsewhere(plugin, sources).Answer().value == 21
 
 
 def test_what_a_plugin_makes_there_can_be_read_here(plugin: Path) -> None:
     here = registry.add_file(plugin)
-    there = elsewhere(plugin, registry.sources_of([str(plugin)]))
+    there = elsewhere(plugin, own_files.sources_of([str(plugin)]))
     made = pickle.dumps(there.Answer())
     sys.modules[here.__name__] = here
     assert isinstance(pickle.loads(made), here.Answer)
@@ -76,7 +76,7 @@ def test_what_a_plugin_makes_there_can_be_read_here(plugin: Path) -> None:
 
 def test_a_traceback_from_there_shows_the_line_of_the_file(plugin: Path) -> None:
     registry.add_file(plugin)
-    there = elsewhere(plugin, registry.sources_of([str(plugin)]))
+    there = elsewhere(plugin, own_files.sources_of([str(plugin)]))
     with pytest.raises(ValueError, match="on purpose") as caught:
         there.fails()
     last = traceback.extract_tb(caught.value.__traceback__)[-1]
@@ -86,8 +86,8 @@ def test_a_traceback_from_there_shows_the_line_of_the_file(plugin: Path) -> None
 def test_a_file_that_changes_meanwhile_travels_as_it_was(plugin: Path) -> None:
     registry.add_file(plugin)
     plugin.write_text("raise RuntimeError('edited while the run goes on')\n")
-    assert b"on purpose" in registry.sources_of([str(plugin)])[0].source
+    assert b"on purpose" in own_files.sources_of([str(plugin)])[0].source
 
 
 def test_packages_that_are_installed_do_not_travel() -> None:
-    assert registry.sources_of(["numpy", "cenote.units"]) == ()
+    assert own_files.sources_of(["numpy", "cenote.units"]) == ()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.plugins import registry, resources
+from cenote.plugins import own_files, registry, resources
 from cenote.plugins.imports import version_of
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along
@@ -206,8 +206,8 @@ def test_a_package_is_a_plugin_and_all_of_it_counts(package: Path, changed: str)
 
 def test_a_package_works_where_its_folder_is_not(package: Path) -> None:
     registry.add_file(package)
-    sources = pickle.loads(pickle.dumps(registry.sources_of([str(package)])))
-    files = pickle.loads(pickle.dumps(resources.packed(registry.resources_of([str(package)]))))
+    sources = pickle.loads(pickle.dumps(own_files.sources_of([str(package)])))
+    files = pickle.loads(pickle.dumps(resources.packed(own_files.resources_of([str(package)]))))
     for path in sorted(package.rglob("*.*")):
         path.unlink()
     for name in [name for name in sys.modules if name.startswith("dep_pkg")]:

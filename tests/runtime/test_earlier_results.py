@@ -7,12 +7,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.engine.machine import Engine
+from builders.plans import a_plan, a_segment
+from builders.stories import Story, later, reused, started
 from cenote.plan.plan import Plan
 from cenote.runtime.earlier_results import earlier_results, spared_tasks
 from cenote.runtime.task_specs import TaskSpecs
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import reused, started
 from cenote.worker.results.store import Store
 
 PLANS = {
@@ -31,23 +30,20 @@ PLANS = {
 }
 
 
-def needless(plan: Plan, whole: set[int]) -> int:
-    """How many tasks the engine finds needless."""
-    engine = Engine(plan)
-    for event in (started(), *(reused(task) for task in sorted(whole))):
-        engine.handle(event)
-    numbers = range(len(plan.segments))
-    return sum(engine.counts(number, merges=merges).needless for number in numbers for merges in (False, True))
+def not_needed(plan: Plan, whole: set[int]) -> set[int]:
+    """The tasks that the engine finds not to be needed."""
+    story = Story(plan)
+    story.after(started(), *(reused(task) for task in sorted(whole)), later(1.0))
+    return set(story.not_needed)
 
 
 @given(st.sampled_from(sorted(PLANS)), st.data())
-def test_the_tasks_that_are_spared_are_those_that_the_engine_finds_needless(name: str, data: st.DataObject) -> None:
+def test_the_tasks_that_are_spared_are_those_that_the_engine_does_not_need(name: str, data: st.DataObject) -> None:
     plan = PLANS[name]
     whole = data.draw(st.sets(st.integers(0, len(plan.tasks) - 1)))
     spared = spared_tasks(plan, whole)
     assert not whole.intersection(spared)
-    late = needless(plan, whole) - len(spared)
-    assert late == 0
+    assert not_needed(plan, whole) - whole == set(spared)
 
 
 def test_nothing_is_spared_where_nothing_is_there() -> None:
@@ -64,7 +60,7 @@ def test_a_merge_without_some_of_its_parts_is_not_there(tmp_path: Path) -> None:
     plan = a_plan(partitions=2)
     store, envelopes = Store(tmp_path / "work"), TaskSpecs(plan)
     merge = len(plan.tasks) - 1
-    partial = envelopes.write(merge, attempt=1, usable=[0])
+    partial = envelopes.write(merge, attempt=1, missing=[1])
     for name in (plan.tasks.key(0), partial.key):
         store.write(name, {})
     assert earlier_results(plan, store, envelopes, tmp_path / "products").whole == (0,)

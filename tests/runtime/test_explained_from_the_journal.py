@@ -22,7 +22,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen
 from cenote.plan.probe_result import Finding, Probed
 from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
 from cenote.runs.explain import explain_run, explain_stage, waiting_in_words, why
@@ -31,7 +31,7 @@ from cenote.runs.view import RunView
 TWO = GrantedPool(workers=2)
 GPU = PlannedPool("gpu", "slurm", granted=TWO, queue_timeout=7200)
 CALM = PlannedPool("gpu", "slurm", granted=TWO)
-BEGUN = RunStarted(at=0.0, run="r", plan_digest="", tasks=4)
+BEGUN = RunStarted(at=0.0, run="r", tasks=4)
 WAITS = PoolChanged(at=0.0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers")
 
 
@@ -66,7 +66,7 @@ def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
         "Its events come from 'Index', which has 1 of 2 tasks done. "
         "Pool 'gpu' has 0 of 2 workers, 2 asked for and not there yet (Priority). "
         "For 10m its state has been Submitted (no worker has a machine yet): waits for 2 workers. "
-        "Tasks that wait are given up in 1h 50m (queue_timeout: 2h)."
+        "Tasks that wait fail in 1h 50m (queue_timeout: 2h)."
     )
 
 
@@ -96,7 +96,7 @@ def test_a_stage_with_a_fallback_says_when_it_moves() -> None:
     assert "move to 'default' in 5m (no_worker_for: 15m)." in why(
         some_record(patient, ("gpu", "default")), events, "Infer"
     )
-    assert "move to 'default' now (the usual patience with a fallback: 1m)" in why(
+    assert "move to 'default' now (limits.no_worker_for: 1m)" in why(
         some_record(CALM, ("gpu", "default")), events, "Infer"
     )
     assert "They wait as long as it takes" in why(some_record(CALM), events, "Infer")

@@ -7,20 +7,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from builders.plans import a_plan
 from cenote.engine.messages import RunStarted, TaskReused
 from cenote.errors import CenoteError
 from cenote.plan.record import PlanRecord
 from cenote.runs.folder import RunFolder
 from cenote.runs.follow import FollowedRun
-from cenote.runs.journal import NAME, Journal
-from cenote.testing.plans import a_plan
+from cenote.runs.journal import Journal
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run that has begun."""
     RunFolder(tmp_path).plan.write_bytes(msgspec.json.encode(PlanRecord.of(a_plan(partitions=4))))
-    write(tmp_path, RunStarted(at=1.0, run="r", plan_digest="", tasks=5))
+    write(tmp_path, RunStarted(at=1.0, run="r", tasks=5))
     return tmp_path
 
 
@@ -41,7 +41,7 @@ def test_only_what_is_new_is_read(folder: Path) -> None:
 def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(folder: Path) -> None:
     run = FollowedRun(folder)
     line = '{"type":"TaskReused","task":1,"at":2.0}\n'
-    with (folder / NAME).open("a") as journal:
+    with (RunFolder(folder).journal).open("a") as journal:
         journal.write(line[:20])
         journal.flush()
         assert run.catch_up().tasks.reused == 0
@@ -53,8 +53,8 @@ def test_a_replaced_run_is_read_from_its_start(folder: Path) -> None:
     write(folder, *(TaskReused(at=2.0, task=task) for task in range(4)))
     run = FollowedRun(folder)
     assert run.catch_up().tasks.reused == 4
-    (folder / NAME).unlink()
-    write(folder, RunStarted(at=9.0, run="other", plan_digest="", tasks=5))
+    (RunFolder(folder).journal).unlink()
+    write(folder, RunStarted(at=9.0, run="other", tasks=5))
     assert (run.catch_up().run, run.view.tasks.reused) == ("other", 0)
 
 

@@ -15,10 +15,11 @@ from pydantic import PrivateAttr
 
 from cenote.engine.messages import RunStarted
 from cenote.errors import BATCH_SYSTEM, CenoteError, error
+from cenote.launch import Launch, RunLocation
 from cenote.runs.folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
 from cenote.runs.journal import Journal
 from cenote.runs.left_behind import DriverStatus, Leftover, Search, find_left_behind, remove_jobs, standing_of
-from cenote.strategies.interface import JobId, JobRequest, JobStatus, RunLocation, Strategy, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 
 HERE = socket.gethostname()
 NOW = time.time()
@@ -45,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def started(folder: Path, run: str) -> None:
     journal = Journal(folder)
-    journal.write([RunStarted(at=1.0, run=run, plan_digest="", tasks=1)])
+    journal.write([RunStarted(at=1.0, run=run, tasks=1)])
     journal.close()
 
 
@@ -125,14 +126,14 @@ class Desk(Strategy):
     def cancel(self, jobs: Sequence[JobId]) -> None:
         self._gone.extend(jobs)
 
-    def render(self, request: JobRequest) -> str:
-        return request.worker
+    def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
+        raise NotImplementedError
 
-    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
-        raise AssertionError(requests)
+    def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
+        raise NotImplementedError
 
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
-        raise AssertionError(jobs)
+        raise NotImplementedError
 
 
 def a_job(number: int, run: str, folder: Path, *, worker: str = "cpu-1", host: str = HERE) -> TracedJob:

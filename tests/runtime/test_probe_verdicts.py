@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from cenote.language.workflow import Amounts
+from builders.plans import a_pool
+from cenote.language.execution import Amounts
 from cenote.plan.probe_result import Finding, worst
 from cenote.probe.node import versions
 from cenote.probe.question import imported_packages
 from cenote.probe.report import NOT_THERE, FileSeen, FolderSeen, Loaded, NodeReport, PluginAsked, Question
 from cenote.probe.verdicts import Expectation, judge
-from cenote.testing.plans import a_pool
 
 QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(PluginAsked("/ops.py"),))
 GOOD = NodeReport(

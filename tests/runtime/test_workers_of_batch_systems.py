@@ -20,12 +20,13 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerRequested,
 )
+from cenote.launch import LOG, WORKER, Launch
 from cenote.runtime.background_calls import BackgroundCalls
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import JobId, JobRequest, Strategy
+from cenote.strategies.interface import JobId, Strategy
 from cenote.strategies.slurm.strategy import Slurm
-from cenote.testing.plans import a_pool
+from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.task_spec import TaskSpec
@@ -43,14 +44,13 @@ class Site:
         self.dropped: list[str] = []
         self.at_close: BaseException | None = None
         """What comes between when the session inside is closed."""
+        walltime = ("--walltime", str(strategy.lifetime.seconds)) if strategy.lifetime else ()
+        launch = a_launch("python", "--name", WORKER, "--log", LOG, *walltime, folder=folder)
         self.jobs = WorkerJobs(
             _Told(self),
-            [a_pool("gpu", workers=1)],
-            {"gpu": strategy},
-            run="r1",
-            logs=folder,
+            {"gpu": (launch, strategy)},
             clock=lambda: self.now,
-            errands=errands or BackgroundCalls(AtOnce),
+            calls=errands or BackgroundCalls(AtOnce),
         )
 
     def events(self, *heard: AnyEvent, after: float = 0.0) -> list[AnyEvent]:
@@ -73,16 +73,8 @@ class _Told(JoinedSession):
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
-        del pool
-        return (
-            "python",
-            "--name",
-            worker,
-            "--log",
-            str(log),
-            *(["--walltime", str(lifetime.seconds)] if lifetime else []),
-        )
+    def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
+        raise NotImplementedError
 
     def events(self, seconds: float) -> list[AnyEvent]:
         del seconds
@@ -257,9 +249,9 @@ def test_a_batch_system_that_hangs_does_not_stop_the_driver(tmp_path: Path) -> N
     answer = threading.Event()
 
     class Slow(Slurm):
-        def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+        def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
             answer.wait()
-            return super().submit(requests)
+            return super().submit(launch, workers)
 
     with scripted_shell(sbatch="7\n", squeue="7|RUNNING|None\n", scancel="") as shell:
         site = Site(tmp_path, Slow(), errands=BackgroundCalls())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cenote.language.workflow import Elastic
-from cenote.simulate.predict import DurationModel, gains, predict
-from cenote.testing.plans import a_plan, a_pool, a_segment
+from builders.plans import a_plan, a_pool, a_segment
+from cenote.language.execution import Elastic
+from cenote.simulate import DurationModel, gains, predict
 
 AT_ONCE = DurationModel({}, unknown=1.0, merge=0.0, startup=0.0)
 

@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote import errors
-from cenote.sources.root_tree import ttree as _ttree
-from cenote.sources.root_tree.source import RootTreeSource
-from cenote.testing.root_files import (
+from builders.root_files import (
     VECTORS,
     Branch,
     Layout,
@@ -29,6 +26,9 @@ from cenote.testing.root_files import (
     vector3,
     write_root_file,
 )
+from cenote import errors
+from cenote.sources.root_tree import ttree as _ttree
+from cenote.sources.root_tree.source import RootTreeSource
 
 ENTRIES = 7
 """In two baskets, of 4 and 3 entries."""

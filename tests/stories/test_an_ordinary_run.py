@@ -1,9 +1,9 @@
 """Stories of runs in which nothing goes wrong."""
 
+from builders.plans import a_plan, a_segment
+from builders.stories import Story, done, joined, lost, started
 from cenote.engine.messages import FinishRun, ForgetTask, RunTask, Tick, Warned
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, done, joined, lost, started
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 

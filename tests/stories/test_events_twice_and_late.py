@@ -2,10 +2,10 @@
 
 import pytest
 
+from builders.plans import a_plan, a_segment
+from builders.stories import Story, cancelled, done, failed, joined, lost, reused, started, taken
 from cenote.engine.messages import AnyEvent, CancelTask, FinishRun, RunTask
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, done, failed, joined, lost, reused, started, taken
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 
@@ -16,7 +16,7 @@ def test_a_task_that_is_done_twice_is_done_once() -> None:
 
     assert story.after(done(0)) == [RunTask(1, "default", 1)]
     assert story.after(done(0)) == []
-    assert story.engine.counts(0).done == 1
+    assert story.after(done(1), done(2)) == [RunTask(2, "default", 1), RunTask(3, "default", 1)]
 
 
 def test_a_failure_after_success_is_ignored() -> None:
@@ -24,7 +24,7 @@ def test_a_failure_after_success_is_ignored() -> None:
     story.after(started(), joined(), done(0))
 
     assert story.after(failed(0)) == []
-    assert story.engine.is_done(0)
+    assert story.after(done(1)) == [RunTask(2, "default", 1)], "the merge has both parts"
 
 
 def test_a_failure_told_twice_uses_up_one_retry() -> None:
@@ -41,7 +41,7 @@ def test_a_late_success_of_an_earlier_attempt_counts_and_the_later_attempt_is_st
 
     assert story.after(done(0, attempt=1)) == [CancelTask(0)]
     assert story.after(done(0, attempt=2), failed(0, attempt=2)) == []
-    assert story.engine.is_done(0)
+    assert story.after(done(1)) == [RunTask(2, "default", 1)], "the merge has both parts"
 
 
 def test_a_late_success_of_a_task_that_waits_to_be_tried_again_counts() -> None:
@@ -54,10 +54,9 @@ def test_a_late_success_of_a_task_that_waits_to_be_tried_again_counts() -> None:
 
 def test_a_late_start_of_an_earlier_attempt_is_ignored() -> None:
     story = Story(a_plan(partitions=1))
-    story.after(started(), joined(), failed(0, "lost", attempt=1), taken(0, "second", attempt=2))
-    story.after(taken(0, "first", attempt=1))
+    story.after(started(), joined(), failed(0, "lost", attempt=1), taken(0, "first", attempt=1))
 
-    assert story.engine.waiting_reason(0) == "runs on second"
+    assert story.after(cancelled()) == [CancelTask(0), FinishRun("cancelled")], "no worker has it, none is waited for"
 
 
 def test_a_success_after_the_task_was_given_up_is_ignored() -> None:
@@ -65,7 +64,7 @@ def test_a_success_after_the_task_was_given_up_is_ignored() -> None:
     story.after(started(), joined(slots=2), failed(0, attempt=1))
 
     assert story.after(done(0, attempt=1)) == []
-    assert not story.engine.is_done(0)
+    assert story.after(done(1)) == [RunTask(2, "default", 1, missing=(0,))]
 
 
 def test_a_success_of_a_task_that_was_never_sent_is_ignored() -> None:
@@ -73,7 +72,7 @@ def test_a_success_of_a_task_that_was_never_sent_is_ignored() -> None:
     story.after(started(), joined())
 
     assert story.after(done(2)) == []
-    assert not story.engine.is_done(2)
+    assert story.after(done(0), done(1)) == [RunTask(1, "default", 1), RunTask(2, "default", 1)]
 
 
 @pytest.mark.parametrize(

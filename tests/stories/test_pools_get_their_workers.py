@@ -1,9 +1,13 @@
 """Stories of pools whose workers the engine asks for: how many, when, and what becomes of them."""
 
+from builders.plans import a_plan, a_pool, a_segment
+from builders.stories import Story, done, job, joined, later, lost, requested, started, taken
 from cenote.engine.messages import (
     AnyCommand,
+    Decision,
     FinishRun,
-    NotePool,
+    JobState,
+    PoolChanged,
     ResultLost,
     ResultNotNeeded,
     RunTask,
@@ -12,20 +16,18 @@ from cenote.engine.messages import (
 )
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
-from cenote.language.workflow import Elastic
-from cenote.testing.plans import a_plan, a_pool, a_segment
-from cenote.testing.stories import Story, done, job, joined, later, lost, requested, started, taken
+from cenote.language.execution import Elastic
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 GROWS = Elastic(min=0, max=5, idle_time=60, resize_period=10)
 
 
-def about_workers(commands: list[AnyCommand]) -> list[AnyCommand]:
+def about_workers(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
     return [command for command in commands if isinstance(command, StartWorkers | StopWorkers)]
 
 
-def states(commands: list[AnyCommand]) -> list[tuple[str, PoolState]]:
-    return [(command.pool, command.state) for command in commands if isinstance(command, NotePool)]
+def states(commands: list[AnyCommand | Decision]) -> list[tuple[str, PoolState]]:
+    return [(command.pool, command.state) for command in commands if isinstance(command, PoolChanged)]
 
 
 def test_a_fixed_pool_asks_for_its_workers_when_the_run_starts() -> None:
@@ -146,7 +148,7 @@ def test_a_worker_that_comes_though_it_was_told_to_stop_is_told_again_and_gets_n
 def test_a_pool_says_how_it_is_from_its_start_to_its_end() -> None:
     story = Story(a_plan(partitions=2, segments=[a_segment("Skim")], pools=[a_pool("default", workers=2)]), MANAGED)
     told = story.after(started(), requested("a"), requested("b"))
-    told += story.after(job("running", "a"), job("running", "b"), joined("a"), joined("b"))
+    told += story.after(job(JobState.RUNNING, "a"), job(JobState.RUNNING, "b"), joined("a"), joined("b"))
     told += story.after(done(0, at=9.0), done(1, at=9.0))
 
     assert [state for _, state in states(told)] == [

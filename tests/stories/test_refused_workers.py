@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cenote.engine.messages import FinishRun, NotePool, StartWorkers
+from builders.plans import a_plan, a_pool, a_segment
+from builders.stories import Story, joined, later, lost, requested, started
+from cenote.engine.messages import FinishRun, PoolChanged, StartWorkers
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
-from cenote.testing.plans import a_plan, a_pool, a_segment
-from cenote.testing.stories import Story, joined, later, lost, requested, started
 
 MANAGED = EngineOptions(manages_workers=True)
 WORDS = "sbatch: error: Requested node configuration is not available"
@@ -18,7 +18,7 @@ def test_a_pool_whose_first_request_is_refused_is_given_up_at_once_in_the_batch_
 
     commands = story.after(lost("default-1", cause="refused", reason=WORDS))
 
-    assert [c.state for c in commands if isinstance(c, NotePool)] == [PoolState.FAILURE]
+    assert [c.state for c in commands if isinstance(c, PoolChanged)] == [PoolState.FAILURE]
     assert story.after(later(3.0))[-1] == FinishRun("failed")
     assert WORDS in story.engine.failures[0].message
     assert story.engine.failures[0].error_kind == "job-refused"
@@ -31,7 +31,7 @@ def test_a_pool_that_has_a_worker_goes_on_with_it_when_a_further_one_is_refused(
 
     commands = story.after(lost("b", cause="refused", reason="QOSMaxSubmitJobPerUserLimit"))
 
-    assert [c for c in commands if isinstance(c, NotePool) and c.state is PoolState.FAILURE] == []
+    assert [c for c in commands if isinstance(c, PoolChanged) and c.state is PoolState.FAILURE] == []
     assert [c for c in commands if isinstance(c, StartWorkers)] == [StartWorkers("default", 1)]
 
 

@@ -1,9 +1,9 @@
 """Stories of runs that go on from an earlier one, and of runs that somebody stops."""
 
+from builders.plans import a_plan, a_segment
+from builders.stories import Story, cancelled, done, failed, joined, reused, started, taken
 from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Story, cancelled, done, failed, joined, reused, started, taken
 
 ONE_PER_SLOT = EngineOptions(window_per_slot=1.0)
 
@@ -19,14 +19,15 @@ def test_a_run_whose_results_are_all_there_finishes_without_a_worker() -> None:
     story = Story(a_plan(partitions=2))
 
     assert story.after(started(), reused(2)) == [FinishRun("succeeded")]
+    assert story.not_needed == [0, 1]
 
 
-def test_a_finished_result_makes_what_led_to_it_needless() -> None:
+def test_what_led_to_a_finished_result_is_not_needed() -> None:
     plan = a_plan(partitions=2, segments=[a_segment("Left", product=True), a_segment("Right", product=True)])
     story = Story(plan)
 
     assert story.after(started(), reused(2), joined(slots=2)) == [RunTask(3, "default", 1), RunTask(4, "default", 1)]
-    assert story.engine.counts(0).needless == 2
+    assert story.not_needed == [0, 1]
 
 
 def test_a_task_runs_if_only_one_of_its_readers_is_done() -> None:
@@ -47,7 +48,7 @@ def test_a_reused_task_that_nobody_reads_any_more_is_forgotten_whatever_comes_fi
     assert Story(plan).after(started(), reused(2), reused(0)) == [ForgetTask(0)]
 
 
-def test_a_reused_middle_makes_the_start_needless() -> None:
+def test_what_comes_before_a_reused_middle_is_not_needed() -> None:
     plan = a_plan(
         partitions=1,
         segments=[a_segment("Index"), a_segment("Infer", needs=["Index"]), a_segment("Hist", needs=["Infer"])],
@@ -55,6 +56,7 @@ def test_a_reused_middle_makes_the_start_needless() -> None:
     story = Story(plan)
 
     assert story.after(started(), reused(1), joined()) == [RunTask(2, "default", 1)]
+    assert story.not_needed == [0]
 
 
 def test_reused_tasks_make_a_merge_ready() -> None:
@@ -70,6 +72,7 @@ def test_cancelling_calls_running_tasks_back_and_then_ends() -> None:
     assert story.after(cancelled()) == [CancelTask(0), CancelTask(1)]
     assert story.after(done(0)) == []
     assert story.after(failed(1, "internal")) == [FinishRun("cancelled")]
+    assert story.abandoned == dict.fromkeys((1, 2, 3, 4), "the run was cancelled")
 
 
 def test_cancelling_again_ends_at_once() -> None:

@@ -2,10 +2,11 @@
 
 import pytest
 
-from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, GiveUpTask, RunTask, StartWorkers
+from builders.plans import a_plan, a_segment
+from builders.stories import Cause, Story, done, failed, given_up, joined, lost, requested, started, taken
+from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask, StartWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_segment
-from cenote.testing.stories import Cause, Story, done, failed, given_up, joined, lost, requested, started, taken
+from cenote.language.execution import RunLimits
 
 KEEP_GOING = EngineOptions(keep_going=True)
 
@@ -44,7 +45,7 @@ def test_a_lost_worker_does_not_use_up_retries() -> None:
 
 
 def test_a_lost_worker_and_its_lost_task_are_one_loss() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(lost_limit=1))
+    story = Story(a_plan(partitions=1), EngineOptions(limits=RunLimits(lost=1)))
     story.after(started(), joined("first"), joined("second"), taken(0, "first", attempt=1))
 
     assert story.after(failed(0, "lost", attempt=1), lost("first"), failed(0, "lost", attempt=1)) == [
@@ -53,13 +54,14 @@ def test_a_lost_worker_and_its_lost_task_are_one_loss() -> None:
 
 
 def test_a_task_that_loses_worker_after_worker_is_given_up_and_not_blamed() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(lost_limit=2))
+    story = Story(a_plan(partitions=1), EngineOptions(limits=RunLimits(lost=2)))
     story.after(started(), joined())
 
     assert story.after(failed(0, "lost"), failed(0, "lost")) == [RunTask(0, "default", 2), RunTask(0, "default", 3)]
     given_up, finished = story.after(failed(0, "lost"))
     assert finished == FinishRun("failed")
-    assert given_up == GiveUpTask(0, "default", "worker", story.engine.failures[0])
+    assert isinstance(given_up, TaskGivenUp)
+    assert (given_up.task, given_up.worker, given_up.failure) == (0, "worker", story.engine.failures[0])
     assert story.engine.failures[0].message.startswith("3 workers were lost while they ran it; the last one: ")
 
 
@@ -71,12 +73,12 @@ def test_a_task_that_crashes_its_worker_twice_is_blamed_and_nobody_waits_for_tha
     assert StartWorkers("default", 1) in again
     story.after(requested("second"), joined("second"), taken(0, "second", attempt=2))
     given_up = story.after(lost("second", cause="crashed"), failed(0, "lost", worker="second", attempt=2))
-    assert GiveUpTask(0, "default", "second", story.engine.failures[0]) in given_up
+    assert [(one.task, one.worker) for one in given_up if isinstance(one, TaskGivenUp)] == [(0, "second")]
     assert story.engine.failures[0].message.startswith("kills its worker: 2 workers crashed while they ran it; ")
 
 
 def test_tasks_that_shared_a_worker_that_crashed_are_not_blamed() -> None:
-    story = Story(a_plan(partitions=2), EngineOptions(manages_workers=True, crash_limit=0, lost_limit=3))
+    story = Story(a_plan(partitions=2), EngineOptions(manages_workers=True, limits=RunLimits(crashed=0, lost=3)))
     story.after(started(), requested("first"), joined("first", slots=2))
     story.after(taken(0, "first", attempt=1), taken(1, "first", attempt=1))
 
@@ -93,6 +95,7 @@ def test_the_first_failure_stops_the_run_and_calls_running_tasks_back() -> None:
     assert story.after(done(1)) == []
     assert story.after(failed(2, "internal")) == [FinishRun("failed")]
     assert list(story.engine.failures) == [0], "a task that was called back has not failed"
+    assert story.abandoned == dict.fromkeys((2, 3, 4), "task 0 failed")
 
 
 def test_keep_going_merges_the_parts_that_there_are() -> None:
@@ -100,10 +103,8 @@ def test_keep_going_merges_the_parts_that_there_are() -> None:
     story.after(started(), joined(slots=3))
 
     assert story.after(failed(1)) == [given_up(1)]
-    assert story.after(done(0), done(2)) == [RunTask(3, "default", 1)]
-    assert story.engine.usable_needs(3) == [0, 2]
+    assert story.after(done(0), done(2)) == [RunTask(3, "default", 1, missing=(1,))]
     assert story.after(done(3)) == [FinishRun("partial")], "parts of a partial merge are kept for the next run"
-    assert story.engine.is_partial(3)
 
 
 def test_keep_going_abandons_what_needs_the_failed_task_and_nothing_else() -> None:
@@ -113,9 +114,9 @@ def test_keep_going_abandons_what_needs_the_failed_task_and_nothing_else() -> No
 
     assert story.after(failed(0)) == [given_up(0)]
     assert story.after(done(1)) == [RunTask(3, "default", 1)]
-    assert story.after(done(3)) == [ForgetTask(1), RunTask(4, "default", 1)]
+    assert story.after(done(3)) == [ForgetTask(1), RunTask(4, "default", 1, missing=(2,))]
     assert story.after(done(4)) == [FinishRun("partial")]
-    assert story.engine.waiting_reason(2) == "abandoned, because task 0, which it needs, failed: simulated error"
+    assert story.abandoned == {2: "task 0 failed"}
 
 
 def test_keep_going_does_not_train_on_fewer_partitions() -> None:
@@ -126,7 +127,7 @@ def test_keep_going_does_not_train_on_fewer_partitions() -> None:
     story = Story(plan, KEEP_GOING)
     story.after(started(), joined(slots=2), failed(0))
 
-    assert story.after(done(1)) == [RunTask(2, "default", 1)], "the merge goes on, the training does not"
+    assert story.after(done(1)) == [RunTask(2, "default", 1, missing=(0,))], "the merge goes on, the training does not"
     assert story.after(done(2)) == [FinishRun("partial")]
 
 
@@ -137,10 +138,7 @@ def test_keep_going_does_not_use_a_partial_merge_as_if_it_were_whole() -> None:
 
     assert story.after(done(4)) == []
     assert story.after(done(5)) == [ForgetTask(2), ForgetTask(3), RunTask(6, "default", 1)]
-    assert story.engine.is_partial(4)
-    assert not story.engine.is_partial(5)
-    assert story.after(done(6)) == [ForgetTask(4), FinishRun("partial")]
-    assert story.engine.is_partial(6)
+    assert story.after(done(6)) == [ForgetTask(4), FinishRun("partial")], "what is whole is kept for the next run"
 
 
 def test_keep_going_abandons_a_merge_without_any_part() -> None:
@@ -148,7 +146,7 @@ def test_keep_going_abandons_a_merge_without_any_part() -> None:
     story.after(started(), joined(slots=2), failed(0))
 
     assert story.after(failed(1)) == [given_up(1), FinishRun("failed")]
-    assert story.engine.waiting_reason(2).startswith("abandoned, because task 1")
+    assert story.abandoned == {2: "task 1 failed"}
 
 
 def test_keep_going_ends_as_failed_when_no_result_is_there() -> None:
@@ -165,7 +163,7 @@ def test_keep_going_leaves_out_work_that_nobody_could_use_any_more() -> None:
     story.after(started(), joined())
 
     assert story.after(failed(0)) == [given_up(0), FinishRun("failed")]
-    assert story.engine.counts(0).needless == 2
+    assert story.abandoned == dict.fromkeys((1, 2, 3), "task 0 failed")
 
 
 def test_keep_going_waits_for_a_running_task_that_nobody_needs_and_never_retries_it() -> None:

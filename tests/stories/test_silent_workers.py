@@ -1,9 +1,9 @@
 """Stories of workers that do not answer: they are sent nothing more, and ended when their patience is over."""
 
+from builders.plans import a_plan, a_pool
+from builders.stories import Story, answers, done, failed, joined, later, lost, requested, silent, started, taken
 from cenote.engine.messages import AnyCommand, EndWorkers, RunTask, StartWorkers
 from cenote.engine.options import EngineOptions
-from cenote.testing.plans import a_plan, a_pool
-from cenote.testing.stories import Story, answers, done, failed, joined, later, lost, requested, silent, started, taken
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 

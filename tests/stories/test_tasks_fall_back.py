@@ -2,29 +2,31 @@
 
 import pytest
 
+from builders.plans import SegmentSketch, a_plan, a_pool, a_segment
+from builders.stories import Cause, Story, done, failed, job, joined, later, lost, requested, started, taken
 from cenote.engine.messages import (
     AnyCommand,
     CancelTask,
+    Decision,
+    FellBack,
     FinishRun,
-    GiveUpTask,
-    MoveTasks,
+    JobState,
     RunTask,
-    SplitTask,
+    TaskGivenUp,
+    TaskSplit,
 )
 from cenote.engine.options import EngineOptions
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen, RunLimits
 from cenote.plan.plan import Plan
-from cenote.testing.plans import SegmentSketch, a_plan, a_pool, a_segment
-from cenote.testing.stories import Cause, Story, done, failed, job, joined, later, lost, requested, started, taken
 
-MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0, patience=60)
+MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 NEVER = FallbackWhen()
 INFER = a_segment("Infer", pools=["gpu", "default"])
 
 
-def work(commands: list[AnyCommand]) -> list[AnyCommand]:
+def work(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
     """What is about tasks; workers and states of pools have stories of their own."""
-    kinds = (RunTask, CancelTask, GiveUpTask, MoveTasks, SplitTask, FinishRun)
+    kinds = (RunTask, CancelTask, TaskGivenUp, FellBack, TaskSplit, FinishRun)
     return [command for command in commands if isinstance(command, kinds)]
 
 
@@ -51,15 +53,9 @@ def test_tasks_whose_preferred_pool_has_no_worker_move_after_a_while() -> None:
     assert work(story.after(later(59.9))) == []
     moved, run = work(story.after(later(61.0)))
 
-    assert moved == MoveTasks(
-        stage="Infer",
-        task=None,
-        tasks=2,
-        from_pool="gpu",
-        to_pool="default",
-        reason="pool 'gpu' had no worker for 1m 1s (1m is the usual patience with a fallback)",
-        waited=61.0,
-    )
+    assert isinstance(moved, FellBack)
+    assert (moved.at, moved.stage, moved.task, moved.tasks) == (61.0, "Infer", None, 2)
+    assert (moved.from_pool, moved.to_pool, moved.waited) == ("gpu", "default", 61.0)
     assert run == RunTask(0, "default", 1)
 
 
@@ -68,18 +64,18 @@ def test_tasks_move_at_once_when_the_preferred_pool_never_gets_a_worker() -> Non
 
     (moved,) = work(story.after(started()))
 
-    assert isinstance(moved, MoveTasks)
+    assert isinstance(moved, FellBack)
     assert moved.reason == "pool 'gpu' has no workers and will get none"
 
 
 def test_a_pool_says_itself_when_and_where_its_waiting_work_goes() -> None:
     spot = a_pool("spot", fallback=["paid"], fallback_when=FallbackWhen(no_worker_for=600))
     story = Story(a_plan(segments=[a_segment("Skim", pools=["spot"])], pools=[spot, a_pool("paid")]), MANAGED)
-    story.after(started(), requested("a", "spot"), job("pending", "a", "spot", reason="Priority"))
+    story.after(started(), requested("a", "spot"), job(JobState.PENDING, "a", "spot", reason="Priority"))
 
     assert work(story.after(later(599.0))) == []
     (moved,) = work(story.after(later(600.0)))
-    assert isinstance(moved, MoveTasks)
+    assert isinstance(moved, FellBack)
     assert (moved.to_pool, moved.waited) == ("paid", 600.0)
     assert moved.reason == "pool 'spot' had no worker for 10m (no_worker_for: 10m); the last word on it: Priority"
 
@@ -106,8 +102,8 @@ def test_tasks_that_a_dead_pool_was_sent_are_called_back_before_they_move() -> N
     story.after(started(), requested("card", "gpu"), joined("card", "gpu"), requested("cpu"), joined("cpu"))
     story.after(lost("card", "gpu", at=10.0), later(11.0))
 
-    assert work(story.after(later(71.0)))[0] == CancelTask(0)
-    assert story.engine.waiting_reason(0) == "is sent, and waits for a slot"
+    called_back, _, again = work(story.after(later(71.0)))
+    assert (called_back, again) == (CancelTask(0), RunTask(0, "default", 2))
     assert work(story.after(failed(0, "stopped", pool="gpu", attempt=1, at=72.0))) == []
     assert work(story.after(done(0, attempt=2, at=73.0))) == [FinishRun("succeeded")]
 
@@ -123,7 +119,7 @@ def test_a_pool_without_fallback_waits_until_its_queue_timeout_and_says_why() ->
     assert work(story.after(started(), requested("cpu"), joined("cpu"), done(1, at=9.0))) == [RunTask(1, "default", 1)]
     assert work(story.after(later(7100.0))) == []
     given_up, finished = work(story.after(later(7300.0)))
-    assert isinstance(given_up, GiveUpTask)
+    assert isinstance(given_up, TaskGivenUp)
     assert given_up.failure.message == "pool 'gpu' had no worker for 2h 1m (queue_timeout: 2h)"
     assert (given_up.failure.error_kind, given_up.failure.stage, given_up.pool) == ("no-worker", "Infer", "gpu")
     assert finished == FinishRun("failed")
@@ -135,7 +131,7 @@ def test_keep_going_gives_up_every_task_that_waited_in_vain() -> None:
 
     given_up = work(story.after(started(), later(1.0), later(62.0)))
 
-    assert [command.task for command in given_up if isinstance(command, GiveUpTask)] == [0, 1]
+    assert [command.task for command in given_up if isinstance(command, TaskGivenUp)] == [0, 1]
     assert given_up[-1] == FinishRun("failed")
 
 
@@ -147,7 +143,7 @@ def test_a_failure_of_the_users_code_never_moves_a_task(cause: Cause) -> None:
     commands = story.after(failed(0, cause, pool="gpu", attempt=1))
     commands += story.after(failed(0, cause, pool="gpu", attempt=2))
 
-    assert not [command for command in commands if isinstance(command, MoveTasks)]
+    assert not [command for command in commands if isinstance(command, FellBack)]
     assert not [command for command in commands if isinstance(command, RunTask) and command.pool != "gpu"]
 
 
@@ -162,7 +158,15 @@ def test_a_task_that_is_preempted_too_often_moves_alone() -> None:
     assert work(story.after(requested("b", "spot"), joined("b", "spot"))) == [RunTask(0, "spot", 2)]
     second = story.after(lost("b", "spot", cause="preempted"), failed(0, "lost", pool="spot", worker="b", attempt=2))
     assert work(second) == [
-        MoveTasks("Skim", 0, 1, "spot", "paid", "preempted 2 times in pool 'spot'"),
+        FellBack(
+            at=3.0,
+            stage="Skim",
+            task=0,
+            tasks=1,
+            from_pool="spot",
+            to_pool="paid",
+            reason="preempted 2 times in pool 'spot'",
+        ),
     ]
     assert work(story.after(joined("c", "paid", at=5.0), joined("d", "spot", at=5.0))) == [
         RunTask(0, "paid", 3),
@@ -171,7 +175,7 @@ def test_a_task_that_is_preempted_too_often_moves_alone() -> None:
 
 
 def test_preemptions_do_not_count_as_the_tasks_fault() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, lost_limit=1))
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(lost=1)))
     story.after(started())
     for number in range(1, 6):
         name = f"w{number}"
@@ -187,12 +191,12 @@ def test_a_task_out_of_memory_moves_to_a_larger_pool_once_and_is_then_split() ->
     story.after(started(), requested("a"), joined("a"), requested("b", "large"), joined("b", "large"))
 
     moved, run = work(story.after(failed(0, "oom", attempt=1)))
-    assert isinstance(moved, MoveTasks)
+    assert isinstance(moved, FellBack)
     assert (moved.task, moved.from_pool, moved.to_pool) == (0, "default", "large")
     assert moved.reason == "out of memory in 'default' (4 GB per task): simulated oom"
     assert run == RunTask(0, "large", 2)
     assert work(story.after(failed(0, "oom", pool="large", attempt=2))) == [
-        SplitTask(0, 2, "out of memory in 'large' (16 GB per task): simulated oom"),
+        TaskSplit(at=3.0, task=0, pieces=2, reason="out of memory in 'large' (16 GB per task): simulated oom"),
         RunTask(0, "large", 3, 2),
     ]
 
@@ -204,13 +208,13 @@ def test_a_task_out_of_memory_without_a_larger_pool_is_split_down_to_a_floor_and
     pieces = []
     for attempt in range(1, 5):
         split, run = work(story.after(failed(0, "oom", attempt=attempt)))
-        assert isinstance(split, SplitTask)
+        assert isinstance(split, TaskSplit)
         assert isinstance(run, RunTask)
         pieces.append((split.pieces, run.split))
     given_up, finished = work(story.after(failed(0, "oom", attempt=5)))
 
     assert pieces == [(2, 2), (4, 4), (8, 8), (16, 16)]
-    assert isinstance(given_up, GiveUpTask)
+    assert isinstance(given_up, TaskGivenUp)
     assert given_up.failure.error_kind == "out-of-memory"
     assert given_up.failure.message.startswith("out of memory in pool 'default' (4 GB per task), also in 16 pieces")
     assert finished == FinishRun("failed")
@@ -229,7 +233,7 @@ def test_a_stage_that_needs_all_data_at_once_cannot_be_split() -> None:
 
     given_up, _ = work(story.after(failed(0, "oom", attempt=1)))
 
-    assert isinstance(given_up, GiveUpTask)
+    assert isinstance(given_up, TaskGivenUp)
     assert "it cannot be taken in pieces" in given_up.failure.message
 
 

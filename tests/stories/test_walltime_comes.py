@@ -1,10 +1,7 @@
 """Stories of workers whose time is limited: replaced before they go, spared new tasks, and no failure of anybody."""
 
-from cenote.engine.messages import AnyCommand, GiveUpTask, RunTask, StartWorkers, StopWorkers
-from cenote.engine.options import EngineOptions
-from cenote.language.workflow import Elastic
-from cenote.testing.plans import a_plan, a_pool
-from cenote.testing.stories import (
+from builders.plans import a_plan, a_pool
+from builders.stories import (
     Story,
     done,
     failed,
@@ -16,15 +13,18 @@ from cenote.testing.stories import (
     started,
     taken,
 )
+from cenote.engine.messages import AnyCommand, Decision, RunTask, StartWorkers, StopWorkers, TaskGivenUp
+from cenote.engine.options import EngineOptions
+from cenote.language.execution import Elastic, RunLimits
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 
 
-def about_workers(commands: list[AnyCommand]) -> list[AnyCommand]:
+def about_workers(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
     return [command for command in commands if isinstance(command, StartWorkers | StopWorkers)]
 
 
-def sent(commands: list[AnyCommand]) -> list[int]:
+def sent(commands: list[AnyCommand | Decision]) -> list[int]:
     return [command.task for command in commands if isinstance(command, RunTask)]
 
 
@@ -87,7 +87,7 @@ def test_workers_whose_time_is_over_do_not_count_against_their_pool() -> None:
 
 
 def test_a_task_that_was_cut_off_runs_again_without_being_blamed() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, lost_limit=0))
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(lost=0)))
     story.after(started(), requested("a"), joined("a"), taken(0, "a"), lost("a", cause="walltime"))
 
     commands = story.after(failed(0, "lost", worker="a"), requested("b"), joined("b"))
@@ -96,7 +96,7 @@ def test_a_task_that_was_cut_off_runs_again_without_being_blamed() -> None:
 
 
 def test_a_task_that_no_walltime_is_long_enough_for_fails_and_says_so() -> None:
-    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, walltime_limit=2))
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(walltime=2)))
     story.after(started())
     for number in range(3):
         worker, attempt = f"w{number}", number + 1
@@ -105,7 +105,7 @@ def test_a_task_that_no_walltime_is_long_enough_for_fails_and_says_so() -> None:
         )
         commands = story.after(failed(0, "lost", worker=worker, attempt=attempt))
 
-    (given_up,) = [command for command in commands if isinstance(command, GiveUpTask)]
+    (given_up,) = [command for command in commands if isinstance(command, TaskGivenUp)]
     assert "takes longer than its workers may live" in given_up.failure.message
 
 

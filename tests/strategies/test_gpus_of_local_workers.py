@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cenote.language.workflow import Amounts
-from cenote.strategies.interface import JobRequest
+from cenote.language.execution import Amounts
 from cenote.strategies.local.strategy import LocalStrategy, gpus_for
+from cenote.testing.launches import a_launch
 
 HERE = ("0", "1", "2", "3")
 
@@ -40,27 +41,22 @@ SHOW_AND_STAY = "import os, time; print(os.environ.get('CUDA_VISIBLE_DEVICES'), 
 def seen_by_workers(folder: Path, *gpus: int) -> list[str]:
     """What workers with so many GPUs, all there at once, find in their environment."""
     strategy = LocalStrategy()
-    requests = [
-        JobRequest(
-            run="r",
-            pool="p",
-            worker=f"p-{number}",
-            command=(sys.executable, "-c", SHOW_AND_STAY),
-            resources=Amounts(gpus=count),
-            out=folder / f"p-{number}",
-            err=folder / "err",
-        )
-        for number, count in enumerate(gpus)
+    launch = a_launch(sys.executable, "-c", SHOW_AND_STAY, folder=folder)
+    launch.run.make_folders()
+    files = [launch.run.folder("out") / f"p-{number}" for number in range(len(gpus))]
+    jobs = [
+        job
+        for file, count in zip(files, gpus, strict=True)
+        for job in strategy.submit(replace(launch, resources=Amounts(gpus=count)), [file.name])
     ]
-    jobs = strategy.submit(requests)
     deadline = time.monotonic() + 30
     try:
-        while not all(request.out.read_text().endswith("\n") for request in requests):
+        while not all(file.read_text().endswith("\n") for file in files):
             assert time.monotonic() < deadline, "the workers did not start in time"
             time.sleep(0.02)
     finally:
         strategy.cancel(jobs)
-    return [request.out.read_text().strip() for request in requests]
+    return [file.read_text().strip() for file in files]
 
 
 def test_workers_with_gpus_see_their_own_and_workers_without_see_none(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cenote.engine.messages import JobState, LossCause
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
+from cenote.launch import LOG, WORKER, Launch, RunLocation
 from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, TracedJob
+from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
 JOB = JobId("7.0")
@@ -146,12 +149,12 @@ def htcondor(**settings: object) -> tuple[HTCondor, Clock]:
     return made, clock
 
 
-def request(worker: str = "gpu-1", **changes: Any) -> JobRequest:
-    folder = Path("/run")
-    given = {"command": ("/bin/python", "--name", worker), "resources": Amounts(cpus=1)} | changes
-    return JobRequest(
-        run="r1", pool="gpu", worker=worker, out=folder / "out" / worker, err=folder / "err" / worker, **given
-    )
+LAUNCH = a_launch("/bin/python", "--name", WORKER)
+
+
+def rendered(made: HTCondor, launch: Launch = LAUNCH) -> str:
+    (text,) = made.render(launch, ["gpu-1"])
+    return text
 
 
 def ads(**facts: object) -> str:
@@ -173,7 +176,7 @@ def test_settings_become_lines_of_the_description() -> None:
         variables=["HOME"],
     )
     wanted = Amounts(cpus=1.5, memory=4 * 2**30, gpus=1, disk=10 * 1024)
-    text = made.render(request(resources=wanted))
+    text = rendered(made, replace(LAUNCH, resources=wanted))
     assert {
         "request_cpus = 2",
         "request_memory = 4096",
@@ -195,38 +198,38 @@ def test_settings_become_lines_of_the_description() -> None:
 
 
 def test_words_are_quoted_as_htcondor_reads_them() -> None:
-    text = htcondor()[0].render(
-        request(command=("/bin/sh", "-c", "it's a $dollar", 'say "x"', ""), variables={"A": "b c"})
-    )
+    launch = a_launch("/bin/sh", "-c", "it's a $dollar", 'say "x"', "", variables={"A": "b c"})
+    text = rendered(htcondor()[0], launch)
     assert '''arguments = "-c 'it''s a $(DOLLAR)dollar' 'say ""x""' ''"''' in text
     assert '''environment = "'A=b c'"''' in text
 
 
 def test_with_file_transfer_the_worker_logs_to_its_own_folder_and_the_log_comes_back_by_name(tmp_path: Path) -> None:
-    def logging_to(worker: str) -> JobRequest:
-        log = tmp_path / worker
-        return request(worker, command=("/bin/python", "--name", worker, "--log", str(log)), log=log)
-
+    launch = a_launch("/bin/python", "--name", WORKER, "--log", LOG, folder=tmp_path)
+    launch.run.make_folders()
     made, _ = htcondor(transfer_files=True)
     with scripted_shell(condor_submit="12.0 - 12.1\n", condor_q="") as shell:
-        made.submit([logging_to("gpu-1"), logging_to("gpu-2")])
+        made.submit(launch, ["gpu-1", "gpu-2"])
     assert {
         "arguments = \"--name '$(worker)' --log '$(worker)'\"",
-        "output = /run/out/$(worker)",
+        f"output = {tmp_path}/out/$(worker)",
         "should_transfer_files = YES",
         "when_to_transfer_output = ON_EXIT",
-        f"transfer_input_files = {tmp_path}/$(worker)",
+        f"transfer_input_files = {tmp_path}/logs/$(worker)",
         "transfer_output_files = $(worker)",
-        f'transfer_output_remaps = "$(worker) = {tmp_path}/$(worker)"',
+        f'transfer_output_remaps = "$(worker) = {tmp_path}/logs/$(worker)"',
     } <= lines(shell.inputs[0])
-    assert {path.name for path in tmp_path.iterdir()} == {"gpu-1", "gpu-2"}  # or HTCondor would hold the jobs
+    assert {path.name for path in (tmp_path / "logs").iterdir()} == {
+        "gpu-1",
+        "gpu-2",
+    }  # or HTCondor would hold the jobs
     assert made.seconds_to_end > 0
     assert htcondor()[0].seconds_to_end == 0
 
 
 def test_without_file_transfer_the_worker_logs_where_it_is_told_to() -> None:
     made, _ = htcondor()
-    text = made.render(request(command=("/bin/python", "--log", "/run/logs/gpu-1"), log=Path("/run/logs/gpu-1")))
+    text = rendered(made, a_launch("/bin/python", "--log", LOG))
     assert {"arguments = \"--log '/run/logs/gpu-1'\"", "should_transfer_files = NO"} <= lines(text)
     assert "transfer_output" not in text
 
@@ -237,7 +240,7 @@ def test_a_request_that_no_machine_could_ever_meet_is_refused_with_the_condition
         scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE, condor_status="", condor_rm="") as shell,
         pytest.raises(CenoteError) as caught,
     ):
-        made.submit([request()])
+        made.submit(LAUNCH, ["gpu-1"])
     (problem,) = caught.value.problems
     assert problem.kind.name == "job-refused"
     assert problem.message == (
@@ -255,17 +258,17 @@ def test_a_request_that_no_machine_could_ever_meet_is_refused_with_the_condition
 def test_a_request_that_only_has_to_wait_is_taken_and_asked_about_once(reply: Reply) -> None:
     made, _ = htcondor()
     with scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=reply) as shell:
-        made.submit([request()])
-        made.submit([request("gpu-2")])
+        made.submit(LAUNCH, ["gpu-1"])
+        made.submit(LAUNCH, ["gpu-2"])
     assert shell.times("condor_q") == 1
 
 
 @pytest.mark.parametrize("reply", [Reply("slot1@big\n"), DOWN, HANGS], ids=["large enough", "down", "silent"])
 def test_a_request_that_an_empty_machine_could_hold_only_has_to_wait(reply: Reply) -> None:
     made, _ = htcondor()
-    wanted = request(resources=Amounts(cpus=4, memory=8 * 2**30, disk=10 * 2**20, gpus=1))
+    wanted = replace(LAUNCH, resources=Amounts(cpus=4, memory=8 * 2**30, disk=10 * 2**20, gpus=1))
     with scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE, condor_status=reply) as shell:
-        assert made.submit([wanted]) == ["1.0"]
+        assert made.submit(wanted, ["gpu-1"]) == ["1.0"]
     (question,) = [words for words in shell.typed if words[0] == "condor_status"]
     assert (
         question[2] == "TotalSlotCpus >= 4 && TotalSlotMemory >= 8192 && TotalSlotDisk >= 10240 && TotalSlotGPUs >= 1"
@@ -275,7 +278,7 @@ def test_a_request_that_an_empty_machine_could_hold_only_has_to_wait(reply: Repl
 def test_where_machines_come_later_nobody_asks_whether_there_are_any() -> None:
     made, _ = htcondor(machines_come_later=True)
     with scripted_shell(condor_submit="1.0 - 1.0\n", condor_q=IMPOSSIBLE) as shell:
-        assert made.submit([request()]) == ["1.0"]
+        assert made.submit(LAUNCH, ["gpu-1"]) == ["1.0"]
     assert shell.times("condor_q") == 0
 
 
@@ -292,7 +295,7 @@ def test_jobs_found_again_are_held_or_over_too() -> None:
 def test_many_workers_are_one_cluster() -> None:
     made, _ = htcondor()
     with scripted_shell(condor_submit="12.0 - 12.2\n", condor_q="") as shell:
-        assert made.submit([request(f"gpu-{number}") for number in (1, 2, 3)]) == ["12.0", "12.1", "12.2"]
+        assert made.submit(LAUNCH, ["gpu-1", "gpu-2", "gpu-3"]) == ["12.0", "12.1", "12.2"]
     text = shell.inputs[0]
     assert {
         '+CenoteWorker = "$(worker)"',
@@ -308,7 +311,7 @@ def test_a_refused_submission_is_told_in_htcondors_words() -> None:
         scripted_shell(condor_submit=complains("\nERROR: Failed to parse command file (line 9).\n"), condor_rm=""),
         pytest.raises(CenoteError, match=r"condor_submit: ERROR: Failed to parse command file") as caught,
     ):
-        made.submit([request()])
+        made.submit(LAUNCH, ["gpu-1"])
     assert caught.value.problems[0].kind.name == "job-refused"
 
 
@@ -322,7 +325,7 @@ def test_a_submission_that_may_work_later_is_not_a_refusal_and_what_may_have_bee
 ) -> None:
     made, _ = htcondor()
     with scripted_shell(condor_submit=reply, condor_rm="") as shell, pytest.raises(CenoteError) as caught:
-        made.submit([request()])
+        made.submit(LAUNCH, ["gpu-1"])
     assert caught.value.problems[0].kind.transient
     assert ("condor_rm", "-constraint", 'CenoteRun == "r1" && CenoteFirst == "gpu-1"') in shell.typed
 
@@ -370,7 +373,7 @@ def test_a_job_that_vanished_is_asked_for_again_before_it_counts_as_lost() -> No
     ids=["done", "failed", "killed", "removed", "walltime"],
 )
 def test_how_a_job_ended_is_found_in_the_history(
-    facts: dict[str, object], state: JobState, cause: EndCause, words: str
+    facts: dict[str, object], state: JobState, cause: LossCause, words: str
 ) -> None:
     made, _ = htcondor()
     with scripted_shell(condor_q="", condor_history=ads(**facts)):
@@ -383,7 +386,7 @@ def test_how_a_job_ended_is_found_in_the_history(
     ("code", "state", "cause"),
     [(1, JobState.FAILED, "died"), (34, JobState.FAILED, "oom"), (46, JobState.ENDED, "walltime")],
 )
-def test_a_held_job_is_over_and_has_to_be_removed(code: int, state: JobState, cause: EndCause) -> None:
+def test_a_held_job_is_over_and_has_to_be_removed(code: int, state: JobState, cause: LossCause) -> None:
     made, _ = htcondor()
     with scripted_shell(condor_q=ads(JobStatus=5, HoldReason="because", HoldReasonCode=code)):
         assert made.poll([JOB])[JOB] == JobStatus(state, "HELD", "HTCondor holds it: because", cause, lingers=True)

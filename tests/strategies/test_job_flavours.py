@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
-from cenote.language.workflow import Amounts
 from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import JobRequest
+from cenote.testing.launches import a_launch
 
-REQUEST = JobRequest(
-    run="r1",
-    pool="gpu",
-    worker="gpu-1",
-    command=("python",),
-    resources=Amounts(),
-    out=Path("/run/out/gpu-1"),
-    err=Path("/run/err/gpu-1"),
-)
+
+def rendered(strategy: HTCondor) -> str:
+    (text,) = strategy.render(a_launch("python"), ["gpu-1"])
+    return text
 
 
 def seconds_of(strategy: HTCondor) -> int | None:
@@ -29,7 +21,7 @@ def seconds_of(strategy: HTCondor) -> int | None:
 def test_a_flavour_gives_workers_the_time_that_its_jobs_have() -> None:
     strategy = HTCondor(job_flavour="espresso")
     assert seconds_of(strategy) == 20 * 60
-    text = strategy.render(REQUEST)
+    text = rendered(strategy)
     assert '+JobFlavour = "espresso"' in text
     assert "MaxRuntime" not in text
     assert "periodic_remove" not in text
@@ -38,7 +30,7 @@ def test_a_flavour_gives_workers_the_time_that_its_jobs_have() -> None:
 def test_a_walltime_wins_over_the_flavour() -> None:
     strategy = HTCondor.model_validate({"job_flavour": "nextweek", "walltime": "2h"})
     assert seconds_of(strategy) == 7200
-    assert "+MaxRuntime = 7200" in strategy.render(REQUEST)
+    assert "+MaxRuntime = 7200" in rendered(strategy)
 
 
 def test_a_flavour_that_nobody_knows_sets_no_limit_here() -> None:
@@ -57,9 +49,9 @@ def test_a_flavour_without_a_time_is_refused() -> None:
 
 @pytest.mark.parametrize(("streamed", "word"), [(False, "false"), (True, "true")])
 def test_transferred_output_is_streamed_only_when_asked_for(streamed: bool, word: str) -> None:
-    text = HTCondor(transfer_files=True, stream_output=streamed).render(REQUEST)
+    text = rendered(HTCondor(transfer_files=True, stream_output=streamed))
     assert f"stream_output = {word}\nstream_error = {word}\n" in text
 
 
 def test_output_on_a_shared_file_system_is_there_at_once_anyway() -> None:
-    assert "stream_output" not in HTCondor(stream_output=True).render(REQUEST)
+    assert "stream_output" not in rendered(HTCondor(stream_output=True))

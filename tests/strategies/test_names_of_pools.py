@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
+from cenote.launch import WORKER, Launch, RunLocation
 from cenote.names import plain_name, worker_name
 from cenote.strategies.htcondor.strategy import HTCondor
-from cenote.strategies.interface import JobRequest, RunLocation
 from cenote.strategies.slurm.queue import own_jobs
 from cenote.strategies.slurm.strategy import Slurm
+from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import scripted_shell
 
 ODD = [
@@ -34,19 +34,8 @@ ODD = [
 ]
 
 
-def a_request(pool: str, number: int, folder: Path) -> JobRequest:
-    worker = worker_name(pool, number)
-    return JobRequest(
-        run="r1",
-        pool=pool,
-        worker=worker,
-        command=("python", "--name", worker),
-        resources=Amounts(),
-        out=folder / "out" / worker,
-        err=folder / "err" / worker,
-        log=folder / "logs" / worker,
-        home=RunLocation("here", folder, "1"),
-    )
+def launch_of(pool: str, folder: Path) -> Launch:
+    return a_launch("python", "--name", WORKER, pool=pool, folder=folder, location=RunLocation("here", folder, "1"))
 
 
 def as_slurm_writes(pattern: str, index: int) -> str:
@@ -72,9 +61,10 @@ def test_odd_names_become_plain_ones_that_differ() -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_slurm_writes_the_files_that_are_read(pool: str, workers: int, tmp_path: Path) -> None:
     folder = tmp_path / "100%"
-    requests = [a_request(pool, number, folder) for number in range(1, workers + 1)]
-    (script,) = Slurm().render_all(requests)
-    for option, files in (("output", [r.out for r in requests]), ("error", [r.err for r in requests])):
+    names = [worker_name(pool, number) for number in range(1, workers + 1)]
+    (script,) = Slurm().render(launch_of(pool, folder), names)
+    for option, stream in (("output", "out"), ("error", "err")):
+        files = [folder / stream / name for name in names]
         match = re.search(rf'^#SBATCH --{option}="?(.*?)"?$', script, re.MULTILINE)
         assert match is not None
         assert [as_slurm_writes(match[1], number) for number in range(1, workers + 1)] == [str(file) for file in files]
@@ -82,7 +72,7 @@ def test_slurm_writes_the_files_that_are_read(pool: str, workers: int, tmp_path:
 
 @pytest.mark.parametrize("pool", ODD)
 def test_slurm_tells_the_pool_of_a_job_that_was_left_behind(pool: str, tmp_path: Path) -> None:
-    script = Slurm().render(a_request(pool, 1, tmp_path))
+    (script,) = Slurm().render(launch_of(pool, tmp_path), [worker_name(pool, 1)])
     name, comment = (
         re.search(rf'^#SBATCH --{key}="?(.*?)"?$', script, re.MULTILINE) for key in ("job-name", "comment")
     )
@@ -94,14 +84,13 @@ def test_slurm_tells_the_pool_of_a_job_that_was_left_behind(pool: str, tmp_path:
 
 
 def test_slurm_refuses_a_folder_that_it_cannot_write_to(tmp_path: Path) -> None:
-    request = a_request("gpu", 1, tmp_path / "back\\slash")
     with pytest.raises(CenoteError, match="Slurm cannot write to"):
-        Slurm().render(request)
+        Slurm().render(launch_of("gpu", tmp_path / "back\\slash"), ["gpu-1"])
 
 
 @pytest.mark.parametrize("pool", ODD)
 def test_htcondor_gets_names_that_it_does_not_read_as_something_else(pool: str, tmp_path: Path) -> None:
-    text = HTCondor().render_all([a_request(pool, number, tmp_path) for number in (1, 2)])[0]
+    (text,) = HTCondor().render(launch_of(pool, tmp_path), [worker_name(pool, number) for number in (1, 2)])
     listed = text.partition("queue worker from (\n")[2].splitlines()
     assert listed == [worker_name(pool, 1), worker_name(pool, 2), ")"]
     assert not re.search(r"[#$\\\"']", "".join(listed))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cenote.engine.messages import JobState, LossCause
 from cenote.errors import CenoteError
-from cenote.language.workflow import Amounts
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation
+from cenote.language.execution import Amounts
+from cenote.launch import WORKER, Launch, RunLocation
+from cenote.strategies.interface import JobId, JobStatus
 from cenote.strategies.slurm.queue import STATES
 from cenote.strategies.slurm.strategy import Slurm
+from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
 
 FORGOTTEN = complains("slurm_load_jobs error: Invalid job id specified")
@@ -33,11 +37,12 @@ def slurm(**settings: object) -> tuple[Slurm, Clock]:
     return made, clock
 
 
-def request(worker: str = "cpu-1", folder: Path = Path("/run"), **changes: object) -> JobRequest:
-    given = {"command": ("python", "--name", worker), "resources": Amounts(cpus=1)} | changes
-    return JobRequest(
-        run="r1", pool="cpu", worker=worker, out=folder / "out" / worker, err=folder / "err" / worker, **given
-    )
+LAUNCH = a_launch("python", "--name", WORKER, pool="cpu")
+
+
+def rendered(made: Slurm, launch: Launch = LAUNCH) -> str:
+    (script,) = made.render(launch, ["cpu-1"])
+    return script
 
 
 def ended(state: str, *, reason: str = "None", exit_code: str = "0:0") -> Reply:
@@ -61,7 +66,7 @@ def test_settings_become_directives() -> None:
         directives=["--reservation=x"],
         prologue=["module load cuda"],
     )
-    script = made.render(request(resources=Amounts(cpus=2.5, memory=2**30, gpus=2)))
+    script = rendered(made, replace(LAUNCH, resources=Amounts(cpus=2.5, memory=2**30, gpus=2)))
     assert {
         "--partition=gpu",
         "--account=hep",
@@ -84,19 +89,19 @@ def test_settings_become_directives() -> None:
     ("walltime", "shown"), [("4h", "04:00:00"), ("90s", "00:02:00"), ("2d", "2-00:00:00"), (3600, "01:00:00")]
 )
 def test_a_walltime_is_written_as_slurm_reads_it(walltime: object, shown: str) -> None:
-    assert f"--time={shown}" in directives(slurm(walltime=walltime)[0].render(request()))
+    assert f"--time={shown}" in directives(rendered(slurm(walltime=walltime)[0]))
 
 
 def test_the_disk_is_asked_for_only_where_the_site_counts_it() -> None:
-    wanted = request(resources=Amounts(disk=10 * 2**30))
-    assert "--tmp=10240M" in directives(slurm(tmp=True)[0].render(wanted))
-    assert "--tmp" not in slurm()[0].render(wanted)
+    wanted = replace(LAUNCH, resources=Amounts(disk=10 * 2**30))
+    assert "--tmp=10240M" in directives(rendered(slurm(tmp=True)[0], wanted))
+    assert "--tmp" not in rendered(slurm()[0], wanted)
 
 
 def test_a_job_says_where_its_run_lives_and_is_found_again_though_the_site_writes_its_own_comments() -> None:
     home = RunLocation("login", Path("/a b/out"))
     assert '--comment="cenote run=r1 pool=cpu home=login:/a%20b/out"' in directives(
-        slurm()[0].render(request(home=home))
+        rendered(slurm()[0], a_launch("python", pool="cpu", location=home))
     )
     seen = (
         "7_3|PENDING|2026-11-16T02:27:29|cenote-r1-big_cpu-1|cenote run=r1 pool=big_cpu home=login:/a%20b/out\n"
@@ -113,9 +118,8 @@ def test_a_job_says_where_its_run_lives_and_is_found_again_though_the_site_write
 
 def test_many_workers_are_one_array_whose_numbers_are_those_of_the_workers() -> None:
     made, _ = slurm()
-    some = [request(f"cpu-{number}") for number in (1, 2, 3, 9)]
     with scripted_shell(sbatch="41;cluster\n") as shell:
-        jobs = made.submit(some)
+        jobs = made.submit(LAUNCH, [f"cpu-{number}" for number in (1, 2, 3, 9)])
     assert jobs == ["41_1", "41_2", "41_3", "41_9"]
     (script,) = shell.inputs
     assert {"--array=1-3,9", "--output=/run/out/cpu-%a"} <= set(directives(script))
@@ -125,7 +129,7 @@ def test_many_workers_are_one_array_whose_numbers_are_those_of_the_workers() -> 
 def test_thousands_of_workers_are_an_array_for_each_thousand_because_slurm_has_no_larger_index() -> None:
     made, _ = slurm()
     with scripted_shell(sbatch=["41\n", "42\n", "43\n"]) as shell:
-        jobs = made.submit([request(f"cpu-{number}") for number in range(990, 2001)])
+        jobs = made.submit(LAUNCH, [f"cpu-{number}" for number in range(990, 2001)])
     assert (jobs[0], jobs[9], jobs[10], jobs[1009], jobs[1010]) == ("41_990", "41_999", "42_0", "42_999", "43")
     first, second, third = shell.inputs
     assert "--array=990-999" in directives(first)
@@ -140,7 +144,7 @@ def test_thousands_of_workers_are_an_array_for_each_thousand_because_slurm_has_n
 def test_names_that_end_in_no_number_are_jobs_of_their_own() -> None:
     made, _ = slurm()
     with scripted_shell(sbatch=["41\n", "42\n"]):
-        assert made.submit([request("first"), request("second")]) == ["41", "42"]
+        assert made.submit(LAUNCH, ["first", "second"]) == ["41", "42"]
 
 
 @pytest.mark.parametrize(
@@ -152,14 +156,14 @@ def test_names_that_end_in_no_number_are_jobs_of_their_own() -> None:
     ],
 )
 def test_folders_may_be_called_anything(folder: str, shown: str) -> None:
-    assert f"--output={shown}" in directives(slurm()[0].render(request(folder=Path(folder))))
+    assert f"--output={shown}" in directives(rendered(slurm()[0], a_launch("python", pool="cpu", folder=Path(folder))))
 
 
 def test_a_refused_submission_is_told_in_slurms_words_and_leaves_nothing_behind() -> None:
     made, _ = slurm()
     words = "sbatch: error: Batch job submission failed: Requested node configuration is not available"
     with scripted_shell(sbatch=["41\n", complains(words)], scancel="") as shell, pytest.raises(CenoteError) as caught:
-        made.submit([request("a"), request("b")])
+        made.submit(LAUNCH, ["a", "b"])
     (problem,) = caught.value.problems
     assert (problem.kind.name, problem.message) == ("job-refused", words)
     assert ("scancel", "41") in shell.typed
@@ -180,7 +184,7 @@ def test_a_submission_that_may_work_later_is_not_a_refusal_and_what_may_have_bee
 ) -> None:
     made, _ = slurm()
     with scripted_shell(sbatch=reply, scancel="") as shell, pytest.raises(CenoteError) as caught:
-        made.submit([request()])
+        made.submit(LAUNCH, ["cpu-1"])
     assert caught.value.problems[0].kind.transient
     assert ("scancel", "--name=cenote-r1-cpu-1") in shell.typed
 
@@ -263,7 +267,7 @@ def test_a_foreign_word_stays_unknown() -> None:
     ],
     ids=lambda value: value.out.split()[2] if isinstance(value, Reply) else "",
 )
-def test_how_a_job_ended_is_told_in_slurms_words(reply: Reply, state: JobState, cause: EndCause, words: str) -> None:
+def test_how_a_job_ended_is_told_in_slurms_words(reply: Reply, state: JobState, cause: LossCause, words: str) -> None:
     made, _ = slurm()
     word = reply.out.split("JobState=")[1].split()[0]
     with scripted_shell(squeue=f"7|{word}|None\n", scontrol=reply):
@@ -274,11 +278,13 @@ def test_how_a_job_ended_is_told_in_slurms_words(reply: Reply, state: JobState, 
 
 def test_a_kill_for_memory_without_cgroups_is_found_in_the_errors_of_the_job(tmp_path: Path) -> None:
     made, _ = slurm()
-    one = request(folder=tmp_path)
-    one.err.parent.mkdir()
-    one.err.write_text("slurmstepd: error: Step 7.batch exceeded memory limit (3000 > 1000), being killed\n")
+    launch = a_launch("python", pool="cpu", folder=tmp_path)
+    launch.run.make_folders()
+    (launch.run.folder("err") / "cpu-1").write_text(
+        "slurmstepd: error: Step 7.batch exceeded memory limit (3000 > 1000), being killed\n"
+    )
     with scripted_shell(sbatch="7\n", squeue="7|FAILED|None\n", scontrol=ended("FAILED", exit_code="0:9")):
-        made.submit([one])
+        made.submit(launch, ["cpu-1"])
         assert made.poll([JOB])[JOB].cause == "oom"
 
 

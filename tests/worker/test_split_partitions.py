@@ -44,7 +44,7 @@ def products(plan: Plan, folder: Path, split: int) -> dict[str, object]:
     runner = TaskRunner(make_run_spec(plan, store=store.folder, files=folder / "files", debug=folder))
     envelopes = TaskSpecs(plan)
     for task in range(len(plan.tasks)):
-        outcome = runner.run(envelopes.write(task, attempt=1, usable=plan.tasks.needs_of(task), split=split))
+        outcome = runner.run(envelopes.write(task, attempt=1, split=split))
         assert outcome.failure is None, outcome.failure
     return {product.name: store.read(plan.tasks.key(product.task))[product.name] for product in plan.products}
 

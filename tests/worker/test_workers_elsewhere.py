@@ -27,7 +27,7 @@ def test_names_of_files_are_relative_to_where_the_driver_was_started(
     (tmp_path / "node").mkdir()
     monkeypatch.chdir(tmp_path / "node")
 
-    outcome = TaskRunner(program).run(TaskSpecs(plan).write(0, attempt=1, usable=()))
+    outcome = TaskRunner(program).run(TaskSpecs(plan).write(0, attempt=1))
 
     assert outcome.failure is None
     assert outcome.events == 10

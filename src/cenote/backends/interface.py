@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from cenote.engine.messages import AnyEvent
+from cenote.launch import Launch, LaunchingRun
 from cenote.placement.pools import PlacedPool
 from cenote.plugins.settings import Plugin
 from cenote.worker.process.lifetime import Lifetime
@@ -20,19 +21,21 @@ from cenote.worker.task_spec import RunSpec, TaskSpec
 class SessionRequest:
     """What a session needs to know."""
 
-    run: str
-    """The id of the run."""
+    run: LaunchingRun
     program: RunSpec
     pools: tuple[PlacedPool, ...]
     store: Path
     """Where products are kept under their content hash."""
-    logs: Path
-    """Folder for the workers' output, one file each."""
     cpus: int
     """How many processes may compute at once on this machine."""
     small: bool
     """Whether starting processes would probably cost more than the work."""
+    in_process: bool
+    """Whether tasks may run in the driver's own process: its software is that of the workers."""
     clock: Callable[[], float]
+    complete: Callable[[Launch], Launch]
+    """Adds what the pool of a launch asks for: its environment and credentials. For sessions that start processes
+    themselves."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,9 @@ class JoinedSession(Session):
     manages_workers = True
 
     @abstractmethod
-    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
-        """The command that starts a worker of this pool under this name, on any machine that can reach us.
-
-        It logs to `log` where that can be opened, else to its stderr.
-        """
+    def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
+        """How workers of this pool are started, on any machine that can reach us: what they run, and nothing about
+        the software there. They log to `LOG` where that can be opened, else to their stderr."""
 
     @abstractmethod
     def retire(self, workers: Sequence[str]) -> None:
@@ -129,10 +130,10 @@ class Backend(Plugin):
         del pools
         return None
 
-    def example_command(
-        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: Lifetime | None
-    ) -> tuple[str, ...] | None:
-        """How a worker of one of these pools would be started, for people to read: what is not known before the run
-        is written in capitals. None where it is not for strategies to start workers."""
-        del pools, pool, worker, log, lifetime
+    def launch(
+        self, run: LaunchingRun, pools: Sequence[PlacedPool], pool: PlacedPool, *, lifetime: Lifetime | None
+    ) -> Launch | None:
+        """How workers of one of these pools would be started, before there is a session: what is not known yet is
+        written in capitals. None where it is not for strategies to start workers."""
+        del run, pools, pool, lifetime
         return None

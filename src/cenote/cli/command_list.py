@@ -1,34 +1,28 @@
-"""List the commands, so that `cenote --help` need not import any of them."""
+"""List the commands from their files, so that `cenote --help` need not import any of them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "commands"
+USUAL = (
+    *("init", "check", "plan", "probe", "simulate", "run", "status", "why", "cancel", "clean", "report"),
+    *("ops", "site", "schema", "demo", "completion"),
+)
+"""In the order in which people meet them; any others follow by name."""
 
 
-class CommandEntry(NamedTuple):
-    """Where a command lives (a module with an attribute `command`) and its line in the help."""
+def _found() -> dict[str, str]:
+    files = {path.stem: path for path in sorted(FOLDER.glob("[!_]*.py"))}
+    names = dict.fromkeys((*(name for name in USUAL if name in files), *files))
+    return {name: _first_line(files[name]) for name in names}
 
-    module: str
-    help: str
+
+def _first_line(path: Path) -> str:
+    """Of the docstring."""
+    with path.open(encoding="utf-8") as file:
+        return file.readline().strip().strip('"')
 
 
-COMMANDS: dict[str, CommandEntry] = {
-    "init": CommandEntry("cenote.cli.commands.init", "Start a new analysis that runs at once."),
-    "check": CommandEntry("cenote.cli.commands.check", "Check a workflow and list every problem."),
-    "plan": CommandEntry("cenote.cli.commands.plan", "Show what would run, where, and why."),
-    "probe": CommandEntry("cenote.cli.commands.probe", "Test each pool and report what a worker finds on its node."),
-    "simulate": CommandEntry("cenote.cli.commands.simulate", "Predict how long a workflow takes and where it waits."),
-    "run": CommandEntry("cenote.cli.commands.run", "Run a workflow."),
-    "status": CommandEntry("cenote.cli.commands.status", "Show the progress of a run, or how it ended."),
-    "why": CommandEntry("cenote.cli.commands.why", "Explain what a run or a stage is waiting for."),
-    "cancel": CommandEntry("cenote.cli.commands.cancel", "Cancel a running run; finished results are kept."),
-    "clean": CommandEntry("cenote.cli.commands.clean", "Remove jobs left behind by runs whose driver was killed."),
-    "report": CommandEntry("cenote.cli.commands.report", "Write the report page of a run again."),
-    "ops": CommandEntry("cenote.cli.commands.ops", "List operations and other plugins, or the settings of one."),
-    "site": CommandEntry(
-        "cenote.cli.commands.site", "Show what your site provides, or check a site configuration file."
-    ),
-    "schema": CommandEntry("cenote.cli.commands.schema", "Print the JSON Schema of workflow files, for editors."),
-    "demo": CommandEntry("cenote.cli.commands.demo", "Run a small workflow over three pools, from data to pictures."),
-    "completion": CommandEntry("cenote.cli.commands.completion", "Print the completion script for a shell."),
-}
+COMMANDS = _found()
+"""Command → its line in the help, which is the first line of its file `commands/NAME.py`."""

@@ -61,7 +61,9 @@ def complete_profile(ctx: click.Context, _param: click.Parameter, incomplete: st
 
 def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Folders that hold a run, here or in `out`; other folders where none is meant."""
-    found = [path.parent for pattern in ("*/journal.jsonl", "out/*/journal.jsonl") for path in Path().glob(pattern)]
+    from cenote.runs.folder import RunFolder
+
+    found = [path for pattern in ("*", "out/*") for path in Path().glob(pattern) if RunFolder(path).holds_run]
     runs = [CompletionItem(str(folder)) for folder in sorted(found) if str(folder).startswith(incomplete)]
     return runs or [CompletionItem(incomplete, type="dir")]
 
@@ -94,14 +96,12 @@ def settings_from(typed: str, document: Mapping[str, Any]) -> list[str]:
 
 def _below(annotation: Any, value: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
     """Keys and names that may follow, each with its own type and what the workflow has there."""
-    from pydantic import BaseModel
-
-    from cenote.plugins.settings import key_of
+    from cenote.plugins.settings import fields_of, is_described, key_of
 
     held = value if isinstance(value, dict) else {}
     for kind in _kinds(annotation):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            for name, field in kind.model_fields.items():
+        if is_described(kind):
+            for name, field in fields_of(kind).items():
                 key = key_of(name, kind)
                 yield key, (field.annotation, held.get(key))
         elif get_origin(kind) in (dict, Mapping):
@@ -134,8 +134,10 @@ def _plugins(kind: PluginKind, incomplete: str) -> list[CompletionItem]:
 
 def _stages(ctx: click.Context) -> list[str]:
     if (folder := ctx.params.get("folder")) is not None:
+        from cenote.runs.folder import RunFolder
+
         try:
-            plan = json.loads((Path(folder) / "plan.json").read_text(encoding="utf-8"))
+            plan = json.loads(RunFolder(Path(folder)).plan.read_text(encoding="utf-8"))
             return [str(stage["id"]) for stage in plan["stages"]]
         except (OSError, ValueError, KeyError, TypeError):
             return []

@@ -26,10 +26,9 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
+        if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(entry.module).command
+        command: click.Command = importlib.import_module(f"cenote.cli.commands.{cmd_name}").command
         return command
 
     def resolve_command(
@@ -54,16 +53,14 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         with formatter.section("Exit codes"):
             formatter.write_dl(list(EXIT_CODES))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        names = [
-            CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
-        ]
+        names = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 

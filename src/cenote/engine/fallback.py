@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cenote.engine.task_classes import CandidatePools
-from cenote.language.workflow import FallbackWhen
+from cenote.language.execution import FallbackWhen, PoolTerms, RunLimits
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
 
@@ -20,7 +20,7 @@ class PoolOutlook:
     workers: int
     """That have joined."""
     wanting_since: float | None = None
-    """Since when work has waited for a first worker; None while one is there, or nobody waits."""
+    """Since when work has waited for a first worker; None while one is there, or no task waits."""
     failed: str | None = None
     """Why the pool was given up."""
     last_word: str = ""
@@ -31,7 +31,7 @@ class PoolOutlook:
     """Whether it was given up because the batch system took none of its workers."""
 
     @property
-    def hopeful(self) -> bool:
+    def may_have_workers(self) -> bool:
         """Whether it has a worker or may still get one."""
         return self.failed is None and (self.workers > 0 or self.pool.most_workers > 0)
 
@@ -49,13 +49,13 @@ class Leave:
 
 
 def reason_to_leave(
-    pools: Sequence[PoolOutlook], following: Sequence[CandidatePools], *, now: float, patience: int
+    pools: Sequence[PoolOutlook], following: Sequence[CandidatePools], *, now: float, limits: RunLimits
 ) -> Leave | None:
     """Whether tasks that wait for these pools leave now: for the choices that follow, or, without any, for good.
 
     They leave only when every one of the pools gives a reason.
     """
-    found = [_leave_one(pool, following, now=now, patience=patience) for pool in pools]
+    found = [_leave_one(pool, following, now=now, limits=limits) for pool in pools]
     reasons = [leave for leave in found if leave is not None]
     if not found or len(reasons) < len(found):
         return None
@@ -67,36 +67,39 @@ def reason_to_leave(
     )
 
 
-def time_to_leave(pool: PlacedPool, following: Sequence[CandidatePools], patience: int) -> tuple[float, str]:
-    """Seconds without a worker after which tasks leave, and the rule that says so; infinite without one."""
-    limits = [(math.inf, "")]
+def time_to_leave(pool: PoolTerms, following: Sequence[CandidatePools], limits: RunLimits) -> tuple[float, str]:
+    """Seconds without a worker after which tasks leave, and the setting that says so; infinite without one."""
+    found: list[tuple[float, str]] = [(math.inf, "")]
     if pool.queue_timeout is not None:
-        limits.append((pool.queue_timeout, f"queue_timeout: {format_seconds(pool.queue_timeout)}"))
+        found.append((pool.queue_timeout, "queue_timeout"))
     if following:
         if (given := pool.fallback_when.no_worker_for) is not None:
-            limits.append((given, f"no_worker_for: {format_seconds(given)}"))
+            found.append((given, "no_worker_for"))
         elif any(choice.own for choice in following) or pool.fallback_when == FallbackWhen():
-            limits.append((patience, f"{format_seconds(patience)} is the usual patience with a fallback"))
-    return min(limits)
+            found.append((limits.no_worker_for, "limits.no_worker_for"))
+    return min(found)
 
 
-def _leave_one(pool: PoolOutlook, following: Sequence[CandidatePools], *, now: float, patience: int) -> Leave | None:
+def _leave_one(
+    pool: PoolOutlook, following: Sequence[CandidatePools], *, now: float, limits: RunLimits
+) -> Leave | None:
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:
         return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines, pool.refused)
     if pool.workers:
         return None
-    if not pool.hopeful and (following or pool.pool.queue_timeout is None):
+    if not pool.may_have_workers and (following or pool.pool.spec.queue_timeout is None):
         return Leave(f"pool '{name}' has no workers and will get none", waited)
-    limit, rule = time_to_leave(pool.pool, following, patience)
+    limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:
         return None
     said = f"; the last word on it: {pool.last_word}" if pool.last_word else ""
+    rule = f"{setting}: {format_seconds(limit)}"
     return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited, pool.last_lines)
 
 
 def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:
     """Whether a task that was preempted so often in this pool goes elsewhere."""
-    limit = pool.fallback_when.preempted
+    limit = pool.spec.fallback_when.preempted
     return limit is not None and preemptions >= limit

@@ -5,14 +5,27 @@ Events are one JSON line each in the journal. Tasks are named by their number in
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
 from cenote.engine.pool_status import PoolState
+from cenote.engine.task_ranges import TaskRanges
 
-JobState = Literal["pending", "running", "ended", "failed", "unknown"]
+
+class JobState(StrEnum):
+    """How far a job is. A word that a batch system has and we do not know is UNKNOWN, never "ended"."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
 LossCause = Literal["died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unknown"]
+"""Why a worker is gone."""
 
 
 class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +65,6 @@ class RunStarted(Event, frozen=True, tag=True):
     """A run began, or began again: everything before this in the journal belongs to an earlier attempt."""
 
     run: str
-    plan_digest: str
     tasks: int
     resumed: bool = False
 
@@ -64,9 +76,6 @@ class TaskReused(Event, frozen=True, tag=True):
     """
 
     task: int
-    spared: bool = False
-    """The result itself is not there, and nobody will read it: all that would come of it is there. The engine finds
-    that out by itself and passes over it."""
 
 
 class TaskStarted(Event, frozen=True, tag=True):
@@ -117,14 +126,14 @@ class ResultLost(Event, frozen=True, tag=True):
 
 
 class ResultNotNeeded(Event, frozen=True, tag=True):
-    """A result that was lost is not made again after all: meanwhile nobody reads it any more."""
+    """A result that was lost is not made again after all: meanwhile no task reads it any more."""
 
     task: int
     pool: str
 
 
 class TaskGivenUp(Event, frozen=True, tag=True):
-    """The engine's word, written down: the task failed for good, and why. The engine itself passes over it."""
+    """Decided by the engine: the task failed for good, and why."""
 
     task: int
     pool: str
@@ -194,7 +203,7 @@ class WorkerAnswers(Event, frozen=True, tag=True):
 
 
 class WorkerLost(Event, frozen=True, tag=True):
-    """A worker is gone, or will never come. What becomes of its tasks is always told by their own events, after this
+    """A worker is gone, or will never come. What becomes of its tasks is in their own events, which follow this
     one: TaskFailed (cause `lost`), or TaskDone where the worker got that far."""
 
     worker: str
@@ -208,9 +217,24 @@ class WorkerLost(Event, frozen=True, tag=True):
     """The last lines that it wrote."""
 
 
+class TasksNotNeeded(Event, frozen=True, tag=True):
+    """Decided by the engine: these tasks do not run, because every task that would read them is reused."""
+
+    tasks: TaskRanges
+
+
+class TasksAbandoned(Event, frozen=True, tag=True):
+    """Decided by the engine: these tasks do not run, because a task that they need failed, because nothing that would
+    read them runs, or because the run ends before them."""
+
+    tasks: TaskRanges
+    reason: str
+    failed: int | None = None
+    """The task that is the reason, if one is."""
+
+
 class TaskSplit(Event, frozen=True, tag=True):
-    """The engine's word, written down: a task did not fit into memory, and its partition is taken in pieces from now
-    on. The engine itself passes over it."""
+    """Decided by the engine: a task did not fit into memory, and its partition is taken in pieces from now on."""
 
     task: int
     pieces: int
@@ -218,7 +242,7 @@ class TaskSplit(Event, frozen=True, tag=True):
 
 
 class FellBack(Event, frozen=True, tag=True):
-    """The engine's word, written down: tasks moved to another pool, and why. The engine itself passes over it."""
+    """Decided by the engine: tasks moved to another pool, and why."""
 
     stage: str
     task: int | None
@@ -235,7 +259,7 @@ class FellBack(Event, frozen=True, tag=True):
 
 
 class PoolChanged(Event, frozen=True, tag=True):
-    """The engine's word, written down: how a pool is now, and why. The engine itself passes over it."""
+    """Decided by the engine: how a pool is now, and why."""
 
     pool: str
     state: PoolState
@@ -265,6 +289,9 @@ class RunFinished(Event, frozen=True, tag=True):
     seconds: float
 
 
+Decision = TaskGivenUp | TasksNotNeeded | TasksAbandoned | TaskSplit | FellBack | PoolChanged
+"""What the engine itself decides. It is journalled for readers; the engine ignores it when it comes in again."""
+
 AnyEvent = (
     RunStarted
     | TaskReused
@@ -273,7 +300,6 @@ AnyEvent = (
     | TaskFailed
     | ResultLost
     | ResultNotNeeded
-    | TaskGivenUp
     | WorkerRequested
     | JobChanged
     | WorkerJoined
@@ -281,13 +307,11 @@ AnyEvent = (
     | WorkerSilent
     | WorkerAnswers
     | WorkerLost
-    | TaskSplit
-    | FellBack
-    | PoolChanged
     | CancelAsked
     | Tick
     | Warned
     | RunFinished
+    | Decision
 )
 
 
@@ -306,6 +330,8 @@ class RunTask(Command, frozen=True, tag=True):
     pool: str
     attempt: int
     split: int = 1
+    missing: tuple[int, ...] = ()
+    """Parts of a merge that are not there, under keep-going: it merges the others."""
 
 
 class CancelTask(Command, frozen=True, tag=True):
@@ -317,42 +343,10 @@ class CancelTask(Command, frozen=True, tag=True):
     task: int
 
 
-class GiveUpTask(Command, frozen=True, tag=True):
-    """This task failed for good: write it down as TaskGivenUp."""
+class Record(Command, frozen=True, tag=True):
+    """Journal this decision."""
 
-    task: int
-    pool: str
-    worker: str
-    failure: FailureInfo
-
-
-class SplitTask(Command, frozen=True, tag=True):
-    """This task's partition is taken in pieces from now on: write it down as TaskSplit."""
-
-    task: int
-    pieces: int
-    reason: str
-
-
-class MoveTasks(Command, frozen=True, tag=True):
-    """These tasks go to another pool from now on: write it down as FellBack."""
-
-    stage: str
-    task: int | None
-    tasks: int
-    from_pool: str
-    to_pool: str
-    reason: str
-    waited: float = 0.0
-    alternatives: tuple[str, ...] = ()
-
-
-class NotePool(Command, frozen=True, tag=True):
-    """A pool is in another state: write it down as PoolChanged."""
-
-    pool: str
-    state: PoolState
-    reason: str = ""
+    event: Decision
 
 
 class StartWorkers(Command, frozen=True, tag=True):
@@ -384,7 +378,7 @@ class EndWorkers(Command, frozen=True, tag=True):
 
 
 class ForgetTask(Command, frozen=True, tag=True):
-    """Nobody will read what this task stored any more: its intermediate data may be removed."""
+    """No task will read what this task stored: its intermediate data may be removed."""
 
     task: int
 
@@ -395,16 +389,4 @@ class FinishRun(Command, frozen=True, tag=True):
     status: Literal["succeeded", "partial", "failed", "cancelled"]
 
 
-AnyCommand = (
-    RunTask
-    | CancelTask
-    | GiveUpTask
-    | SplitTask
-    | MoveTasks
-    | NotePool
-    | StartWorkers
-    | StopWorkers
-    | EndWorkers
-    | ForgetTask
-    | FinishRun
-)
+AnyCommand = RunTask | CancelTask | Record | StartWorkers | StopWorkers | EndWorkers | ForgetTask | FinishRun

@@ -54,7 +54,7 @@ def after_out_of_memory(task: OutOfMemory) -> Larger | Smaller | TooLarge:
     """A larger pool if one is allowed, each once; else twice as many pieces; else it failed, with the numbers."""
     held = memory_per_slot(task.pool)
     for position, (choice, pools) in enumerate(task.following):
-        allowed = choice.own or task.pool.fallback_when.oom
+        allowed = choice.own or task.pool.spec.fallback_when.oom
         offered = min((memory_per_slot(pool) for pool in pools), default=0)
         if allowed and offered > held:
             return Larger(position, f"out of memory in '{task.pool.name}' ({_in_words(held)}): {task.message}")
@@ -64,7 +64,7 @@ def after_out_of_memory(task: OutOfMemory) -> Larger | Smaller | TooLarge:
 
 
 def memory_per_slot(pool: PlacedPool) -> float:
-    """Bytes that one task may use; boundless where nobody said."""
+    """Bytes that one task may use; infinite where it is not stated."""
     memory = pool.granted.memory if pool.granted.memory is not None else pool.resources.memory
     return math.inf if memory is None else memory / pool.slots
 

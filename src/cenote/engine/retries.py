@@ -8,8 +8,8 @@ from enum import Enum
 import msgspec
 
 from cenote.engine.messages import FailureInfo, LossCause
-from cenote.engine.options import EngineOptions
 from cenote.errors import WORKER_LOST
+from cenote.language.execution import RunLimits
 from cenote.plan.plan import Segment
 
 
@@ -62,7 +62,7 @@ def decide(
     failure: FailureInfo,
     history: History,
     segment: Segment,
-    options: EngineOptions,
+    limits: RunLimits,
     *,
     fate: LossCause = "unknown",
     alone: bool = False,
@@ -73,14 +73,14 @@ def decide(
         case Rule.MOVES if fate == "retired":  # our own doing
             return Decision(again=True, history=history, failure=failure)
         case Rule.MOVES if fate == "preempted":
-            return _after_preemption(failure, replace(history, preemptions=history.preemptions + 1), options)
+            return _after_preemption(failure, replace(history, preemptions=history.preemptions + 1), limits)
         case Rule.MOVES if fate == "walltime":
-            return _after_walltime(failure, replace(history, cut_off=history.cut_off + 1), options)
+            return _after_walltime(failure, replace(history, cut_off=history.cut_off + 1), limits)
         case Rule.MOVES if fate == "crashed" and alone:
             counted = replace(history, losses=history.losses + 1, crashes=history.crashes + 1)
-            return _after_crash(failure, counted, options)
+            return _after_crash(failure, counted, limits)
         case Rule.MOVES:
-            return _after_loss(failure, replace(history, losses=history.losses + 1), options)
+            return _after_loss(failure, replace(history, losses=history.losses + 1), limits)
         case Rule.AS_RETRIES_SAY:
             again = history.failures < retries_allowed(segment, failure.stage)
             return Decision(again, replace(history, failures=history.failures + 1), failure)
@@ -94,36 +94,36 @@ def retries_allowed(segment: Segment, stage: str | None) -> int:
     return named[0] if named else max((step.retries for step in segment.steps), default=0)
 
 
-def _after_loss(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
-    if history.losses <= options.lost_limit:
+def _after_loss(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
+    if history.losses <= limits.lost:
         return Decision(again=True, history=history, failure=failure)
     message = f"{history.losses} workers were lost while they ran it; the last one: {failure.message}"
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
-def _after_crash(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
-    if history.crashes <= options.crash_limit:
-        return Decision(again=history.losses <= options.lost_limit, history=history, failure=failure)
+def _after_crash(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
+    if history.crashes <= limits.crashed:
+        return Decision(again=history.losses <= limits.lost, history=history, failure=failure)
     message = f"kills its worker: {history.crashes} workers crashed while they ran it; the last one: {failure.message}"
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
-def _after_preemption(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
-    if history.preemptions <= options.preempted_limit:
+def _after_preemption(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
+    if history.preemptions <= limits.preempted:
         return Decision(again=True, history=history, failure=failure)
     message = f"was preempted {history.preemptions} times; the last time: {failure.message}"
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
-def _after_walltime(failure: FailureInfo, history: History, options: EngineOptions) -> Decision:
-    if history.cut_off <= options.walltime_limit:
+def _after_walltime(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
+    if history.cut_off <= limits.walltime:
         return Decision(again=True, history=history, failure=failure)
     message = (
         f"takes longer than its workers may live: {history.cut_off} times the walltime was over before it was through;"
         " give the pool a longer `walltime`, or the source a smaller `chunk_size`"
     )
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
-def _told(failure: FailureInfo, message: str) -> FailureInfo:
+def _with_message(failure: FailureInfo, message: str) -> FailureInfo:
     return msgspec.structs.replace(failure, message=message, error_kind=failure.error_kind or WORKER_LOST.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from cenote.language.workflow import Elastic
+from cenote.language.execution import Elastic
 
 _ROUNDING = 1e-9
 """A tenth of thirty is not exactly three."""

@@ -1,4 +1,4 @@
-"""Keep how far every task is, and find what each change makes ready, needless or unreadable.
+"""Keep how far every task is, and find what each change makes ready, not needed or unreadable.
 
 Everything is one byte or a few per task, so that a million tasks fit and each change costs a microsecond.
 """
@@ -22,7 +22,7 @@ DONE: Final = 3
 PARTIAL: Final = 4  # a merge that is done with the parts that there are
 FAILED: Final = 5
 ABANDONED: Final = 6  # something that it needs has failed
-NEEDLESS: Final = 7  # nobody reads it: what would have is done already, or abandoned
+NOT_NEEDED: Final = 7  # no task will read it: those that would have are done already, or abandoned
 STATES: Final = 8
 
 _RESULT: Final = 1  # the run is for this task's sake
@@ -32,14 +32,13 @@ _KEPT: Final = 2  # a later run may still read it: a task that would have read i
 class TaskStates:
     """The state of every task of a plan.
 
-    What follows from a change is left in two lists, for the caller to take: `ready` and `unread`.
+    What follows from a change is left for the caller to take: `ready`, `unread`, `not_needed` and `abandoned`.
     """
 
-    def __init__(self, plan: Plan, rows: TaskClasses) -> None:
+    def __init__(self, plan: Plan, classes: TaskClasses) -> None:
         table = plan.tasks
-        self._rows = rows
         self._kind = np.ascontiguousarray(table.kind, dtype=np.uint8).data
-        self._row = (2 * table.segment + table.kind).astype(np.int32).data
+        self._class = (2 * table.segment + table.kind).astype(np.int32).data
         self._needs_start = np.ascontiguousarray(table.needs_start, dtype=np.int64).data
         self._needs = np.ascontiguousarray(table.needs, dtype=np.int32).data
         self._users_start = np.ascontiguousarray(table.users_start, dtype=np.int64).data
@@ -52,15 +51,19 @@ class TaskStates:
         self._unmet = array("i", unmet.tobytes())
         self._readers = array("i", np.diff(table.users_start).astype(np.int32).tobytes())
         self._tally: list[int] = np.bincount(
-            np.asarray(self._row, dtype=np.int64) * STATES + states, minlength=STATES * len(rows)
+            np.asarray(self._class, dtype=np.int64) * STATES + states, minlength=STATES * len(classes)
         ).tolist()
         self._something_missing = False
         self.blame: dict[int, int] = {}
         """Abandoned task → the failed task that is the reason."""
         self.ready: list[int] = []
-        """Tasks that became ready since somebody last took them from here."""
+        """Tasks that became ready and are to be taken from here."""
         self.unread: list[int] = []
-        """Done tasks that nobody will read any more."""
+        """Done tasks that no task will read any more."""
+        self.not_needed: set[int] = set()
+        """Tasks that need not run, because all that would read them is reused."""
+        self.abandoned: list[int] = []
+        """Tasks that do not run, because one that they need failed, or because what would read them is abandoned."""
         self.open_results = int(results.sum())
         """Results that are still to come."""
         self.results_there = 0
@@ -78,48 +81,47 @@ class TaskStates:
         """The tasks that are ready now, by number: all of those that need nothing, on a fresh table."""
         return np.flatnonzero(np.frombuffer(self._state, dtype=np.uint8) == READY)
 
-    def row(self, task: int) -> int:
-        """The row that it is in."""
-        return self._row[task]
+    def class_of(self, task: int) -> int:
+        """The number of the class that it is in."""
+        return self._class[task]
 
-    def change_row(self, task: int, row: int) -> None:
+    def change_class(self, task: int, number: int) -> None:
         """A task falls back."""
         state = self._state[task]
-        self._tally[self._row[task] * STATES + state] -= 1
-        self._tally[row * STATES + state] += 1
-        self._row[task] = row
+        self._tally[self._class[task] * STATES + state] -= 1
+        self._tally[number * STATES + state] += 1
+        self._class[task] = number
 
-    def ready_in(self, row: int) -> list[int]:
-        """The ready tasks of a row, by number. Looks at every task: for when something rare happens."""
-        if not self.count(row, READY):
+    def ready_in(self, number: int) -> list[int]:
+        """The ready tasks of a class, by number. Looks at every task: for when something rare happens."""
+        if not self.count(number, READY):
             return []
-        codes, rows = np.frombuffer(self._state, dtype=np.uint8), np.asarray(self._row)
-        found: list[int] = np.flatnonzero((codes == READY) & (rows == row)).tolist()
+        codes, classes = np.frombuffer(self._state, dtype=np.uint8), np.asarray(self._class)
+        found: list[int] = np.flatnonzero((codes == READY) & (classes == number)).tolist()
         return found
 
-    def count(self, row: int, state: int) -> int:
-        """How many tasks of a row are in this state."""
-        return self._tally[row * STATES + state]
+    def count(self, number: int, state: int) -> int:
+        """How many tasks of a class are in this state."""
+        return self._tally[number * STATES + state]
 
-    def count_all(self, segment: int, state: int, *, merges: bool) -> int:
-        """How many tasks of a segment, or of its merges, are in this state, whatever their row."""
-        return sum(self.count(row, state) for row in self._rows.of(segment, merges=merges))
-
-    def count_open(self, row: int) -> int:
-        """How many tasks of a row are not settled."""
-        return self.count(row, WAITING) + self.count(row, READY) + self.count(row, SENT)
+    def count_open(self, number: int) -> int:
+        """How many tasks of a class are not settled."""
+        return self.count(number, WAITING) + self.count(number, READY) + self.count(number, SENT)
 
     def is_wanted(self, task: int) -> bool:
-        """Whether somebody still reads it, or the run is for its sake."""
+        """Whether a task still reads it, or the run is for its sake."""
         return self._readers[task] > 0 or bool(self._marks[task] & _RESULT)
 
-    def usable_needs(self, task: int) -> list[int]:
-        """The tasks that it can read, in order: all it needs, except those that failed or were abandoned."""
-        return [need for need in self._needs_of(task) if self._state[need] in (DONE, PARTIAL)]
+    def missing_needs(self, task: int) -> tuple[int, ...]:
+        """What it needs and can not read: tasks that failed or were abandoned. A ready merge may have some."""
+        if not self._something_missing:
+            return ()
+        return tuple(need for need in self._needs_of(task) if self._state[need] not in (DONE, PARTIAL))
 
-    def unmet_needs(self, task: int) -> list[int]:
-        """The tasks that it still waits for."""
-        return [need for need in self._needs_of(task) if self._state[need] in (WAITING, READY, SENT)]
+    def unsettled(self) -> list[int]:
+        """The tasks that are neither done nor sure never to be."""
+        found: list[int] = np.flatnonzero(np.frombuffer(self._state, dtype=np.uint8) < DONE).tolist()
+        return found
 
     def send(self, task: int) -> None:
         """A ready task goes to a pool."""
@@ -130,15 +132,16 @@ class TaskStates:
         self._move(task, READY)
 
     def drop(self, task: int) -> None:
-        """A task that was sent did not succeed, and nobody would read it."""
-        self._move(task, NEEDLESS)
+        """A task that was sent did not succeed, and no task would read it."""
+        self._leave_out(task)
         self._close_needs(task)
 
     def reuse(self, task: int) -> None:
         """An earlier run has done a task, and its data is there."""
         if self._state[task] in (WAITING, READY, SENT):
             self._finish_whole(task)
-        elif self._state[task] == NEEDLESS and not self._marks[task] & _KEPT:
+        elif self._state[task] == NOT_NEEDED and not self._marks[task] & _KEPT:
+            self.not_needed.discard(task)
             self.unread.append(task)
 
     def finish(self, task: int) -> None:
@@ -193,11 +196,12 @@ class TaskStates:
             self._unmet[user] -= 1
             if self._unmet[user] > 0:
                 return False
-            if self.usable_needs(user):
+            if any(self._state[need] in (DONE, PARTIAL) for need in self._needs_of(user)):
                 self._move(user, READY)
                 self.ready.append(user)
                 return False
         self._move(user, ABANDONED)
+        self.abandoned.append(user)
         self.blame[user] = blame
         return True
 
@@ -211,11 +215,11 @@ class TaskStates:
         return self.blame.get(task, task)
 
     def _close_needs(self, task: int, *, keep: bool = False) -> None:
-        """A task reads its needs no more: those that nobody else reads are unread, or need not run at all."""
+        """A task reads its needs no more: those that no other task reads are unread, or need not run at all."""
         closing = [task]
         while closing:
             closed = closing.pop()
-            mark = _KEPT if keep or (self._state[closed] == NEEDLESS and self._marks[closed] & _KEPT) else 0
+            mark = _KEPT if keep or (self._state[closed] == NOT_NEEDED and self._marks[closed] & _KEPT) else 0
             for need in self._needs[self._needs_start[closed] : self._needs_start[closed + 1]]:
                 self._readers[need] -= 1
                 self._marks[need] |= mark
@@ -223,15 +227,23 @@ class TaskStates:
                     continue
                 code = self._state[need]
                 if code in (WAITING, READY):
-                    self._move(need, NEEDLESS)
+                    self._leave_out(need)
                     closing.append(need)
                 elif code == PARTIAL or (code == DONE and not self._marks[need] & _KEPT):
                     self.unread.append(need)
 
+    def _leave_out(self, task: int) -> None:
+        """A task is read by none; one that a later run may read is abandoned rather than not needed."""
+        self._move(task, NOT_NEEDED)
+        if self._marks[task] & _KEPT:
+            self.abandoned.append(task)
+        else:
+            self.not_needed.add(task)
+
     def _move(self, task: int, state: int) -> None:
-        row = self._row[task] * STATES
-        self._tally[row + self._state[task]] -= 1
-        self._tally[row + state] += 1
+        base = self._class[task] * STATES
+        self._tally[base + self._state[task]] -= 1
+        self._tally[base + state] += 1
         self._state[task] = state
         if state >= DONE and self._marks[task] & _RESULT:
             self.open_results -= 1

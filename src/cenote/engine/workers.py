@@ -1,11 +1,11 @@
-"""Keep the workers of one pool: planned, requested, observed, leaving; and what befell them."""
+"""Keep the workers of one pool: planned, requested, observed, leaving; and how they were lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import JobChanged, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
+from cenote.engine.messages import JobChanged, JobState, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
 from cenote.engine.pool_status import PoolState, WorkerCounts
 from cenote.engine.scaling import Limits, Past
 from cenote.placement.pools import PlacedPool
@@ -23,6 +23,8 @@ class PoolWorkers:
     """One pool's workers. Each is counted once: planned, then requested, then observed, perhaps leaving."""
 
     pool: PlacedPool
+    loss_limit: int
+    """How many workers may be lost in a row, without a task done, before the pool is given up."""
     planned: int = 0
     """Asked for by StartWorkers, and not heard of yet."""
     requested: dict[str, float] = field(default_factory=dict)
@@ -36,7 +38,7 @@ class PoolWorkers:
     slow_arrival: float = 0.0
     """Seconds from asking for a worker until it came, of the slower ones lately."""
     leaving: set[str] = field(default_factory=set)
-    """Workers that were told to stop, or said that they will, and are not gone."""
+    """Workers that were asked to stop, or that announced it, and are not gone."""
     silent: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Workers that do not answer → since when, and the seconds after which they are ended."""
     ever_joined: bool = False
@@ -58,7 +60,7 @@ class PoolWorkers:
     closed: bool = False
     failed: str | None = None
     noted: PoolState | None = None
-    """The state that was last written down."""
+    """The state that was last recorded."""
 
     @property
     def size(self) -> int:
@@ -80,11 +82,6 @@ class PoolWorkers:
             leaving=len(self.leaving),
         )
 
-    @property
-    def loss_limit(self) -> int:
-        """How many workers may be lost in a row, without a task done, before the pool is given up."""
-        return 3 * self.pool.most_workers + 3
-
     def expiring(self, now: float) -> int:
         """Workers that will have left before one that is asked for now could come: they have to be replaced."""
         ahead = _AHEAD * self.slow_arrival
@@ -98,15 +95,15 @@ class PoolWorkers:
 
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not joined."""
-        if event.worker in self.requested and event.state == "running":
+        if event.worker in self.requested and event.state is JobState.RUNNING:
             self.dispatched.add(event.worker)
         elif event.worker in self.requested:
             self.dispatched.discard(event.worker)
-        if event.state in ("pending", "failed", "unknown"):
+        if event.state in (JobState.PENDING, JobState.FAILED, JobState.UNKNOWN):
             self.last_word = event.reason or event.native or self.last_word
 
     def join(self, event: WorkerJoined) -> bool:
-        """A worker came; False when it was told to leave meanwhile, and so does not count."""
+        """A worker came; False when it was asked to leave meanwhile, and so does not count."""
         worker = event.worker
         if worker in self.leaving:
             return False
@@ -123,7 +120,7 @@ class PoolWorkers:
         return True
 
     def lose(self, event: WorkerLost, *, blameless: bool = False) -> None:
-        """A worker is gone; one that was told to leave is no loss. The pool is `blameless` when the only task that the
+        """A worker is gone; one that was asked to leave is no loss. The pool is `blameless` when the only task that the
         worker had is the reason: that task is counted, and the next worker is welcome at once."""
         self.silent.pop(event.worker, None)
         if event.worker in self.leaving:
@@ -159,7 +156,7 @@ class PoolWorkers:
         return self.silent.pop(worker, None) is not None and worker in self.observed
 
     def end_silent(self, now: float) -> list[tuple[str, float]]:
-        """Workers that have been silent for too long, and for how long; each is told once."""
+        """Workers that have been silent for too long, and for how long; each comes once."""
         silences = [(worker, now - since, patience) for worker, (since, patience) in self.silent.items()]
         overdue = [(worker, seconds) for worker, seconds, patience in silences if seconds >= patience]
         for worker, _ in overdue:

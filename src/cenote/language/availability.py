@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from cenote import errors
 from cenote.errors import Problem
-from cenote.language.workflow import KeyPath, PluginUse, Workflow
+from cenote.language.execution import ExecutionSettings, PoolSettings
+from cenote.language.origins import KeyPath
+from cenote.language.workflow import PluginUse, Workflow
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -70,18 +72,14 @@ def _stays_here(workflow: Workflow) -> bool:
 
 def _other_machines(workflow: Workflow) -> Iterator[tuple[str, KeyPath]]:
     execution = workflow.execution
-    named: list[tuple[str, KeyPath]] = [(execution.strategy, ("execution", "strategy"))]
-    named += [(pool.strategy, (*pool.path, "strategy")) for pool in execution.pools if pool.strategy]
-    for strategy, path in named:
-        if later := registry.is_planned(PluginKind.STRATEGY, strategy):
-            yield f"strategy '{strategy}' comes with {later}", path
-    if execution.environment is not None:
-        yield "environments for workers", ("execution", "environment")
-    for pool in execution.pools:
-        if pool.environment is not None:
-            yield "environments for workers", (*pool.path, "environment")
-    if execution.credentials:
-        yield "credentials for workers", ("execution", "credentials")
+    parts: list[tuple[ExecutionSettings | PoolSettings, KeyPath]] = [(execution, ("execution",))]
+    for part, path in [*parts, *((pool, pool.path) for pool in execution.pools)]:
+        named = [(PluginKind.STRATEGY, part.strategy, "strategy")]
+        named += [(PluginKind.ENVIRONMENT, part.environment["type"] if part.environment else None, "environment")]
+        named += [(PluginKind.CREDENTIAL, one["type"], "credentials") for one in part.credentials or ()]
+        for kind, name, key in named:
+            if name and (later := registry.is_planned(kind, name)):
+                yield f"{kind.value} '{name}' comes with {later}", (*path, key)
 
 
 def _left_out(workflow: Workflow) -> Iterator[str]:

@@ -8,23 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cenote.errors import Place
-
-KeyPath = tuple[str | int, ...]
-"""Where a value stands in the document: `("analysis", "stages", 2, "params", "expr")`."""
-
+from cenote.language.execution import Amounts, ExecutionSettings, Pool
+from cenote.language.origins import KeyPath, Origin
 
 DEFAULT_EVENTTYPE = "mc"
 """As in FAST-HEP: real data is what somebody says is data."""
-
-
-@dataclass(frozen=True)
-class Amounts:
-    """Hardware in numbers; None means "not given". Memory and disk in bytes."""
-
-    cpus: float | None = None
-    memory: int | None = None
-    gpus: int | None = None
-    disk: int | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +106,7 @@ class Requirement:
     prefer: str | None = None
     fallback: tuple[str, ...] = ()
     pool: str | None = None
-    amounts: Amounts = Amounts()
+    amounts: Amounts = Amounts()  # noqa: RUF009 (frozen)
     timeout: int | None = None
     """Seconds for one task's share of this stage."""
     retries: int = 0
@@ -176,76 +164,28 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Elastic:
-    """How a pool grows and shrinks; times in seconds."""
-
-    min: int = 0
-    max: int = 1
-    idle_slots: int = 0
-    idle_time: int = 300
-    resize_period: int = 30
-    resize_factor: float = 1.0
-
-
-@dataclass(frozen=True)
-class FallbackWhen:
-    """When work that waits in a pool may move to another; times in seconds."""
-
-    no_worker_for: int | None = None
-    preempted: int | None = None
-    oom: bool = False
-
-
-@dataclass(frozen=True)
-class Pool:
-    """A named group of alike workers, as written."""
-
-    name: str
-    workers: int | None = None
-    """Fixed size; None where `elastic` is given. None for both: placement takes one worker per core."""
-    elastic: Elastic | None = None
-    slots: int | None = None
-    """Tasks at once per worker; None: one per cpu that stages ask for, at least one."""
-    resources: Amounts = Amounts()
-    resource_class: str | None = None
-    """The name of a resource class, when the pool says `resources: big`: the pool provides that label too."""
-    provides: tuple[str, ...] = ()
-    strategy: str | None = None
-    fallback: tuple[str, ...] = ()
-    fallback_when: FallbackWhen = FallbackWhen()
-    queue_timeout: int | None = None
-    environment: Mapping[str, Any] | None = None
-    cost: float | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    path: KeyPath = ()
-
-    @property
-    def labels(self) -> frozenset[str]:
-        """Everything a `require` may name to reach this pool."""
-        own = {self.name, *self.provides}
-        return frozenset(own | {self.resource_class} if self.resource_class else own)
-
-
-@dataclass(frozen=True)
-class Execution:
+class Execution(ExecutionSettings):
     """Where and how it runs."""
 
-    backend: str = "local"
-    strategy: str = "local"
-    default_cpu: str | None = None
-    default_gpu: str | None = None
     pools: tuple[Pool, ...] = ()
     """At least one after checking: a workflow without pools gets one called `default`."""
-    environment: Mapping[str, Any] | None = None
-    credentials: tuple[str, ...] = ()
     modifiers: tuple[PluginUse, ...] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    path: KeyPath = ("execution",)
 
     def config_of(self, pool: str) -> dict[str, Any]:
         """The settings for all pools, and over them the pool's own."""
-        own: Mapping[str, Any] = next((one.config for one in self.pools if one.name == pool), {})
-        return {**self.config, **own}
+        return {**self.config, **self._pool(pool).config}
+
+    def environment_of(self, pool: str) -> Mapping[str, Any]:
+        """The pool's own, else the run's, else the current one."""
+        return self._pool(pool).environment or self.environment or {"type": "current"}
+
+    def credentials_of(self, pool: str) -> tuple[Mapping[str, Any], ...]:
+        """The pool's own, else the run's."""
+        own = self._pool(pool).credentials
+        return self.credentials if own is None else own
+
+    def _pool(self, name: str) -> Pool:
+        return next((pool for pool in self.pools if pool.name == name), Pool(name))
 
 
 @dataclass(frozen=True)
@@ -257,15 +197,6 @@ class PluginSource:
     kind: str | None = None
     name: str | None = None
     path: KeyPath = ()
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where an effective value came from."""
-
-    layer: str
-    """`built-in`, `site (desy)`, `profile mine.yaml`, `flow.yaml`, `command line`."""
-    place: Place | None = None
 
 
 @dataclass(frozen=True)

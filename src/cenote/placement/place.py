@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cenote.errors import Problem, unique
-from cenote.language.workflow import Amounts, Pool, Requirement, Stage, Workflow
+from cenote.language.execution import Amounts, Pool
+from cenote.language.workflow import Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.pools import Candidate, Placement, StagePlacement, Verdict
 from cenote.placement.refusals import Refusals

@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cenote.errors import Problem
-from cenote.language.workflow import Amounts, Elastic, FallbackWhen
-from cenote.machine import Machine
-
-__all__ = ["Candidate", "Machine", "PlacedPool", "Placement", "PoolSize", "StagePlacement", "Verdict"]
+from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
 
 
 class Verdict(Enum):
@@ -21,21 +18,13 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class PoolSize:
-    """How many workers, and how many tasks at once on each."""
-
-    workers: int | None
-    elastic: Elastic | None
-    slots: int
-
-
-@dataclass(frozen=True)
 class PlacedPool:
-    """A pool with nothing left open."""
+    """A pool with nothing left open: what the file says, and what placement made of it."""
 
-    name: str
+    spec: Pool
+    """As the file has it."""
     strategy: str
-    labels: frozenset[str]
+    """Its own, or the run's."""
     workers: int | None
     elastic: Elastic | None
     slots: int
@@ -45,11 +34,14 @@ class PlacedPool:
     granted: Amounts
     """Of one worker, as it will be: smaller on a machine that has less."""
     fallback: tuple[str, ...] = ()
-    fallback_when: FallbackWhen = field(default_factory=FallbackWhen)
-    queue_timeout: int | None = None
-    cost: float | None = None
+    """Names of the pools that take over; the file may name them by label."""
     scaled_from: PoolSize | None = None
     """What the file asks for, where this machine has less; None when that is its size."""
+
+    @property
+    def name(self) -> str:
+        """The pool's own."""
+        return self.spec.name
 
     @property
     def asked_size(self) -> PoolSize:

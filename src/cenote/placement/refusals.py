@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from cenote.errors import BAD_VALUE, NEVER_FITS, UNKNOWN_POOL, Place, Problem
+from cenote.language.execution import AMOUNTS
 from cenote.language.workflow import Stage, Workflow
 from cenote.names import did_you_mean, listed
 from cenote.placement.pools import StagePlacement
-from cenote.placement.resources import KINDS, amount, lacking, share, unstated
+from cenote.placement.resources import amount, lacking, share, unstated
 from cenote.placement.routes import Labels, Route
 from cenote.placement.sizing import Sized
 from cenote.text import format_amount
@@ -30,9 +31,9 @@ class Refusals:
     def of_names(self) -> Iterator[Problem]:
         """Names in `execution` itself that no pool answers to: the defaults, and the pools' own fallbacks."""
         execution = self.workflow.execution
-        for kind, name in (("cpu", execution.default_cpu), ("gpu", execution.default_gpu)):
+        for kind, name in (("cpu", execution.defaults.cpu), ("gpu", execution.defaults.gpu)):
             if name is not None and name not in self.sizes:
-                place = self.workflow.place(*execution.path, "defaults", kind)
+                place = self.workflow.place("execution", "defaults", kind)
                 yield self._no_such_pool(name, f"the default {kind.upper()} pool", place)
         for pool in execution.pools:
             for i, name in enumerate(pool.fallback):
@@ -53,7 +54,7 @@ class Refusals:
     def of_stages_without_default(self, stages: Sequence[Stage], *, gpu: bool) -> Iterator[Problem]:
         """Stages name no pool and nothing says which is meant. (A default that does not exist is reported as that.)"""
         execution = self.workflow.execution
-        if (execution.default_gpu if gpu else execution.default_cpu) is not None:
+        if (execution.defaults.gpu if gpu else execution.defaults.cpu) is not None:
             return
         names = [pool.name for pool in execution.pools if not gpu or pool.resources.gpus]
         if not names:
@@ -183,7 +184,7 @@ class Refusals:
 
     def _largest(self, kind: str) -> str:
         held = {
-            name: size.largest_share[KINDS.index(kind)] if amount(size.worker, kind) else 0.0
+            name: size.largest_share[AMOUNTS.index(kind)] if amount(size.worker, kind) else 0.0
             for name, size in self.sizes.items()
         }
         name = max(held, key=lambda name: held[name])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import AMOUNTS, Amounts
 
-KINDS = ("cpus", "memory", "gpus", "disk")
 _ROUNDING = 1e-9
 """Three tenths of a cpu are not exactly 0.3."""
 
@@ -19,7 +18,7 @@ def amount(amounts: Amounts, kind: str) -> float | None:
 
 
 def share(worker: Amounts, slots: int) -> tuple[float, float, float, float]:
-    """What one slot of a worker holds, in the order of `KINDS`.
+    """What one slot of a worker holds, in the order of `AMOUNTS`.
 
     What the worker leaves unstated counts as boundless for memory and disk (taken on trust), one cpu per slot, and
     no GPU.
@@ -70,17 +69,13 @@ def slots_for(worker: Amounts, asked: Iterable[Amounts]) -> int:
     return max(1, int(min(limits, default=1) + _ROUNDING))
 
 
-def largest(amounts: Iterable[Amounts]) -> Amounts:
+def most_of_each(asked: Iterable[Amounts]) -> Amounts:
+    """The largest amount of each kind; None where no one states it."""
+    rows = [[getattr(amounts, kind) for kind in AMOUNTS] for amounts in asked]
+    stated = ([found for found in column if found is not None] for column in zip(*rows, strict=True))
+    return Amounts(*(max(column, default=None) for column in stated))
+
+
+def largest(asked: Iterable[Amounts]) -> Amounts:
     """The largest of each kind. Cpus count as one where a stage does not state them."""
-    rows = list(amounts)
-
-    def top(kind: str) -> float | None:
-        return max((found for row in rows if (found := amount(row, kind)) is not None), default=None)
-
-    memory, gpus, disk = top("memory"), top("gpus"), top("disk")
-    return Amounts(
-        cpus=max((row.cpus if row.cpus is not None else 1 for row in rows), default=None),
-        memory=None if memory is None else int(memory),
-        gpus=None if gpus is None else int(gpus),
-        disk=None if disk is None else int(disk),
-    )
+    return most_of_each(amounts.over(Amounts(cpus=1)) for amounts in asked)

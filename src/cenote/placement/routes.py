@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cenote.language.workflow import Execution, Pool, Requirement
+from cenote.language.execution import Pool
+from cenote.language.workflow import Execution, Requirement
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ def states_nothing(pool: Pool) -> bool:
 def default_pool(execution: Execution) -> str | None:
     """The pool for stages that name none; None when nobody said which."""
     names = [pool.name for pool in execution.pools]
-    if execution.default_cpu is not None:
-        return execution.default_cpu if execution.default_cpu in names else None
+    if execution.defaults.cpu is not None:
+        return execution.defaults.cpu if execution.defaults.cpu in names else None
     if "default" in names:
         return "default"
     return names[0] if len(names) == 1 else None
@@ -78,8 +79,8 @@ def default_pool(execution: Execution) -> str | None:
 def default_gpu_pool(execution: Execution) -> str | None:
     """The pool for stages that name none and ask for GPUs; None when nobody said which."""
     names = [pool.name for pool in execution.pools]
-    if execution.default_gpu is not None:
-        return execution.default_gpu if execution.default_gpu in names else None
+    if execution.defaults.gpu is not None:
+        return execution.defaults.gpu if execution.defaults.gpu in names else None
     able = [pool.name for pool in execution.pools if pool.resources.gpus or states_nothing(pool)]
     for usual in ("default", "gpu"):
         if usual in able:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cenote.errors import NEVER_FITS, Problem
-from cenote.language.workflow import Amounts, Elastic, Execution, Pool, Workflow
+from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
+from cenote.language.workflow import Execution, Workflow
 from cenote.machine import Machine
-from cenote.placement.pools import PlacedPool, PoolSize
+from cenote.placement.pools import PlacedPool
 from cenote.placement.resources import amount, lacking, largest, share, slots_for
 from cenote.placement.routes import Labels, states_nothing
 from cenote.text import format_amount
@@ -62,7 +63,7 @@ def sized(pool: Pool, asked: Sequence[Amounts]) -> Sized:
     whole = share(worker, pool.slots or 1)
     able = [amounts for amounts in asked if not lacking(whole, amounts)]
     slots = pool.slots or slots_for(worker, able)
-    filled = replace(worker, cpus=float(slots) if worker.cpus is None else worker.cpus, gpus=worker.gpus or 0)
+    filled = worker.over(Amounts(cpus=float(slots), gpus=0))
     return Sized(pool=pool, worker=filled, slots=slots, share=share(filled, slots), asked=largest(able))
 
 
@@ -70,18 +71,14 @@ def placed(size: Sized, execution: Execution, labels: Labels, machine: Machine |
     """The pool with nothing left open; `machine` is given when its workers start there."""
     pool = size.pool
     as_written = PlacedPool(
-        name=pool.name,
+        spec=pool,
         strategy=pool.strategy or execution.strategy,
-        labels=pool.labels,
         workers=None if pool.elastic else 1 if pool.workers is None else pool.workers,
         elastic=pool.elastic,
         slots=size.slots,
         resources=size.worker,
         granted=size.worker,
         fallback=tuple(dict.fromkeys(name for label in pool.fallback for name in labels.named(label))),
-        fallback_when=pool.fallback_when,
-        queue_timeout=pool.queue_timeout,
-        cost=pool.cost,
     )
     return as_written if machine is None else _scaled_down(as_written, size, execution.backend, machine)
 

@@ -22,7 +22,7 @@ from cenote.plan.stages.columns import ColumnFlow, column_flow
 from cenote.plan.stages.drawable import undrawable
 from cenote.plan.stages.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.tasks import lay_out
-from cenote.plugins import registry
+from cenote.plugins import own_files
 from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import FileInfo
 
@@ -143,7 +143,7 @@ def _assembled(
 
 def _resources(workflow: Workflow, resolved: Resolved) -> tuple[ResourceFile, ...]:
     declared = [file for stage in resolved.stages for file in stage.files]
-    return tuple(dict.fromkeys([*registry.resources_of(plugin.target for plugin in workflow.plugins), *declared]))
+    return tuple(dict.fromkeys([*own_files.resources_of(plugin.target for plugin in workflow.plugins), *declared]))
 
 
 def _source_columns(segments: Sequence[Segment]) -> dict[tuple[str, str], list[str]]:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.language.workflow import Amounts, Render, Workflow
+from cenote.language.execution import Amounts
+from cenote.language.workflow import Render, Workflow
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import Placement
 from cenote.plan.probe_result import Probed

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -15,8 +17,10 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
-from cenote.language.workflow import Amounts, Elastic, FallbackWhen, KeyPath, Origin
-from cenote.placement.pools import Candidate, PlacedPool, PoolSize, StagePlacement
+from cenote import storage
+from cenote.language.execution import Amounts, Elastic, PoolSize, PoolTerms, RunLimits, settings_of
+from cenote.language.origins import KeyPath, Origin
+from cenote.placement.pools import Candidate, PlacedPool, StagePlacement
 from cenote.plan.plan import MERGE, Learned, Partition, Plan, Segment, StageSummary, TaskTable
 from cenote.plan.probe_cache import probe_key
 from cenote.plan.probe_result import Finding, Probed, ProbeVerdict
@@ -88,8 +92,9 @@ class GrantedPool(msgspec.Struct, frozen=True):
     resources: Amounts = Amounts()
 
 
-class PlannedPool(msgspec.Struct, frozen=True):
-    """A pool as the file asks for it; `granted` is what there will be. Either `workers` or `elastic` is set."""
+@dataclass(frozen=True)
+class _DecidedPool:
+    """What the file and placement say of a pool."""
 
     name: str
     strategy: str = ""
@@ -97,19 +102,21 @@ class PlannedPool(msgspec.Struct, frozen=True):
     elastic: Elastic | UnsetType = UNSET
     slots: int = 1
     """Tasks at once per worker."""
-    resources: Amounts = Amounts()
+    resources: Amounts = Amounts()  # noqa: RUF009 (frozen)
     """Of one worker."""
-    granted: GrantedPool = GrantedPool()
+    granted: GrantedPool = GrantedPool()  # noqa: RUF009 (frozen)
     labels: tuple[str, ...] = ()
     """What stages may require to reach it."""
     fallback: tuple[str, ...] = ()
-    fallback_when: FallbackWhen = FallbackWhen()
-    queue_timeout: int | None = None
-    cost: float | None = None
-    """Of one worker and hour."""
-    origins: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class PlannedPool(PoolTerms, _DecidedPool):
+    """A pool as the file asks for it; `granted` is what there will be. Either `workers` or `elastic` is set."""
+
+    origins: Mapping[str, str] = field(default_factory=dict)
     """Setting (`resources.memory`) → where its value came from. What is not there is built in."""
-    probe: ProbeRecord = ProbeRecord()
+    probe: ProbeRecord = ProbeRecord()  # noqa: RUF009 (frozen)
 
     @property
     def is_elastic(self) -> bool:
@@ -133,11 +140,9 @@ class PlannedPool(msgspec.Struct, frozen=True):
             **_size(pool.asked_size),
             resources=pool.resources,
             granted=GrantedPool(**_size(granted), resources=pool.granted),
-            labels=tuple(sorted(pool.labels)),
+            labels=tuple(sorted(pool.spec.labels)),
             fallback=pool.fallback,
-            fallback_when=pool.fallback_when,
-            queue_timeout=pool.queue_timeout,
-            cost=pool.cost,
+            **settings_of(pool.spec, PoolTerms),
             origins=origins,
             probe=probe,
         )
@@ -242,6 +247,8 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str
     """Name of the file."""
     backend: str = ""
+    limits: RunLimits = RunLimits()
+    """How much may go wrong before a task fails or a pool is given up."""
     digest: str = ""
     """Changes when anything that decides the results changes."""
     stages: tuple[PlannedStage, ...] = ()
@@ -271,6 +278,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             workflow=plan.workflow.file.name,
             backend=plan.workflow.execution.backend,
+            limits=plan.workflow.execution.limits,
             digest=plan.digest,
             stages=tuple(PlannedStage.of(stage, placed.get(stage.stage)) for stage in plan.stages),
             pools=tuple(
@@ -304,6 +312,16 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
             learned=plan.learned,
             warnings=plan.warnings,
         )
+
+
+def json_text(record: msgspec.Struct) -> str:
+    """A record as JSON that people can read."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+
+
+def write_record(path: Path, record: msgspec.Struct) -> None:
+    """Write a record to a file that is whole whenever it is there."""
+    storage.write_text(path, f"{json_text(record)}\n")
 
 
 def as_json(record: msgspec.Struct) -> dict[str, Any]:  # Any: JSON nests as it likes

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cenote.language.workflow import Amounts, SourceUse, Workflow
+from cenote.language.workflow import SourceUse, Workflow
 from cenote.operations.interface import Scope
 from cenote.placement.pools import Placement
+from cenote.placement.resources import most_of_each
 from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, Segment, SourceStep, Step, WriteStep
 from cenote.plan.stages.columns import ColumnFlow
@@ -149,7 +150,7 @@ def _segment(
         imports=tuple(imports),
         exports=exports,
         digest=digest,
-        amounts=_most([stage.stage.requirement.amounts for stage in group]),
+        amounts=most_of_each([stage.stage.requirement.amounts for stage in group]),
     )
 
 
@@ -170,16 +171,6 @@ def code_of(step: Step, stage: ResolvedStage, workflow: Workflow) -> list[list[s
 
 def _code(kind: PluginKind, name: str) -> str:
     return registry.code_digest(kind, name)
-
-
-def _most(asked: Sequence[Amounts]) -> Amounts:
-    """The largest of each amount; None where nobody states it."""
-    return Amounts(
-        cpus=max((a.cpus for a in asked if a.cpus is not None), default=None),
-        memory=max((a.memory for a in asked if a.memory is not None), default=None),
-        gpus=max((a.gpus for a in asked if a.gpus is not None), default=None),
-        disk=max((a.disk for a in asked if a.disk is not None), default=None),
-    )
 
 
 def _step(

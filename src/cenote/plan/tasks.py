@@ -6,7 +6,7 @@ bit for bit everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,7 +72,10 @@ def lay_out(
         if root is not None:
             layout.results.update(dict.fromkeys(segment.products, root))
     ways = TaskLayout(tuple(layout.runs), flavour_of, layout.crossings, layout.product_tasks)
-    return _table(layout), ways, layout.results
+    table = task_table(
+        kind=layout.kind, segment=layout.segment, partition=layout.partition, needs=layout.needs, keys=layout.keys
+    )
+    return table, ways, layout.results
 
 
 def _crossings(
@@ -167,28 +170,42 @@ def _merged(layout: _Layout, segment: Segment, parts: list[int]) -> int | None:
     """The task that holds the segment's products whole; None when it has none."""
     if not segment.products or not parts:
         return None
+    return merge_tree(
+        parts,
+        lambda at, group: layout.add(kind=MERGE, segment=segment, position=at, needs=group, data=b""),
+    )
+
+
+def merge_tree(parts: list[int], add: Callable[[int, list[int]], int], fan_in: int = FAN_IN) -> int:
+    """Merge level by level, until one task holds all parts: its number. `add` makes a merge of a group of parts, whose
+    first is at this position of the level. The last group of a level may have one part."""
     while len(parts) > 1:
-        parts = [
-            layout.add(kind=MERGE, segment=segment, position=at, needs=parts[at : at + FAN_IN], data=b"")
-            for at in range(0, len(parts), FAN_IN)
-        ]
+        parts = [add(at, parts[at : at + fan_in]) for at in range(0, len(parts), fan_in)]
     return parts[0]
 
 
-def _table(layout: _Layout) -> TaskTable:
-    counts = np.fromiter((len(needs) for needs in layout.needs), np.int64, len(layout.needs))
+def task_table(
+    *,
+    kind: Sequence[int],
+    segment: Sequence[int],
+    partition: Sequence[int],
+    needs: Sequence[Sequence[int]],
+    keys: Sequence[bytes],
+) -> TaskTable:
+    """The table of tasks in this order, with who reads whom."""
+    counts = np.fromiter((len(some) for some in needs), np.int64, len(needs))
     start = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    needs: NDArray[np.int32] = np.fromiter((n for row in layout.needs for n in row), np.int32, int(start[-1]))
+    read: NDArray[np.int32] = np.fromiter((need for some in needs for need in some), np.int32, int(start[-1]))
     user = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    order = np.argsort(needs, kind="stable")
-    users_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(needs, minlength=len(counts)))])
+    order = np.argsort(read, kind="stable")
+    users_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(read, minlength=len(counts)))])
     return TaskTable(
-        kind=np.array(layout.kind, np.uint8),
-        segment=np.array(layout.segment, np.int32),
-        partition=np.array(layout.partition, np.int32),
+        kind=np.array(kind, np.uint8),
+        segment=np.array(segment, np.int32),
+        partition=np.array(partition, np.int32),
         needs_start=start,
-        needs=needs,
+        needs=read,
         users_start=users_start.astype(np.int64),
         users=user[order],
-        keys=b"".join(layout.keys),
+        keys=b"".join(keys),
     )

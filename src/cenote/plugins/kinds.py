@@ -16,6 +16,8 @@ class PluginKind(Enum):
     BACKEND = "backend"
     STRATEGY = "strategy"
     PRODUCT = "product"
+    ENVIRONMENT = "environment"
+    CREDENTIAL = "credential"
 
     @property
     def plural(self) -> str:
@@ -57,5 +59,10 @@ PLANNED: dict[PluginKind, dict[str, str]] = {
     ),
     PluginKind.RENDERER: dict.fromkeys(("hep.render.comparison", "hep.render.project"), "more renderers"),
     PluginKind.MODIFIER: {"gpu.preload": "GPU modifiers", "cuda.jit": "GPU modifiers"},
+    PluginKind.ENVIRONMENT: dict.fromkeys(
+        ("packed-pixi", "packed-conda", "packed-venv", "shared", "shared-prefix", "container"),
+        "environments for workers",
+    ),
+    PluginKind.CREDENTIAL: dict.fromkeys(("x509", "scitokens", "kerberos"), "credentials for workers"),
 }
 """Names the language knows already, and the later piece of work that makes them run."""

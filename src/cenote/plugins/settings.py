@@ -5,19 +5,39 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, WithJsonSchema
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic import AliasChoices, BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
 
-from cenote.units import parse_bytes, parse_seconds
+from cenote.plugins.quantities import Memory as Memory
+from cenote.plugins.quantities import Seconds as Seconds
+
+Described = type[Any]
+"""A pydantic model, or a dataclass that pydantic validates: its fields are keys of a mapping."""
 
 
-def _other_spellings(schema: dict[str, Any], model: type[BaseModel]) -> None:
+def is_described(kind: Any) -> bool:  # Any: anything that stands in an annotation
+    """Whether this is a class whose fields are keys."""
+    return isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind))
+
+
+def fields_of(model: Described) -> Mapping[str, FieldInfo]:
+    """The fields of a class whose fields are keys, as pydantic sees them."""
+    if issubclass(model, BaseModel):
+        return model.model_fields
+    hints = get_type_hints(model, include_extras=True)
+    return {field.name: FieldInfo.from_annotation(hints[field.name]) for field in fields(model)}
+
+
+def _other_spellings(schema: dict[str, Any], model: Described) -> None:
     """JSON Schema has no aliases, so a key with two spellings becomes two keys, of which one may be demanded."""
-    for info in model.model_fields.values():
+    for info in fields_of(model).values():
         if not isinstance(info.validation_alias, AliasChoices):
             continue
         first, *others = (str(choice) for choice in info.validation_alias.choices)
@@ -49,7 +69,7 @@ class AlsoWritten:
         return {**handler(schema), ALSO_WRITTEN: list(self.forms)}
 
 
-def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
+def complete_schema(schema: dict[str, Any], model: Described) -> None:
     """What the JSON Schema of a class says beyond its types: the meaning of each key, and its other spellings."""
     for name, meaning in meanings(model).items():
         key = key_of(name, model)
@@ -58,23 +78,23 @@ def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
     _other_spellings(schema, model)
 
 
-def key_of(name: str, model: type[BaseModel]) -> str:
+def key_of(name: str, model: Described) -> str:
     """The key of a field, as files write it."""
-    info = model.model_fields[name]
+    info = fields_of(model)[name]
     alias = info.validation_alias
     if isinstance(alias, AliasChoices):
         return str(alias.choices[0])
     return alias if isinstance(alias, str) else info.alias or name
 
 
-def meanings(model: type[BaseModel]) -> dict[str, str]:
+def meanings(model: Described) -> dict[str, str]:
     """Field → the docstring below it, in the class that declared it last."""
     found: dict[str, str] = {}
     for parent in reversed(model.__mro__):
-        if issubclass(parent, BaseModel) and parent is not BaseModel:
+        if is_described(parent) and parent is not BaseModel:
             own = _docstrings_below(parent)
             found |= {name: own.get(name, "") for name in inspect.get_annotations(parent)}
-    return {name: text for name, text in found.items() if text and name in model.model_fields}
+    return {name: text for name, text in found.items() if text and name in fields_of(model)}
 
 
 @cache
@@ -114,7 +134,7 @@ class Settings(BaseModel):
         extra="forbid",
         populate_by_name=True,
         arbitrary_types_allowed=True,
-        json_schema_extra=_complete,
+        json_schema_extra=complete_schema,
     )
 
     @classmethod
@@ -136,32 +156,3 @@ class Plugin(Settings):
 
     example: ClassVar[str] = ""
     """How it is used, as one would write it in a workflow."""
-
-
-def _amount_of_memory(value: Any) -> int:  # Any: whatever the YAML holds
-    try:
-        return parse_bytes(value)
-    except ValueError as problem:
-        raise PydanticCustomError("amount", "{problem}", {"problem": str(problem)}) from None
-
-
-def _amount_of_time(value: Any) -> int:  # Any: whatever the YAML holds
-    try:
-        return parse_seconds(value)
-    except ValueError as problem:
-        raise PydanticCustomError("amount", "{problem}", {"problem": str(problem)}) from None
-
-
-Memory = Annotated[
-    int,
-    BeforeValidator(_amount_of_memory),
-    WithJsonSchema({"type": ["string", "integer"], "examples": ["4GB", "500MB", "16GiB"]}),
-]
-"""Bytes, written as `4GB`."""
-
-Seconds = Annotated[
-    int,
-    BeforeValidator(_amount_of_time),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["30m", "4h", "04:00:00"]}),
-]
-"""Seconds, written as `30m`, `4h` or `04:00:00`."""

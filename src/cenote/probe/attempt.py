@@ -6,13 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from cenote.engine.messages import JobState
 from cenote.errors import CenoteError, Problem
+from cenote.launch import Launch
 from cenote.plan.probe_result import Finding
 from cenote.probe.listener import read_report
 from cenote.probe.node import ALL_SECONDS
 from cenote.probe.report import MARK, NodeReport
 from cenote.runtime.job_queue import ASK_AGAIN
-from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus, Strategy
+from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
 
@@ -33,9 +35,9 @@ class Attempt:
     """One job. `step` is called again and again until it is over."""
 
     def __init__(
-        self, strategy: Strategy, request: JobRequest, *, token: str, wait: float, clock: Callable[[], float]
+        self, strategy: Strategy, launch: Launch, worker: str, *, token: str, wait: float, clock: Callable[[], float]
     ) -> None:
-        self.request = request
+        self._launch, self._worker = launch, worker
         self.job: JobId | None = None
         self.report: NodeReport | None = None
         self.status = JobStatus(JobState.PENDING)
@@ -108,7 +110,7 @@ class Attempt:
 
     def _submit(self) -> None:
         try:
-            (self.job,) = self._strategy.submit([self.request])
+            (self.job,) = self._strategy.submit(self._launch, [self._worker])
         except CenoteError as problem:
             self._refusal = problem.problems[0]
             self._next = self._clock() + ASK_AGAIN
@@ -150,7 +152,7 @@ class Attempt:
 
     def _decide_after_end(self, seconds: float) -> None:
         if self.report is None:
-            written = _written(self.request.out, self._token)
+            written = _written(self._launch.run.folder("out") / self._worker, self._token)
             if written is not None:
                 self._take(written)
         self.over = self.report is not None or self.status.lingers or seconds > _ARRIVAL[self.status.state]
@@ -172,7 +174,7 @@ class Attempt:
             )
             return Finding("job", "problem", f"{'refused' if refused else 'not taken'}: {said}", hint=hint)
         said = f" ({self.words})" if self.words else ""
-        lines = tuple(last_lines(self.request.err).splitlines())
+        lines = tuple(last_lines(self._launch.run.folder("err") / self._worker).splitlines())
         if self._given_up:
             hint = "it was cancelled; --wait gives it longer" if self._began is None else "it was cancelled"
             return Finding("job", "problem", f"job {self.job} {self._given_up}{said}", hint=hint, lines=lines)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cenote.plan.plan import Plan, SourceStep
-from cenote.plugins import registry
+from cenote.plugins import own_files
 from cenote.plugins.shipped import own_path
 from cenote.probe.report import FileAsked, PluginAsked, Question, SourceSent, as_word
 from cenote.runs.configured import backend_of
@@ -25,7 +25,7 @@ _LONGEST_WORD = 100_000
 
 def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
     """What every pool is asked; its name, and where the driver and its scratch space are, comes later."""
-    files = registry.sources_of(plugin.target for plugin in plan.workflow.plugins)
+    files = own_files.sources_of(plugin.target for plugin in plan.workflow.plugins)
     needed = [
         *_ALWAYS,
         *backend_of(plan).packages,

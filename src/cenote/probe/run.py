@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 from cenote import signals
 from cenote.errors import USAGE, error
+from cenote.launch import Launch, LaunchingRun, RunLocation, words
 from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
@@ -24,10 +23,9 @@ from cenote.probe.listener import ReportListener
 from cenote.probe.question import question_for_all
 from cenote.probe.report import NodeReport, Question, as_word
 from cenote.probe.verdicts import expected_of, judge
-from cenote.runs.configured import backend_of, strategy_of
+from cenote.runs.configured import Software, backend_of, strategy_of
 from cenote.runs.folder import RunFolder
-from cenote.runtime.worker_jobs import worker_request
-from cenote.shell import ALONE
+from cenote.runtime.sent_files import SentFiles
 from cenote.signals import Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.strategies.local.strategy import LocalStrategy
@@ -101,6 +99,8 @@ def probe(
     began = pace.clock()
     token = secrets.token_hex(8)
     question = question_for_all(plan, out, token=token)
+    software = Software(plan)
+    software.check(time.time())
     point = backend_of(plan).meeting_point(plan.placement.pools)
     try:
         desk = None if point is None else ReportListener(point, token)
@@ -109,9 +109,9 @@ def probe(
         desk, deaf = None, problem.strerror or str(problem)
     if desk is not None:
         question = replace(question, host=desk.host, port=desk.port)
-    with signals.noted() as interruptions, desk or nullcontext(), _folder_in(out, token) as logs:
+    with signals.noted() as interruptions, desk or nullcontext(), _run_in(out, token) as run:
         probes = [
-            _PoolUnderProbe(plan, pool, question, logs=logs, jobs=point is not None, wait=wait, pace=pace)
+            _PoolUnderProbe(plan, pool, question, run, software, jobs=point is not None, wait=wait, pace=pace)
             for pool in plan.placement.pools
         ]
         _carry_out(probes, desk, listen or (lambda _: None), pace, interruptions)
@@ -125,21 +125,27 @@ class _PoolUnderProbe:
     """A pool, its job, and what is expected of it."""
 
     def __init__(
-        self, plan: Plan, pool: PlacedPool, question: Question, *, logs: Path, jobs: bool, wait: float, pace: Pace
+        self,
+        plan: Plan,
+        pool: PlacedPool,
+        question: Question,
+        run: LaunchingRun,
+        software: Software,
+        *,
+        jobs: bool,
+        wait: float,
+        pace: Pace,
     ) -> None:
         strategy: Strategy = strategy_of(plan, pool) if jobs else LocalStrategy()
         self.pool, self.strategy = pool, pool.strategy if jobs else "local"
+        launch = software.launch(pool, run, lifetime=strategy.lifetime) or software.complete(
+            Launch(run, pool.name, pool.granted, module=_HERE)
+        )
+        question = replace(question, pool=pool.name, modules=(launch.module or _HERE,), scratch=launch.scratch)
+        launch = SentFiles(run.output / "sent").keep(launch)
+        launch = replace(launch, module="cenote.probe.node", arguments=words(as_word(question)))
         worker = worker_name(pool.name, 1)
-        like = backend_of(plan).example_command(
-            plan.placement.pools, pool, worker, log=logs / "logs" / worker, lifetime=strategy.lifetime
-        )
-        words = like or (sys.executable, *ALONE, "-m", _HERE)
-        question = replace(
-            question, pool=pool.name, modules=(_after("-m", words) or _HERE,), scratch=_after("--scratch", words)
-        )
-        command = (words[0], *ALONE, "-m", "cenote.probe.node", as_word(question))
-        request = worker_request(f"probe-{question.token[:8]}", pool, worker, command=command, logs=logs)
-        self.attempt = Attempt(strategy, request, token=question.token, wait=wait, clock=pace.clock)
+        self.attempt = Attempt(strategy, launch, worker, token=question.token, wait=wait, clock=pace.clock)
         self._expected = expected_of(plan, pool, question)
 
     def now(self) -> PoolProbe:
@@ -194,14 +200,14 @@ def _see_off(attempts: Sequence[Attempt], pace: Pace, interruptions: Interruptio
 
 
 @contextmanager
-def _folder_in(out: Path, token: str) -> Iterator[Path]:
-    """A folder for the jobs' output where a run would have it; gone afterwards, with all that was made for it."""
-    debug = RunFolder(out).path.absolute() / "debug"
+def _run_in(out: Path, token: str) -> Iterator[LaunchingRun]:
+    """The jobs' output is where a run would have it; gone afterwards, with all that was made for it."""
+    home = RunFolder(out.absolute())
+    path, debug = home.path, home.debug_root
     made = [folder for folder in (debug, *debug.parents) if not folder.exists()]
-    logs = debug / f"probe-{token[:8]}"
+    run = LaunchingRun(f"probe-{token[:8]}", debug / f"probe-{token[:8]}", RunLocation.here(path))
     try:
-        for name in ("logs", "out", "err"):
-            (logs / name).mkdir(parents=True)
+        run.make_folders()
     except OSError as problem:
         raise error(
             USAGE,
@@ -209,17 +215,12 @@ def _folder_in(out: Path, token: str) -> Iterator[Path]:
             hint="choose another folder for the run",
         ) from problem
     try:
-        yield logs
+        yield run
     finally:
-        shutil.rmtree(logs, ignore_errors=True)
+        shutil.rmtree(run.output, ignore_errors=True)
         with suppress(OSError):  # somebody else put something there meanwhile
             for folder in made:
                 folder.rmdir()
-
-
-def _after(option: str, words: Sequence[str]) -> str | None:
-    """`-m` of `python -m cenote.worker …` → `cenote.worker`."""
-    return next((value for word, value in pairwise(words) if word == option), None)
 
 
 def _keep(plan: Plan, result: ProbeResult) -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cenote.engine.messages import TaskDone
+from cenote.runs.summary import TaskTotals, rounded
 
 
 @dataclass(slots=True)
 class TaskTally:
     """The tasks of one segment, or its merges."""
 
-    tasks: int
+    segment: int
+    merge: bool
+    tasks: int = 0
     done: int = 0
     """Run to the end in this run."""
     reused: int = 0
+    not_needed: int = 0
+    """Of the reused ones: every task that would read their result is reused."""
     running: int = 0
     failed: int = 0
     not_run: int = 0
-    """Not begun when the run ended."""
+    """Abandoned, or not begun when the run ended."""
+    abandoned: int = 0
     seconds: float = 0.0
     peak_memory: int = 0
     first_started: float | None = None
@@ -32,6 +38,11 @@ class TaskTally:
     def waiting(self) -> int:
         """Neither running nor finished in any way."""
         return self.tasks - self.done - self.reused - self.running - self.failed - self.not_run
+
+    def abandon(self, count: int = 1) -> None:
+        """One will not run; with -1, it does after all."""
+        self.not_run += count
+        self.abandoned += count
 
     def end(self) -> None:
         """The run is over: nothing waits any more."""
@@ -68,35 +79,26 @@ class TaskTally:
             return 0.0
         return rest * self.wall(now) / self.done if self.done else None
 
-    def as_json(self) -> dict[str, float]:
-        """As in the summary; `done` includes what was reused."""
-        return {
-            "total": self.tasks,
-            "done": self.done + self.reused,
-            "failed": self.failed,
-            "reused": self.reused,
-            "running": self.running,
-            "waiting": self.waiting,
-            "not_run": self.not_run,
-            "seconds": round(self.seconds, 3),
-        }
 
-    @classmethod
-    def together(cls, tallies: Iterable[TaskTally]) -> TaskTally:
-        """Several as one."""
-        total = cls(0)
-        for tally in tallies:
-            total.tasks += tally.tasks
-            total.done += tally.done
-            total.reused += tally.reused
-            total.running += tally.running
-            total.failed += tally.failed
-            total.not_run += tally.not_run
-            total.seconds += tally.seconds
-            total.peak_memory = max(total.peak_memory, tally.peak_memory)
-            total.pools += tally.pools
-            total.workers |= tally.workers
-        return total
+def totals(tallies: Sequence[TaskTally], *, kept: int | None = None) -> TaskTotals:
+    """Several tallies added up."""
+
+    def total(name: str) -> int:
+        return sum(getattr(tally, name) for tally in tallies)
+
+    return TaskTotals(
+        total=total("tasks"),
+        done=total("done") + total("reused"),
+        failed=total("failed"),
+        reused=total("reused"),
+        running=total("running"),
+        waiting=total("waiting"),
+        not_run=total("not_run"),
+        not_needed=total("not_needed"),
+        abandoned=total("abandoned"),
+        seconds=rounded(total("seconds")),
+        kept=kept,
+    )
 
 
 @dataclass(slots=True)

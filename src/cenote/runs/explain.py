@@ -5,17 +5,18 @@ Everything comes from the journal, so that asking never disturbs the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from cenote import errors
+from cenote.engine.fallback import time_to_leave
 from cenote.engine.messages import AnyEvent
-from cenote.engine.options import EngineOptions
-from cenote.language.workflow import FallbackWhen
+from cenote.engine.task_classes import CandidatePools
 from cenote.names import did_you_mean, listed
 from cenote.plan.probe_result import Probed, in_a_sentence
 from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord
 from cenote.runs.pool_words import pool_word
-from cenote.runs.summary import PoolView, StageView
+from cenote.runs.summary import PoolRecord, StageRecord, seconds_from
 from cenote.runs.view import RunView
 from cenote.text import RUN_STATUSES, plural
 from cenote.units import format_seconds
@@ -24,7 +25,6 @@ A_MOMENT = 5.0
 """Seconds that a stage may wait for a worker before the progress view says why."""
 _MOST_STAGES = 12
 _LINES_SHOWN = 3
-_PATIENCE = EngineOptions().patience
 _CUT_OFF = f"{RUN_STATUSES['interrupted']}, continue with `cenote run`"
 
 
@@ -46,7 +46,7 @@ def explain_run(view: RunView, *, cut_off: bool = False) -> str:
     """
     tasks = view.tasks
     whole = f"The run {_CUT_OFF if cut_off else RUN_STATUSES[view.status]}: "
-    whole += f"{tasks.done + tasks.reused} of {tasks.tasks} tasks done"
+    whole += f"{tasks.done} of {tasks.total} tasks done"
     whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
     whole += f", {tasks.failed} failed" if tasks.failed else ""
     told = [stage for stage in _one_of_each_segment(view) if stage.done < stage.tasks]
@@ -95,7 +95,7 @@ def waiting_in_words(view: RunView) -> list[str]:
     return lines
 
 
-def _one_of_each_segment(view: RunView) -> list[StageView]:
+def _one_of_each_segment(view: RunView) -> list[StageRecord]:
     """Stages of one segment wait together: the first speaks for all."""
     seen: set[int] = set()
     found = []
@@ -120,10 +120,10 @@ def _silence(view: RunView) -> Iterator[str]:
     """Of workers that do not answer."""
     for pool in view.pools:
         for worker, since in pool.silent.items():
-            yield f"worker {worker} has not answered for {format_seconds(max(0.0, view.clock - since))}"
+            yield f"worker {worker} has not answered for {format_seconds(seconds_from(since, view.clock))}"
 
 
-def _paragraph(view: RunView, stage: StageView, cut_off: bool) -> str:
+def _paragraph(view: RunView, stage: StageRecord, cut_off: bool) -> str:
     if stage.segment is None:
         return f"Stage '{stage.id}' has nothing to do: no product needs it."
     segment = view.plan.segments[stage.segment]
@@ -137,7 +137,7 @@ def _paragraph(view: RunView, stage: StageView, cut_off: bool) -> str:
     return " ".join(sentences)
 
 
-def _progress(stage: StageView, segment: PlannedSegment, cut_off: bool) -> str:
+def _progress(stage: StageRecord, segment: PlannedSegment, cut_off: bool) -> str:
     others = [other for other in segment.stages if other != stage.id]
     together = f" (with {listed(others)}, in the same tasks)" if others else ""
     running = 0 if cut_off else stage.running
@@ -156,7 +156,7 @@ def _data(view: RunView, segment: PlannedSegment) -> Iterator[str]:
             yield f"Its events come from '{needed.id}', which has {needed.done} of {needed.tasks} tasks done."
 
 
-def _needed(view: RunView, segment: PlannedSegment) -> list[StageView]:
+def _needed(view: RunView, segment: PlannedSegment) -> list[StageRecord]:
     return [stage for stage in view.stages if stage.id in segment.imports]
 
 
@@ -171,10 +171,10 @@ def _pool_sentences(view: RunView, segment: PlannedSegment) -> Iterator[str]:
     for name in _pools_in_use(view, segment):
         pool = pools[name]
         yield f"Pool '{name}' has {_workers(pool, planned[name])}."
-        if pool.changes and pool.changes[-1].reason:
-            since = format_seconds(max(0.0, view.clock - pool.changes[-1].at))
+        if pool.states and pool.states[-1].reason:
+            since = format_seconds(seconds_from(pool.states[-1].at, view.clock))
             meaning = f" ({words})" if (words := pool_word(pool.state).meaning) else ""
-            yield f"For {since} its state has been {pool.state}{meaning}: {pool.changes[-1].reason}."
+            yield f"For {since} its state has been {pool.state}{meaning}: {pool.states[-1].reason}."
         elif pool.last_word and not pool.workers:
             yield f"The latest word on its workers: {pool.last_word}."
         if pool.last_lines and not pool.workers:
@@ -194,7 +194,7 @@ def _pools_in_use(view: RunView, segment: PlannedSegment) -> list[str]:
     return [name for name in dict.fromkeys((*first, *moved)) if name in known]
 
 
-def _workers(pool: PoolView, planned: PlannedPool) -> str:
+def _workers(pool: PoolRecord, planned: PlannedPool) -> str:
     """`2 of 4 workers, 2 more asked for (Priority)`."""
     size = f"up to {planned.most_workers}" if planned.is_elastic else f"{planned.most_workers}"
     words = f"{pool.workers} of {size} workers"
@@ -207,32 +207,28 @@ def _workers(pool: PoolView, planned: PlannedPool) -> str:
     return words
 
 
-def _timers(view: RunView, segment: PlannedSegment, planned: PlannedPool, pool: PoolView) -> Iterator[str]:
-    """When waiting tasks will move on, or be given up."""
-    if pool.workers or not pool.changes:
+def _timers(view: RunView, segment: PlannedSegment, planned: PlannedPool, pool: PoolRecord) -> Iterator[str]:
+    """When waiting tasks will move on, or fail."""
+    if pool.workers or not pool.states:
         return
     own = () if segment.shared else segment.pools[segment.pools.index(planned.name) + 1 :]
-    following = (*own, *planned.fallback)
-    limits = [] if planned.queue_timeout is None else [(planned.queue_timeout, "queue_timeout")]
-    when = planned.fallback_when
-    if following and when.no_worker_for is not None:
-        limits.append((when.no_worker_for, "no_worker_for"))
-    elif own or (following and when == FallbackWhen()):
-        limits.append((_PATIENCE, "the usual patience with a fallback"))
-    if not limits:
+    following = [CandidatePools((name,)) for name in own]
+    following += [CandidatePools((name,), own=False) for name in planned.fallback]
+    seconds, setting = time_to_leave(planned, following, view.plan.limits)
+    if seconds == math.inf:
         yield "They wait as long as it takes: no rule says what else to do."
         return
-    seconds, rule = min(limits)
-    what = f"move to '{following[0]}'" if following else "are given up"
-    yield f"Tasks that wait {what} {_countdown(seconds - _empty_for(pool, view))} ({rule}: {format_seconds(seconds)})."
+    what = f"move to '{following[0].pools[0]}'" if following else "fail"
+    rule = f"{setting}: {format_seconds(seconds)}"
+    yield f"Tasks that wait {what} {_countdown(seconds - _empty_for(pool, view))} ({rule})."
 
 
 def _countdown(seconds: float) -> str:
     return f"in {format_seconds(seconds)}" if seconds > 0 else "now"
 
 
-def _empty_for(pool: PoolView, view: RunView) -> float:
-    return 0.0 if pool.empty_since is None else max(0.0, view.clock - pool.empty_since)
+def _empty_for(pool: PoolRecord, view: RunView) -> float:
+    return 0.0 if pool.empty_since is None else seconds_from(pool.empty_since, view.clock)
 
 
 def _moves(view: RunView, segment: PlannedSegment) -> Iterator[str]:
@@ -244,6 +240,6 @@ def _moves(view: RunView, segment: PlannedSegment) -> Iterator[str]:
 def _failures(view: RunView, segment: PlannedSegment) -> Iterator[str]:
     mine = [failure for failure in view.failures if failure.stage in segment.stages]
     if mine:
-        first_line = mine[0].info.message.partition("\n")[0]
+        first_line = mine[0].message.partition("\n")[0]
         yield f"Task {mine[0].task} failed in '{mine[0].pool}': {first_line}."
         yield "What its worker wrote is in `debug/distributed` of the run's folder."

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from cenote.engine.messages import (
     JobChanged,
+    JobState,
     PoolChanged,
     TaskDone,
     WorkerAnswers,
@@ -14,7 +15,7 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.plan.record import PlannedPool
-from cenote.runs.summary import PoolView
+from cenote.runs.summary import PoolRecord, StateRecord, iso_time, rounded
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class PoolTally:
     workers_requested: int = 0
     workers_started: int = 0
     workers_lost: int = 0
-    """Without those that were told to go, and those whose walltime was over."""
+    """Without those that were stopped on purpose, and those whose walltime was over."""
     workers_timed_out: int = 0
     """Gone because their walltime was over."""
     workers_refused: int = 0
@@ -40,7 +41,7 @@ class PoolTally:
     """What the worker that was lost last wrote."""
     empty_since: float | None = None
     """Since when it has had no worker; None while one is there, or before the run began."""
-    changes: list[PoolChanged] = field(default_factory=list)
+    states: list[StateRecord] = field(default_factory=list)
     """How it was, as far as that was written down."""
     running: int = 0
     done: int = 0
@@ -60,7 +61,7 @@ class PoolTally:
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news of a worker that has not come."""
         if event.worker in self.requested:
-            running = "its job has started" if event.state == "running" else ""
+            running = "its job has started" if event.state is JobState.RUNNING else ""
             self.requested[event.worker] = event.reason or running or event.native or event.state
 
     def join(self, event: WorkerJoined) -> None:
@@ -81,7 +82,7 @@ class PoolTally:
         self.silent.pop(event.worker, None)
 
     def lose(self, event: WorkerLost) -> None:
-        """A worker went; one that nobody knows is not counted."""
+        """A worker left; an unknown one is not counted."""
         self.silent.pop(event.worker, None)
         by_itself = event.cause not in ("retired", "walltime")
         if event.worker in self.workers:
@@ -99,7 +100,7 @@ class PoolTally:
 
     def change(self, event: PoolChanged) -> None:
         """The pool is in another state."""
-        self.changes.append(event)
+        self.states.append(StateRecord(event.state.value, iso_time(event.at), event.reason))
 
     def finish(self, event: TaskDone) -> None:
         """A task of this pool is done."""
@@ -108,7 +109,7 @@ class PoolTally:
         self.peak_memory = max(self.peak_memory, event.peak_memory)
 
     def fail(self, seconds: float) -> None:
-        """A task of this pool failed; its time was spent all the same."""
+        """A task of this pool failed; its time counts as busy."""
         self.failed += 1
         self.busy += seconds
 
@@ -125,40 +126,42 @@ class PoolTally:
         """The latest reason why a worker is not there."""
         return next((word for word in reversed(self.requested.values()) if word), self.last_loss)
 
-    def view(self, pool: PlannedPool, *, now: float, running: float, ahead: int, time_left: float | None) -> PoolView:
-        """The pool as people ask for it; `running` are the seconds so far of the tasks that run there now."""
+    def record(
+        self, pool: PlannedPool, *, now: float, running: float, ahead: int, time_left: float | None
+    ) -> PoolRecord:
+        """The pool at this moment; `running` are the seconds so far of the tasks that run there now."""
         worker_seconds, slot_seconds = self.lifetimes(now)
         busy = self.busy + running
-        return PoolView(
+        return PoolRecord(
             name=pool.name,
             strategy=pool.strategy,
-            slots=pool.granted.slots,
-            state=self.changes[-1].state.value if self.changes else self._word(ahead),
-            changes=tuple(self.changes),
-            workers=len(self.workers),
-            awaited=len(self.requested),
-            silent=dict(self.silent),
-            empty_since=self.empty_since,
-            last_word=self.last_word,
-            last_loss=self.last_loss,
-            last_lines=self.last_lines,
+            state=self.states[-1].state if self.states else self._word(ahead),
+            states=tuple(self.states),
             workers_requested=self.workers_requested,
             workers_started=self.workers_started,
             workers_lost=self.workers_lost,
             workers_timed_out=self.workers_timed_out,
             workers_refused=self.workers_refused,
+            slots=pool.granted.slots,
+            tasks=self.done,
             running=self.running,
-            done=self.done,
             waiting=ahead,
-            slot_seconds_busy=busy,
-            slot_seconds_idle=max(0.0, slot_seconds - busy),
+            slot_seconds_busy=rounded(busy),
+            slot_seconds_idle=rounded(max(0.0, slot_seconds - busy)),
             peak_memory=self.peak_memory,
             cost=None if pool.cost is None else pool.cost * worker_seconds / 3600,
+            workers=len(self.workers),
+            awaited=len(self.requested),
+            silent={worker: iso_time(since) for worker, since in self.silent.items()},
+            empty_since=None if self.empty_since is None else iso_time(self.empty_since),
+            last_word=self.last_word,
+            last_loss=self.last_loss,
+            last_lines=self.last_lines,
             time_left=time_left,
         )
 
     def _word(self, ahead: int) -> str:
-        """For backends whose workers nobody asks for: what the pool is doing."""
+        """For backends that request no workers: what the pool is doing."""
         if self.running:
             return "working"
         if not ahead:

@@ -1,136 +1,14 @@
-"""State what is known of a run's parts (stages, pools, failures, fallbacks), as values and as JSON."""
+"""Define the summary of a run, as `summary.json` and `cenote status --json` have it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Self
+
+import msgspec
 
 from cenote import errors
-from cenote.engine.messages import FailureInfo, FellBack, PoolChanged, TaskSplit
-
-Json = dict[str, Any]
-"""An object of `summary.json`; Any because JSON nests as it likes."""
-
-
-@dataclass(frozen=True)
-class StageView:
-    """One stage. A fused task counts for each of its stages."""
-
-    id: str
-    op: str
-    segment: int | None
-    tasks: int
-    done: int
-    """Finished tasks, those reused from an earlier run included."""
-    reused: int
-    running: int
-    failed: int
-    seconds: float
-    """Of this stage alone, all its tasks together."""
-    events_in: int
-    events_out: int
-    rate: float | None
-    """Events per second of wall time since its first task started; None before one is done."""
-    time_left: float | None
-    """Seconds, if it goes on like this; None while there is nothing to judge by."""
-    peak_memory: int
-    """Bytes, the largest of its tasks."""
-    pools: dict[str, int]
-    """Tasks that ran there, by pool."""
-    workers: tuple[str, ...]
-
-    def as_json(self) -> Json:
-        """An entry of the summary's `stages`."""
-        return {
-            "id": self.id,
-            "op": self.op,
-            "segment": self.segment,
-            "pools": self.pools,
-            "workers": list(self.workers),
-            "tasks": self.tasks,
-            "done": self.done,
-            "failed": self.failed,
-            "reused": self.reused,
-            "running": self.running,
-            "seconds": _rounded(self.seconds),
-            "events_in": self.events_in,
-            "events_out": self.events_out,
-            "rate": _rounded(self.rate),
-            "peak_memory": self.peak_memory,
-        }
-
-
-@dataclass(frozen=True)
-class PoolView:
-    """One pool."""
-
-    name: str
-    strategy: str
-    slots: int
-    """Of one worker."""
-    state: str
-    """Where the engine asks for workers, one of the words of PoolState; else `waiting`, `no worker yet`, `idle`,
-    `working`, `workers lost` or `done`."""
-    changes: tuple[PoolChanged, ...]
-    """Every state that it was in, with its reason."""
-    workers: int
-    """There now."""
-    awaited: int
-    """Asked for, and not there yet."""
-    silent: Mapping[str, float]
-    """Workers that do not answer → since when."""
-    empty_since: float | None
-    """Since when it has had no worker."""
-    last_word: str
-    """The latest reason why a worker is not there."""
-    last_loss: str
-    """Why a worker was lost, the last one that was."""
-    last_lines: str
-    """What the worker that was lost last wrote."""
-    workers_requested: int
-    workers_started: int
-    workers_lost: int
-    workers_timed_out: int
-    workers_refused: int
-    """Asked for, and gone before they came."""
-    running: int
-    done: int
-    waiting: int
-    """Tasks that this pool may run and that nobody has taken."""
-    slot_seconds_busy: float
-    slot_seconds_idle: float
-    peak_memory: int
-    """Bytes, the largest of the tasks done there."""
-    cost: float | None
-    """In the unit of the pool's `cost`; None where it has none."""
-    time_left: float | None
-
-    def as_json(self) -> Json:
-        """An entry of the summary's `pools`."""
-        return {
-            "name": self.name,
-            "strategy": self.strategy,
-            "state": self.state,
-            "states": [
-                {"state": change.state.value, "at": iso_time(change.at), "reason": change.reason}
-                for change in self.changes
-            ],
-            "workers_requested": self.workers_requested,
-            "workers_started": self.workers_started,
-            "workers_lost": self.workers_lost,
-            "workers_timed_out": self.workers_timed_out,
-            "workers_refused": self.workers_refused,
-            "slots": self.slots,
-            "tasks": self.done,
-            "running": self.running,
-            "slot_seconds_busy": _rounded(self.slot_seconds_busy),
-            "slot_seconds_idle": _rounded(self.slot_seconds_idle),
-            "peak_memory": self.peak_memory,
-            "cost": self.cost,
-        }
-
+from cenote.engine.messages import FailureInfo, FellBack, TaskSplit
 
 _KINDS = {
     "error": errors.STAGE_FAILED,
@@ -145,70 +23,241 @@ _KINDS = {
 """Cause of a failure → the kind of error it is, where nothing more exact is known."""
 
 
-@dataclass(frozen=True)
-class FailureView:
-    """A task whose last attempt failed."""
+class TaskTotals(msgspec.Struct, frozen=True):
+    """How many tasks there are, and how they are."""
 
-    task: int
+    total: int
+    done: int
+    """Finished tasks, those reused from an earlier run included."""
+    failed: int = 0
+    reused: int = 0
+    running: int = 0
+    waiting: int = 0
+    """Neither running nor finished in any way."""
+    not_run: int = 0
+    """Not begun when the run ended."""
+    not_needed: int = 0
+    """Of the reused ones: not run and without a result, because every task that would read it is reused."""
+    abandoned: int = 0
+    """Of those not run: a task that they need failed, or the run ended before them."""
+    seconds: float = 0.0
+    kept: int | None = None
+    """Those that the next run need not repeat; None while the run is in progress."""
+
+
+class StageRecord(msgspec.Struct, frozen=True):
+    """One stage. A fused task counts for each of its stages."""
+
+    id: str
+    op: str = ""
+    segment: int | None = None
+    pools: dict[str, int] = {}
+    """Tasks that ran there, by pool."""
+    workers: tuple[str, ...] = ()
+    tasks: int = 0
+    done: int = 0
+    """Finished tasks, those reused from an earlier run included."""
+    failed: int = 0
+    reused: int = 0
+    running: int = 0
+    seconds: float = 0.0
+    """Of this stage alone, all its tasks together."""
+    events_in: int = 0
+    events_out: int = 0
+    rate: float | None = None
+    """Events per second of wall time since its first task started; None before one is done."""
+    peak_memory: int = 0
+    """Bytes, the largest of its tasks."""
+    time_left: float | None = None
+    """Seconds, at this pace; None while unknown."""
+
+
+class StateRecord(msgspec.Struct, frozen=True):
+    """A state that a pool was in."""
+
+    state: str
+    at: str
+    reason: str = ""
+
+
+class PoolRecord(msgspec.Struct, frozen=True):
+    """One pool."""
+
+    name: str
+    strategy: str = ""
+    state: str = ""
+    """Where the engine asks for workers, one of the words of PoolState; else `waiting`, `no worker yet`, `idle`,
+    `working`, `workers lost` or `done`."""
+    states: tuple[StateRecord, ...] = ()
+    """Every state that it was in, where the engine asks for workers."""
+    workers_requested: int = 0
+    workers_started: int = 0
+    workers_lost: int = 0
+    """Without those that were stopped on purpose, and those whose walltime was over."""
+    workers_timed_out: int = 0
+    workers_refused: int = 0
+    """Requested, and gone before they joined."""
+    slots: int = 1
+    """Of one worker."""
+    tasks: int = 0
+    """Tasks done there."""
+    running: int = 0
+    waiting: int = 0
+    """Tasks that this pool may run and that no worker has taken."""
+    slot_seconds_busy: float = 0.0
+    slot_seconds_idle: float = 0.0
+    peak_memory: int = 0
+    """Bytes, the largest of the tasks done there."""
+    cost: float | None = None
+    """In the unit of the pool's `cost`; None where it has none."""
+    workers: int = 0
+    """There now."""
+    awaited: int = 0
+    """Requested, and not there yet."""
+    silent: dict[str, str] = {}
+    """Workers that do not answer → since when."""
+    empty_since: str | None = None
+    """Since when it has had no worker."""
+    last_word: str = ""
+    """The latest reason why a worker is not there."""
+    last_loss: str = ""
+    """Why the worker that was lost last was lost."""
+    last_lines: str = ""
+    """The last output of that worker."""
+    time_left: float | None = None
+    """Seconds, at this pace; None while unknown."""
+
+
+class ProductRecord(msgspec.Struct, frozen=True):
+    """One product; its files once it is published, relative to the run's folder."""
+
+    name: str
+    kind: str
+    files: tuple[str, ...] = ()
+    plots: tuple[str, ...] = ()
+    partial: bool = False
+    description: str = ""
+    stage: str = ""
+
+
+class FallbackRecord(msgspec.Struct, frozen=True):
+    """Work that moved to another pool: one task, or all of a stage that waited in a pool."""
+
     stage: str
-    pool: str
-    worker: str
-    at: float
-    attempts: int
-    info: FailureInfo
+    task: int | None = None
+    tasks: int = 1
+    from_pool: str = msgspec.field(name="from", default="")
+    to_pool: str = msgspec.field(name="to", default="")
+    reason: str = ""
+    waited: float = 0.0
+    """Seconds."""
+    alternatives: tuple[str, ...] = ()
+    at: str | None = None
 
-    def as_json(self) -> Json:
-        """An entry of the summary's `failures`."""
-        return {
-            "stage": self.stage,
-            "task": self.task,
-            "cause": self.info.cause,
-            "kind": self.info.error_kind or _KINDS[self.info.cause].name,
-            "message": self.info.message,
-            "dataset": self.info.dataset,
-            "file": self.info.file,
-            "entries": list(self.info.entries) if self.info.entries else None,
-            "traceback": self.info.traceback,
-            "pool": self.pool,
-            "worker": self.worker,
-            "attempts": self.attempts,
-            "at": iso_time(self.at),
-        }
-
-
-def fallback_as_json(move: FellBack) -> Json:
-    """An entry of the summary's `fallbacks`: one task, or all of a stage that waited in a pool."""
-    return {
-        "stage": move.stage,
-        "task": move.task,
-        "tasks": move.tasks,
-        "from": move.from_pool,
-        "to": move.to_pool,
-        "reason": move.reason,
-        "waited": _rounded(move.waited),
-        "alternatives": list(move.alternatives),
-        "at": iso_time(move.at),
-    }
+    @classmethod
+    def of(cls, move: FellBack) -> Self:
+        """From the event."""
+        return cls(
+            stage=move.stage,
+            task=move.task,
+            tasks=move.tasks,
+            from_pool=move.from_pool,
+            to_pool=move.to_pool,
+            reason=move.reason,
+            waited=rounded(move.waited),
+            alternatives=move.alternatives,
+            at=iso_time(move.at),
+        )
 
 
-def split_as_json(split: TaskSplit, stage: str) -> Json:
-    """An entry of the summary's `splits`: a partition that was taken in pieces for want of memory."""
-    return {
-        "stage": stage,
-        "task": split.task,
-        "pieces": split.pieces,
-        "reason": split.reason,
-        "at": iso_time(split.at),
-    }
+class SplitRecord(msgspec.Struct, frozen=True):
+    """A partition that was taken in pieces for want of memory."""
+
+    stage: str
+    task: int
+    pieces: int
+    reason: str
+    at: str
+
+    @classmethod
+    def of(cls, split: TaskSplit, stage: str) -> Self:
+        """From the event."""
+        return cls(stage, split.task, split.pieces, split.reason, iso_time(split.at))
 
 
-def iso_time(at: float | None) -> str | None:
+class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A task whose last attempt failed, a product that could not be published, or the run itself."""
+
+    stage: str | None = None
+    task: int | None = None
+    cause: str = ""
+    kind: str | None = None
+    """The name of an ErrorKind."""
+    message: str
+    dataset: str | None = None
+    file: str | None = None
+    entries: tuple[int, int] | None = None
+    traceback: str | None = None
+    pool: str | None = None
+    worker: str | None = None
+    attempts: int = 1
+    at: str | None = None
+
+    @classmethod
+    def of(cls, info: FailureInfo) -> Self:
+        """What the failure itself says; where and when a task failed is added by the caller."""
+        return cls(
+            stage=info.stage,
+            cause=info.cause,
+            kind=info.error_kind or _KINDS[info.cause].name,
+            message=info.message,
+            dataset=info.dataset,
+            file=info.file,
+            entries=info.entries,
+            traceback=info.traceback,
+        )
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is, or how it ended."""
+
+    status: str
+    run: str | None = None
+    resumed: bool = False
+    started: str | None = None
+    ended: str | None = None
+    seconds: float
+    cpu_seconds: float = 0.0
+    tasks: TaskTotals
+    """Merges included."""
+    merges: TaskTotals = TaskTotals(0, 0)
+    retries: int
+    events: int
+    """Read so far."""
+    bytes_read: int = 0
+    peak_memory: int
+    """Bytes, the largest of all tasks."""
+    stages: tuple[StageRecord, ...] = ()
+    pools: tuple[PoolRecord, ...] = ()
+    products: tuple[ProductRecord, ...]
+    fallbacks: tuple[FallbackRecord, ...] = ()
+    splits: tuple[SplitRecord, ...] = ()
+    failures: tuple[FailureRecord, ...]
+    warnings: tuple[str, ...]
+    time_left: float | None = None
+    """Seconds until the slowest segment is done, at this pace; None while unknown."""
+
+
+def iso_time(at: float) -> str:
     """Seconds since the epoch as `2026-03-01T12:00:00.250Z`."""
-    if at is None:
-        return None
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _rounded(number: float | None) -> float | None:
+def seconds_from(moment: str, now: float) -> float:
+    """From such a time until now; 0 for one that is still to come."""
+    return max(0.0, now - datetime.fromisoformat(moment).timestamp())
+
+
+def rounded(number: float) -> float:
     """To the millisecond: clocks promise no more."""
-    return None if number is None else round(number, 3)
+    return round(number, 3)

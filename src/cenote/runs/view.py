@@ -6,9 +6,10 @@ The fold never looks at a clock or a file: the same events give the same view, l
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, assert_never
+
+from msgspec.structs import replace
 
 from cenote.engine.messages import (
     AnyEvent,
@@ -24,6 +25,8 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TasksAbandoned,
+    TasksNotNeeded,
     TaskSplit,
     TaskStarted,
     Tick,
@@ -35,23 +38,27 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
+from cenote.engine.task_ranges import tasks_in
 from cenote.plan.probe_result import Probed
-from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord
-from cenote.runs.counts import StageTally, TaskTally
+from cenote.plan.record import PlannedPool, PlannedSegment, PlannedStage, PlanRecord
+from cenote.runs.counts import StageTally, TaskTally, totals
 from cenote.runs.pool_counts import PoolTally
 from cenote.runs.summary import (
-    FailureView,
-    Json,
-    PoolView,
-    StageView,
-    fallback_as_json,
+    FailureRecord,
+    FallbackRecord,
+    PoolRecord,
+    ProductRecord,
+    SplitRecord,
+    StageRecord,
+    Summary,
+    TaskTotals,
     iso_time,
-    split_as_json,
+    rounded,
 )
 
 RunStatus = Literal["waiting", "running", "cancelling", "succeeded", "partial", "failed", "cancelled"]
 
-_WAITING, _RUNNING, _DONE, _FAILED = range(4)
+_WAITING, _RUNNING, _DONE, _FAILED, _ABANDONED = range(5)
 
 
 class RunView:
@@ -61,12 +68,13 @@ class RunView:
         self.plan = plan
         self.probes = probes or {}
         """Pool → its last probe, which may be younger than the run."""
+        numbers: dict[tuple[int, bool], int] = {}
         self._tally_of = array("i")
+        """Task → the place of its tally."""
         for block in plan.task_blocks:
-            self._tally_of.extend(array("i", [2 * block.segment + block.merge]) * block.count)
-        self._plan_tasks = [0] * (2 * len(plan.segments))
-        for block in plan.task_blocks:
-            self._plan_tasks[2 * block.segment + block.merge] += block.count
+            number = numbers.setdefault((block.segment, block.merge), len(numbers))
+            self._tally_of.extend(array("i", [number]) * block.count)
+        self._kinds = list(numbers)
         self._reset()
 
     @classmethod
@@ -91,14 +99,16 @@ class RunView:
         self.retries = 0
         self.saved: tuple[int, int] | None = None
         """Products saved and drawn, of how many; None before the last task is over."""
-        self.fallbacks: list[FellBack] = []
-        self._splits: dict[int, TaskSplit] = {}
+        self.fallbacks: list[FallbackRecord] = []
+        self._splits: dict[int, SplitRecord] = {}
         self._state = bytearray(len(self._tally_of))
-        self._tallies = [TaskTally(tasks) for tasks in self._plan_tasks]
+        self._tallies = [TaskTally(segment, merge) for segment, merge in self._kinds]
+        for block in self.plan.task_blocks:
+            self._tallies[self._kinds.index((block.segment, block.merge))].tasks += block.count
         self._stages = {stage.id: StageTally() for stage in self.plan.stages}
         self._pools = {pool.name: PoolTally() for pool in self.plan.pools}
         self._running: dict[int, tuple[str, str, float]] = {}
-        self._failures: dict[int, FailureView] = {}
+        self._failures: dict[int, FailureRecord] = {}
         self._attempts: dict[int, int] = {}
         self._warnings = dict.fromkeys(self.plan.warnings)
 
@@ -113,7 +123,13 @@ class RunView:
             case TaskDone():
                 self._task_done(event)
             case TaskReused():
-                self._task_reused(event)
+                self._task_reused(event.task)
+            case TasksNotNeeded():
+                for task in tasks_in(event.tasks):
+                    self._task_reused(task, needed=False)
+            case TasksAbandoned():
+                for task in tasks_in(event.tasks):
+                    self._task_abandoned(task)
             case TaskFailed():
                 self._task_failed(event)
             case TaskGivenUp():
@@ -134,9 +150,9 @@ class RunView:
             case PoolChanged():
                 self._pool(event.pool).change(event)
             case FellBack():
-                self.fallbacks.append(event)
-            case TaskSplit():
-                self._splits[event.task] = event
+                self.fallbacks.append(FallbackRecord.of(event))
+            case TaskSplit() if self._state_of(event.task) is not None:
+                self._splits[event.task] = SplitRecord.of(event, self._segment(event.task).stages[0])
             case RunStarted():
                 self._run_started(event)
             case CancelAsked():
@@ -145,7 +161,7 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | ResultLost() | ResultNotNeeded() | WorkerLeaving():
+            case Tick() | TaskSplit() | ResultLost() | ResultNotNeeded() | WorkerLeaving():
                 pass
             case _:
                 assert_never(event)
@@ -173,8 +189,7 @@ class RunView:
             return
         self._leave(event.task)
         self.retries += event.task in self._attempts
-        tally = self._tallies[self._tally_of[event.task]]
-        tally.start(at=event.at)
+        self._tally(event.task).start(at=event.at)
         self._pool(event.pool).running += 1
         self._state[event.task] = _RUNNING
         self._running[event.task] = (event.pool, event.worker, event.at)
@@ -185,12 +200,11 @@ class RunView:
             return
         self._leave(event.task)
         self._state[event.task] = _DONE
-        number = self._tally_of[event.task]
-        self._tallies[number].finish(event)
+        tally = self._tally(event.task)
+        tally.finish(event)
         self._pool(event.pool).finish(event)
-        if number % 2 == 0:
-            stages = self.plan.segments[number // 2].stages
-            self._count_stages(event, stages)
+        if not tally.merge:
+            self._count_stages(event, self._segment(event.task).stages)
             self.events_read += event.events
         self.bytes_read += event.bytes_read
         self.bytes_out += event.bytes_out
@@ -208,13 +222,21 @@ class RunView:
             self._stages[stages[0]].seconds += event.seconds
             self._stages[stages[0]].events_in += event.events
 
-    def _task_reused(self, event: TaskReused) -> None:
-        state = self._state_of(event.task)
+    def _task_reused(self, task: int, *, needed: bool = True) -> None:
+        """Its result is there, or everything that would have come of it."""
+        state = self._state_of(task)
         if state is None or state == _DONE:
             return
-        self._leave(event.task)
-        self._state[event.task] = _DONE
-        self._tallies[self._tally_of[event.task]].reused += 1
+        self._leave(task)
+        self._state[task] = _DONE
+        self._tally(task).reused += 1
+        self._tally(task).not_needed += not needed
+
+    def _task_abandoned(self, task: int) -> None:
+        if self._state_of(task) in (_WAITING, _RUNNING):
+            self._leave(task)
+            self._state[task] = _ABANDONED
+            self._tally(task).abandon()
 
     def _task_failed(self, event: TaskFailed) -> None:
         state = self._state_of(event.task)
@@ -234,15 +256,15 @@ class RunView:
             return
         self._leave(event.task)
         self._state[event.task] = _FAILED
-        self._tallies[self._tally_of[event.task]].failed += 1
-        self._failures[event.task] = FailureView(
+        self._tally(event.task).failed += 1
+        self._failures[event.task] = replace(
+            FailureRecord.of(event.failure),
             task=event.task,
             stage=event.failure.stage or self._segment(event.task).stages[-1],
             pool=event.pool,
             worker=event.worker,
-            at=event.at,
+            at=iso_time(event.at),
             attempts=self._attempts.get(event.task, 1),
-            info=event.failure,
         )
 
     def _state_of(self, task: int) -> int | None:
@@ -254,11 +276,13 @@ class RunView:
         state = self._state[task]
         if state == _RUNNING:
             pool, _, _ = self._running.pop(task)
-            self._tallies[self._tally_of[task]].running -= 1
+            self._tally(task).running -= 1
             self._pool(pool).running -= 1
         elif state == _FAILED:
             del self._failures[task]
-            self._tallies[self._tally_of[task]].failed -= 1
+            self._tally(task).failed -= 1
+        elif state == _ABANDONED:
+            self._tally(task).abandon(-1)
 
     def _pool(self, name: str) -> PoolTally:
         tally = self._pools.get(name)
@@ -267,7 +291,10 @@ class RunView:
         return tally
 
     def _segment(self, task: int) -> PlannedSegment:
-        return self.plan.segments[self._tally_of[task] // 2]
+        return self.plan.segments[self._tally(task).segment]
+
+    def _tally(self, task: int) -> TaskTally:
+        return self._tallies[self._tally_of[task]]
 
     # Answers go out
 
@@ -297,19 +324,19 @@ class RunView:
         return tuple(self._warnings)
 
     @property
-    def failures(self) -> tuple[FailureView, ...]:
+    def failures(self) -> tuple[FailureRecord, ...]:
         """Tasks whose last attempt failed, by task number."""
         return tuple(self._failures[task] for task in sorted(self._failures))
 
     @property
-    def tasks(self) -> TaskTally:
+    def tasks(self) -> TaskTotals:
         """All tasks together, merges included."""
-        return TaskTally.together(self._tallies)
+        return totals(self._tallies)
 
     @property
-    def merges(self) -> TaskTally:
+    def merges(self) -> TaskTotals:
         """The merges, which no stage counts."""
-        return TaskTally.together(self._tallies[1::2])
+        return totals([tally for tally in self._tallies if tally.merge])
 
     @property
     def time_left(self) -> float | None:
@@ -320,76 +347,88 @@ class RunView:
         return max(known, default=None)
 
     @property
-    def stages(self) -> tuple[StageView, ...]:
+    def stages(self) -> tuple[StageRecord, ...]:
         """Every stage, in the order of the workflow."""
-        return tuple(self._stage_view(stage.id, stage.op, stage.segment) for stage in self.plan.stages)
+        runs = {tally.segment: tally for tally in self._tallies if not tally.merge}
+        return tuple(
+            self._stage(stage, runs.get(stage.segment) if stage.segment is not None else None)
+            for stage in self.plan.stages
+        )
 
-    def _stage_view(self, stage: str, op: str, segment: int | None) -> StageView:
-        tasks = self._tallies[2 * segment] if segment is not None else TaskTally(0)
-        own = self._stages[stage]
+    def _stage(self, stage: PlannedStage, tally: TaskTally | None) -> StageRecord:
+        tasks = tally or TaskTally(0, merge=False)
+        own = self._stages[stage.id]
         wall = tasks.wall(self.clock)
-        return StageView(
-            id=stage,
-            op=op,
-            segment=segment,
-            tasks=tasks.tasks,
-            done=tasks.done + tasks.reused,
-            reused=tasks.reused,
-            running=tasks.running,
-            failed=tasks.failed,
-            seconds=own.seconds,
-            events_in=own.events_in,
-            events_out=own.events_out,
-            rate=own.events_in / wall if wall and own.events_in else None,
-            time_left=0.0 if self.finished else tasks.time_left(self.clock),
-            peak_memory=tasks.peak_memory,
+        return StageRecord(
+            id=stage.id,
+            op=stage.op,
+            segment=stage.segment,
             pools=dict(tasks.pools),
             workers=tuple(sorted(tasks.workers)),
+            tasks=tasks.tasks,
+            done=tasks.done + tasks.reused,
+            failed=tasks.failed,
+            reused=tasks.reused,
+            running=tasks.running,
+            seconds=rounded(own.seconds),
+            events_in=own.events_in,
+            events_out=own.events_out,
+            rate=rounded(own.events_in / wall) if wall and own.events_in else None,
+            peak_memory=tasks.peak_memory,
+            time_left=0.0 if self.finished else tasks.time_left(self.clock),
         )
 
     @property
-    def pools(self) -> tuple[PoolView, ...]:
+    def pools(self) -> tuple[PoolRecord, ...]:
         """Every pool, in the order of the workflow."""
         ahead: dict[str, int] = {}
         left: dict[str, float] = {}
-        for number, tally in enumerate(self._tallies):
-            for pool in (self.plan.merge_pool,) if number % 2 else self.plan.segments[number // 2].pools:
+        for tally in self._tallies:
+            for pool in (self.plan.merge_pool,) if tally.merge else self.plan.segments[tally.segment].pools:
                 ahead[pool] = ahead.get(pool, 0) + tally.waiting
                 left[pool] = max(left.get(pool, 0.0), tally.time_left(self.clock) or 0.0)
-        return tuple(self._pool_view(pool, ahead.get(pool.name, 0), left.get(pool.name)) for pool in self.plan.pools)
+        return tuple(self._pool_record(pool, ahead.get(pool.name, 0), left.get(pool.name)) for pool in self.plan.pools)
 
-    def _pool_view(self, pool: PlannedPool, ahead: int, left: float | None) -> PoolView:
+    def _pool_record(self, pool: PlannedPool, ahead: int, left: float | None) -> PoolRecord:
         tally = self._pools[pool.name]
         running = sum(self.clock - at for name, _, at in self._running.values() if name == pool.name)
-        view = tally.view(pool, now=self.clock, running=running, ahead=ahead, time_left=left or None)
+        record = tally.record(pool, now=self.clock, running=running, ahead=ahead, time_left=left or None)
         if self.started is None:
-            return replace(view, state="waiting")
+            return replace(record, state="waiting")
         if self.finished:
-            return replace(view, workers=0, silent={}, time_left=0.0, state=view.state if tally.changes else "done")
-        return view
+            return replace(record, workers=0, silent={}, time_left=0.0, state=record.state if tally.states else "done")
+        return record
 
-    def summary(self) -> Json:
-        """The content of `summary.json`."""
-        merges, tasks = self.merges, self.tasks
-        return {
-            "status": self.status,
-            "run": self.run,
-            "resumed": self.resumed,
-            "started": iso_time(self.started),
-            "ended": iso_time(self.ended),
-            "seconds": round(self.seconds, 3),
-            "cpu_seconds": round(self.cpu_seconds, 3),
-            "tasks": tasks.as_json(),
-            "merges": merges.as_json(),
-            "retries": self.retries,
-            "events": self.events_read,
-            "bytes_read": self.bytes_read,
-            "peak_memory": tasks.peak_memory,
-            "stages": [stage.as_json() for stage in self.stages],
-            "pools": [pool.as_json() for pool in self.pools],
-            "products": [{"name": one.name, "stage": one.stage, "kind": one.kind} for one in self.plan.products],
-            "fallbacks": [fallback_as_json(move) for move in self.fallbacks],
-            "splits": [split_as_json(split, self._segment(task).stages[0]) for task, split in self._splits.items()],
-            "failures": [failure.as_json() for failure in self.failures],
-            "warnings": list(self.warnings),
-        }
+    def summary(
+        self,
+        *,
+        products: Sequence[ProductRecord] | None = None,
+        failures: Iterable[FailureRecord] = (),
+        kept: int | None = None,
+    ) -> Summary:
+        """The content of `summary.json`, with what the events cannot say: what was published, and what was not."""
+        if products is None:
+            products = [ProductRecord(one.name, one.kind, stage=one.stage) for one in self.plan.products]
+        return Summary(
+            status=self.status,
+            run=self.run,
+            resumed=self.resumed,
+            started=None if self.started is None else iso_time(self.started),
+            ended=None if self.ended is None else iso_time(self.ended),
+            seconds=rounded(self.seconds),
+            cpu_seconds=rounded(self.cpu_seconds),
+            tasks=totals(self._tallies, kept=kept),
+            merges=self.merges,
+            retries=self.retries,
+            events=self.events_read,
+            bytes_read=self.bytes_read,
+            peak_memory=max((tally.peak_memory for tally in self._tallies), default=0),
+            stages=self.stages,
+            pools=self.pools,
+            products=tuple(products),
+            fallbacks=tuple(self.fallbacks),
+            splits=tuple(self._splits.values()),
+            failures=(*self.failures, *failures),
+            warnings=self.warnings,
+            time_left=self.time_left,
+        )

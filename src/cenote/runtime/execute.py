@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from cenote import errors, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, FailureInfo, RunFinished, RunStarted, TaskReused, Tick, Warned
+from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
+from cenote.launch import LaunchingRun, RunLocation
 from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
-from cenote.plan.record import PlanRecord, as_json
-from cenote.runs.configured import backend_of, strategy_of
-from cenote.runs.folder import Pulse, RunFolder, write_json
+from cenote.plan.record import PlanRecord, write_record
+from cenote.runs.configured import Software, backend_of, strategy_of
+from cenote.runs.folder import Pulse, RunFolder
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
+from cenote.runs.provenance import Provenance
+from cenote.runs.read_records import read_summary
+from cenote.runs.summary import FailureRecord
 from cenote.runs.view import RunView
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import EndStatus, Loop
-from cenote.runtime.provenance import provenance
 from cenote.runtime.publish import Publication, publish
+from cenote.runtime.sent_files import SentFiles
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
@@ -71,13 +73,14 @@ class _Watched:
     def __init__(
         self,
         plan: Plan,
+        record: PlanRecord,
         folder: RunFolder,
         clock: Callable[[], float],
         listen: RunListener | None,
         hear: Hearer | None,
     ) -> None:
         self._plan, self._hear = plan, hear
-        self.view, self.memory = RunView(PlanRecord.of(plan), plan.probes), MemorySeen(plan)
+        self.view, self.memory = RunView(record, plan.probes), MemorySeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
         self._shown_at_rest = True
         self._at_rest_since: float | None = 0.0
@@ -129,11 +132,12 @@ def execute(
         folder.prepare(fresh=options.fresh)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
-        write_json(folder.plan, as_json(PlanRecord.of(plan)))
+        record = PlanRecord.of(plan)
+        write_record(folder.plan, record)
         with storage.writing(folder.picture):
             folder.picture.write_text(svg(plan), encoding="utf-8")
-        write_json(folder.provenance, provenance(plan, command=options.command))
-        watched = _Watched(plan, folder, time.time, listen, hear)
+        write_record(folder.provenance, Provenance.of(plan, command=options.command))
+        watched = _Watched(plan, record, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
             while _drive(plan, folder, options, journal, watched, reuse, interruptions):
@@ -145,7 +149,7 @@ def execute(
 
 @dataclass
 class _Ending:
-    """How a run ends: what went wrong first counts, and the rest is done all the same."""
+    """How a run ends: what went wrong first counts, and the rest is still done."""
 
     status: EndStatus = "failed"
     publication: Publication = field(default_factory=Publication)
@@ -184,10 +188,14 @@ def _drive(
     run = uuid.uuid4().hex[:12]
     started = time.time()
     ending = _Ending()
-    session = _open(plan, folder, options, run, interruptions)
+    at_last = ExitStack()
+    session = _open(plan, folder, options, run, interruptions, at_last)
     with ending.brought_about():
         choices = EngineOptions(
-            keep_going=options.keep_going, manages_workers=session.manages_workers, ahead_seconds=_AHEAD
+            keep_going=options.keep_going,
+            limits=plan.workflow.execution.limits,
+            manages_workers=session.manages_workers,
+            ahead_seconds=_AHEAD,
         )
         engine = Engine(plan, choices)
         loop = Loop(engine, session, journal, envelopes, store, watched, interruptions)
@@ -201,7 +209,7 @@ def _drive(
             if not again:
                 raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
     with ending.brought_about():
-        session.close()
+        at_last.close()
     if again and ending.problem is None and ending.status != "cancelled":
         return True
     with ending.brought_about():
@@ -212,31 +220,36 @@ def _drive(
     return False
 
 
-def _open(plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions) -> Session:
-    backend = backend_of(plan)
+def _open(
+    plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions, at_last: ExitStack
+) -> Session:
+    """Start what runs the tasks; `at_last` ends it."""
+    software = Software(plan)
+    software.check(time.time())
+    sent = SentFiles(folder.debug / "sent", software.all_credentials)
     request = SessionRequest(
-        run=run,
-        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
+        run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
+        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
         pools=plan.placement.pools,
         store=folder.store,
-        logs=folder.debug,
         cpus=options.workers or options.cpus,
         small=_values(plan) < _SMALL_VALUES and options.workers is None,
+        in_process=software.is_current,
         clock=time.time,
+        complete=lambda launch: sent.keep(software.complete(launch)),
     )
-    session = backend.open(request)
-    if not isinstance(session, JoinedSession):
-        return session
-    strategies = _strategies(plan)
-    return WorkerJobs(
-        session,
-        request.pools,
-        strategies,
-        run=run,
-        logs=request.logs,
-        clock=time.time,
-        hurried=lambda: interruptions.hurried,
-    )
+    with ExitStack() as opened:
+        opened.callback(sent.remove)
+        session = backend_of(plan).open(request)
+        opened.callback(lambda: session.close())  # of whatever it is by then
+        if isinstance(session, JoinedSession):
+            pools = {
+                pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
+                for pool, strategy in _strategies(plan).items()
+            }
+            session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: interruptions.hurried)
+        at_last.push(opened.pop_all())
+    return session
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
@@ -265,12 +278,9 @@ def _values(plan: Plan) -> int:
 
 def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
     """The start, what is known beforehand, and the tasks that an earlier run has done."""
-    events: list[AnyEvent] = [
-        RunStarted(at=at, run=run, plan_digest=plan.digest, tasks=len(plan.tasks), resumed=reuse.resumed)
-    ]
+    events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
     events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
     events += [TaskReused(at=at, task=task) for task in found.whole]
-    events += [TaskReused(at=at, task=task, spared=True) for task in found.spared]
     return events
 
 
@@ -285,12 +295,12 @@ def _publish(
     names = {product.name: envelopes.name_of(product.task) for product in plan.products}
     partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
 
-    def told(done: int, products: int) -> None:
+    def published(done: int, products: int) -> None:
         watched.saved(done, products)
         interruptions.check()
 
-    told(0, len(plan.products))
-    return publish(plan, store, folder, names=names, partial=partial, told=told)
+    published(0, len(plan.products))
+    return publish(plan, store, folder, names=names, partial=partial, progress=published)
 
 
 def _finish(
@@ -302,32 +312,21 @@ def _finish(
     with ending.brought_about():  # the summary may find room where the journal did not
         journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
     watched([RunFinished(at=at, status=ending.status, seconds=at - started)])
-    summary: dict[str, Any] = watched.view.summary()
-    summary["tasks"]["kept"] = kept
-    summary["products"] = [asdict(product) for product in ending.publication.products]
-    summary["failures"] += [_failure_as_json(failure) for failure in ending.publication.failures]
-    write_json(folder.summary, summary)
+    published = ending.publication
+    summary = watched.view.summary(products=published.products, failures=published.failures, kept=kept)
+    write_record(folder.summary, summary)
     MemoryHistory().add(watched.memory.found(), at=at)
     watched.show()
 
 
 def add_failure(folder: RunFolder, problem: BaseException) -> None:
     """A run that was over has failed after all: its summary says so, or is gone where it cannot be written."""
-    summary = json.loads(folder.summary.read_text(encoding="utf-8"))
-    summary["status"] = "failed"
-    summary["failures"].append(_failure_as_json(_failure_of_run(problem)))
-    folder.summary.unlink()
-    write_json(folder.summary, summary)
+    summary = read_summary(folder)
+    folder.summary.unlink(missing_ok=True)
+    if summary is not None:
+        failures = (*summary.failures, _failure_of_run(problem))
+        write_record(folder.summary, msgspec.structs.replace(summary, status="failed", failures=failures))
 
 
-def _failure_of_run(problem: BaseException) -> FailureInfo:
-    return msgspec.structs.replace(failure_of(problem), stage="the run", traceback=None)
-
-
-def _failure_as_json(failure: FailureInfo) -> dict[str, Any]:
-    return {
-        "stage": failure.stage,
-        "cause": failure.cause,
-        "message": failure.message,
-        "kind": failure.error_kind or errors.STAGE_FAILED.name,
-    }
+def _failure_of_run(problem: BaseException) -> FailureRecord:
+    return msgspec.structs.replace(FailureRecord.of(failure_of(problem)), stage="the run", traceback=None)

@@ -1,6 +1,6 @@
 """Keep the jobs of one pool: what was asked of its batch system, and what that last said of each.
 
-Whatever asks the batch system is an errand: the driver goes on meanwhile, and hears the answer when it is there.
+Every question to the batch system is a background call: the driver works meanwhile, and takes the answer when it comes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cenote.errors import CenoteError, Problem
+from cenote.launch import Launch
 from cenote.runtime.background_calls import BackgroundCalls
-from cenote.strategies.interface import OVER, JobId, JobRequest, JobStatus, Strategy
+from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
 
 ASK_AGAIN = 5.0
 """Seconds until workers are asked for again that the batch system could not be asked for."""
@@ -27,7 +28,7 @@ JobAnswer = TypeVar("JobAnswer")
 class Unasked:
     """Workers that the batch system could not be asked for yet."""
 
-    requests: Sequence[JobRequest]
+    workers: Sequence[str]
     since: float
     again: float
 
@@ -36,10 +37,10 @@ class Unasked:
 class JobListener:
     """Whom a queue tells."""
 
-    taken: Callable[[Sequence[JobRequest], Sequence[JobId]], None]
+    taken: Callable[[Sequence[str], Sequence[JobId]], None]
     delayed: Callable[[Problem], None]
     """Workers could not be asked for and will be asked for again; said once."""
-    refused: Callable[[Sequence[JobRequest], Problem], None]
+    refused: Callable[[Sequence[str], Problem], None]
     found: Callable[[Mapping[JobId, JobStatus]], None]
 
 
@@ -47,21 +48,27 @@ class JobQueue:
     """The jobs of one pool."""
 
     def __init__(
-        self, strategy: Strategy, *, errands: BackgroundCalls, clock: Callable[[], float], listener: JobListener
+        self,
+        strategy: Strategy,
+        launch: Launch,
+        *,
+        calls: BackgroundCalls,
+        clock: Callable[[], float],
+        listener: JobListener,
     ) -> None:
-        self.strategy = strategy
-        self._errands, self._clock, self._listener = errands, clock, listener
+        self.strategy, self.launch = strategy, launch
+        self._calls, self._clock, self._listener = calls, clock, listener
         self._open: set[JobId] = set()
         """Jobs that are not known to be over."""
         self._unasked: list[Unasked] = []
-        self._in_doubt: set[str] = set()
-        """Runs with requests that were not answered, and may have been taken later all the same."""
+        self._in_doubt = False
+        """Whether a submission was not answered, and may have been taken later."""
         self._looking = False
         self._looked = 0.0
 
-    def submit(self, requests: Sequence[JobRequest], *, since: float | None = None) -> None:
+    def submit(self, workers: Sequence[str], *, since: float | None = None) -> None:
         """Ask for workers."""
-        self._send(partial(self.strategy.submit, requests), partial(self._submitted, requests, since))
+        self._send(partial(self.strategy.submit, self.launch, workers), partial(self._submitted, workers, since))
 
     def cancel(self, jobs: Iterable[JobId]) -> None:
         """Stop jobs."""
@@ -73,7 +80,7 @@ class JobQueue:
         now = self._clock()
         for unasked in [one for one in self._unasked if now >= one.again]:
             self._unasked.remove(unasked)
-            self.submit(unasked.requests, since=unasked.since)
+            self.submit(unasked.workers, since=unasked.since)
 
     def look(self, *, at_once: bool = False) -> None:
         """Ask how the jobs are, unless that was done a moment ago."""
@@ -90,7 +97,7 @@ class JobQueue:
 
     def _taken_unheard(self) -> set[JobId]:
         with suppress(CenoteError):
-            return {traced.job for run in self._in_doubt for traced in self.strategy.trace(run)}
+            return {traced.job for traced in self.strategy.trace(self.launch.run.id)} if self._in_doubt else set()
         return set()
 
     @property
@@ -99,25 +106,24 @@ class JobQueue:
         return not self._open
 
     def _send(self, call: Callable[[], JobAnswer], then: Callable[[Future[JobAnswer]], Any]) -> None:
-        self._errands.send(self.strategy, call, then)  # pools that are alike share it, and it keeps what it did
+        self._calls.send(self.strategy, call, then)  # pools that are alike share it, and it keeps what it did
 
-    def _submitted(self, requests: Sequence[JobRequest], since: float | None, answer: Future[list[JobId]]) -> None:
+    def _submitted(self, workers: Sequence[str], since: float | None, answer: Future[list[JobId]]) -> None:
         try:
             jobs = answer.result()
         except CenoteError as problem:
-            if problem.problems[0].kind.transient:
-                self._in_doubt.add(requests[0].run)
-            self._not_taken(requests, problem.problems[0], since)
+            self._in_doubt |= problem.problems[0].kind.transient
+            self._not_taken(workers, problem.problems[0], since)
             return
         self._open.update(jobs)
-        self._listener.taken(requests, jobs)
+        self._listener.taken(workers, jobs)
 
-    def _not_taken(self, requests: Sequence[JobRequest], problem: Problem, since: float | None) -> None:
+    def _not_taken(self, workers: Sequence[str], problem: Problem, since: float | None) -> None:
         now = self._clock()
         if not problem.kind.transient or (since is not None and now - since >= PATIENCE):
-            self._listener.refused(requests, problem)
+            self._listener.refused(workers, problem)
             return
-        self._unasked.append(Unasked(requests, since or now, now + ASK_AGAIN))
+        self._unasked.append(Unasked(workers, since or now, now + ASK_AGAIN))
         if since is None:
             self._listener.delayed(problem)
 

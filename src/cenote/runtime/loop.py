@@ -1,13 +1,11 @@
-"""The driver's loop: events are written down, the engine decides, its commands are carried out."""
+"""The driver's loop: journal events, let the engine decide, carry out its commands."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
-
-import msgspec
 
 from cenote.backends.interface import Session
 from cenote.engine.machine import Engine
@@ -17,19 +15,13 @@ from cenote.engine.messages import (
     CancelAsked,
     CancelTask,
     EndWorkers,
-    FellBack,
     FinishRun,
     ForgetTask,
-    GiveUpTask,
-    MoveTasks,
-    NotePool,
-    PoolChanged,
+    Record,
+    RunStarted,
     RunTask,
-    SplitTask,
     StartWorkers,
     StopWorkers,
-    TaskGivenUp,
-    TaskSplit,
     Tick,
 )
 from cenote.runs.journal import Journal
@@ -39,7 +31,7 @@ from cenote.worker.results.store import Store
 
 EndStatus = Literal["succeeded", "partial", "failed", "cancelled"]
 _WAIT = 0.25
-"""Seconds without news after which the engine is told that time passed."""
+"""Seconds without news after which the engine gets a Tick."""
 
 
 @dataclass
@@ -49,10 +41,10 @@ class Loop:
     engine: Engine
     session: Session
     journal: Journal
-    envelopes: TaskSpecs
+    specs: TaskSpecs
     store: Store
     listen: Callable[[Iterable[AnyEvent]], None]
-    """Told of every event after it is written down."""
+    """Gets every event after it is journalled."""
     interruptions: Interruptions
     clock: Callable[[], float] = time.time
     status: EndStatus | None = None
@@ -72,24 +64,30 @@ class Loop:
         return self.status
 
     def _not_begun(self, first: Iterable[AnyEvent]) -> EndStatus:
-        """A run that was asked to end before it began: it is written down, and no worker is asked for."""
+        """A run that was asked to end before it began: it is journalled, and no worker is asked for."""
         events: list[AnyEvent] = [*first, CancelAsked(at=self.clock())]
-        self.journal.write(events)
-        self.listen(events)
+        self._journal(events)
+        self._decide(event for event in events if not isinstance(event, RunStarted))
         return "cancelled"
 
     def _take(self, events: list[AnyEvent]) -> None:
+        self._journal(events)  # before the commands: some of them are records of what follows from the events
+        self._decide(events)
+
+    def _journal(self, events: Sequence[AnyEvent]) -> None:
         self.journal.write(event for event in events if not isinstance(event, Tick))
-        self.listen(events)  # before the commands: one of them may write down events of its own
+        self.listen(events)
+
+    def _decide(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             for command in self.engine.handle(event):
                 self._carry_out(command)
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
-            case RunTask(task, pool, attempt, split):
-                usable = self.engine.usable_needs(task)
-                self.session.run(self.envelopes.write(task, attempt=attempt, usable=usable, split=split), pool)
+            case RunTask(task, pool, attempt, split, missing):
+                spec = self.specs.write(task, attempt=attempt, split=split, missing=missing)
+                self.session.run(spec, pool)
             case CancelTask(task):
                 self.session.cancel(task)
             case StartWorkers(pool, count):
@@ -98,10 +96,10 @@ class Loop:
                 self.session.stop_workers(pool, workers, reason)
             case EndWorkers(pool, workers, reason):
                 self.session.end_workers(pool, workers, reason)
-            case GiveUpTask() | SplitTask() | MoveTasks() | NotePool():
-                self._take([_written_down(command, self.clock())])
+            case Record(event):
+                self._journal([event])
             case ForgetTask(task):
-                names = self.envelopes.stored_names(task)
+                names = self.specs.stored_names(task)
                 self.session.forget(names)
                 for name in names:
                     self.store.remove(name)
@@ -109,17 +107,3 @@ class Loop:
                 self.status = status
             case _:
                 assert_never(command)
-
-
-def _written_down(decision: GiveUpTask | SplitTask | MoveTasks | NotePool, at: float) -> AnyEvent:
-    """A decision of the engine, as the journal keeps it."""
-    facts = msgspec.structs.asdict(decision)
-    match decision:
-        case GiveUpTask():
-            return TaskGivenUp(at=at, **facts)
-        case SplitTask():
-            return TaskSplit(at=at, **facts)
-        case MoveTasks():
-            return FellBack(at=at, **facts)
-        case NotePool():
-            return PoolChanged(at=at, **facts)

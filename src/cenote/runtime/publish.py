@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cenote import errors, signals, storage
-from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError, ErrorKind, words_of
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.outputs import plot_stem, product_stem
+from cenote.plan.output_names import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_file
@@ -20,6 +19,7 @@ from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runs.folder import RunFolder
+from cenote.runs.summary import FailureRecord, ProductRecord
 from cenote.signals import Interrupted
 from cenote.worker.results.run_key import trusted_key
 from cenote.worker.results.skim import merge_parts
@@ -27,35 +27,22 @@ from cenote.worker.results.store import DamagedResultError, Store
 from cenote.worker.results.written_files import WrittenFiles
 
 
-@dataclass(frozen=True)
-class Published:
-    """One product, as the summary lists it."""
-
-    name: str
-    kind: str
-    files: tuple[str, ...]
-    """Relative to the run's folder."""
-    plots: tuple[str, ...]
-    partial: bool
-    description: str
-
-
 @dataclass
 class Publication:
     """Everything that was published, and the pictures that could not be drawn."""
 
-    products: list[Published] = field(default_factory=list)
-    failures: list[FailureInfo] = field(default_factory=list)
+    products: list[ProductRecord] = field(default_factory=list)
+    failures: list[FailureRecord] = field(default_factory=list)
     skims: set[Path] = field(default_factory=set)
     """Files that workers wrote, as far as their lists are published."""
 
 
-Told = Callable[[int, int], None]
-"""Told how many products of how many have been saved and drawn."""
+PublishProgress = Callable[[int, int], None]
+"""Called with how many products of how many have been saved and drawn."""
 
 
 def publish(
-    plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str], partial: set[str], told: Told
+    plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str], partial: set[str], progress: PublishProgress
 ) -> Publication:
     """Save and draw every product that is there; `names` has where each lies in the store."""
     publication = Publication()
@@ -65,7 +52,7 @@ def publish(
         for product in together:
             if product.name in bundle:
                 _publish_one(plan, product, bundle[product.name], folder, publication, partial=product.name in partial)
-                told(len(publication.products), len(plan.products))
+                progress(len(publication.products), len(plan.products))
     order = {product.name: number for number, product in enumerate(plan.products)}
     publication.products.sort(key=lambda published: order[published.name])
     _remove_stale(plan, folder, publication)
@@ -130,13 +117,14 @@ def _publish_one(
                 written.note(product.name, *drawn)
                 plots += drawn
         publication.products.append(
-            Published(
+            ProductRecord(
                 name=product.name,
                 kind=product.kind,
                 files=tuple(str(path.relative_to(folder.path)) for path in saved),
                 plots=tuple(str(path.relative_to(folder.path)) for path in plots),
                 partial=partial,
                 description=kind.describe(value),
+                stage=product.stage,
             )
         )
 
@@ -148,12 +136,12 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
         yield
     except Interrupted:
         raise
-    except BaseException as problem:  # told in the summary
+    except BaseException as problem:  # the summary says so
         if refused := storage.refusal(problem, target):
             raise refused from problem
         words = str(problem) if isinstance(problem, CenoteError) else words_of(problem)
         publication.failures.append(
-            FailureInfo(cause="error", message=f"{what}: {words}", stage=product.stage, error_kind=kind.name)
+            FailureRecord(stage=product.stage, cause="error", kind=kind.name, message=f"{what}: {words}")
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import MERGE, Plan, Segment
 from cenote.plan.tasks import applies, product_tasks
-from cenote.plugins import registry
+from cenote.plugins import own_files
 from cenote.plugins.resources import packed
 from cenote.plugins.shipped import own_path
 from cenote.worker.task_spec import Piece, RunSpec, TaskSpec
@@ -21,7 +21,7 @@ def make_run_spec(plan: Plan, *, store: Path, files: Path, debug: Path) -> RunSp
         datasets={info.name: info for info in plan.datasets},
         constants=dict(plan.workflow.constants),
         plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
-        sources=registry.sources_of(plugin.target for plugin in plan.workflow.plugins),
+        sources=own_files.sources_of(plugin.target for plugin in plan.workflow.plugins),
         path=own_path(),
         resources=packed(plan.resources),
         store=str(store.absolute()),
@@ -47,13 +47,13 @@ class TaskSpecs:
             counts[partition.source, partition.dataset] = counts.get((partition.source, partition.dataset), -1) + 1
             self._part.append(counts[partition.source, partition.dataset])
 
-    def write(self, task: int, *, attempt: int, usable: Sequence[int], split: int = 1) -> TaskSpec:
-        """The envelope of a task; `usable` are the needs of a merge that succeeded."""
+    def write(self, task: int, *, attempt: int, split: int = 1, missing: Sequence[int] = ()) -> TaskSpec:
+        """The spec of a task; `missing` are the parts of a merge that failed."""
         table = self._plan.tasks
         segment = self._plan.segments[int(table.segment[task])]
         key = table.key(task)
         if table.kind[task] == MERGE:
-            parts = tuple(self.name_of(need) for need in usable)
+            parts = tuple(self.name_of(need) for need in table.needs_of(task) if need not in missing)
             if parts != tuple(table.key(need) for need in table.needs_of(task)):
                 # a result with parts missing must never be taken for the whole by a later run
                 self._partial[task] = digest_of(["partial", key, parts])

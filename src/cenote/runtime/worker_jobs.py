@@ -1,7 +1,4 @@
-"""Start workers as jobs: the session says how, a strategy does it, and what becomes of the jobs is told.
-
-Starting a worker is a fold: the session's command, then the job request, then the strategy. None knows another.
-"""
+"""Start workers as jobs: a launch says how, a strategy does it, and what becomes of the jobs is reported."""
 
 from __future__ import annotations
 
@@ -10,20 +7,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
 from cenote.backends.interface import JoinedSession, Session
-from cenote.engine.last_lines import with_last_lines
-from cenote.engine.messages import AnyEvent, JobChanged, TaskFailed, Warned, WorkerJoined, WorkerLost, WorkerRequested
+from cenote.engine.messages import (
+    AnyEvent,
+    JobChanged,
+    JobState,
+    LossCause,
+    TaskFailed,
+    Warned,
+    WorkerJoined,
+    WorkerLost,
+    WorkerRequested,
+)
 from cenote.errors import Problem
+from cenote.launch import Launch
 from cenote.names import worker_name
-from cenote.placement.pools import PlacedPool
 from cenote.runtime.background_calls import BackgroundCalls
 from cenote.runtime.job_queue import JobListener, JobQueue
 from cenote.runtime.pending_losses import PendingLosses
-from cenote.strategies.interface import OVER, EndCause, JobId, JobRequest, JobState, JobStatus, RunLocation, Strategy
+from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
+from cenote.text import with_last_lines
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
 from cenote.worker.task_spec import TaskSpec
@@ -36,7 +42,8 @@ class _Job:
     """One worker that was asked for."""
 
     id: JobId
-    request: JobRequest
+    worker: str
+    launch: Launch
     status: JobStatus = JobStatus(JobState.PENDING)  # noqa: RUF009 (frozen)
     running: float | None = None
     """When it was first seen to run."""
@@ -48,17 +55,12 @@ class _Job:
     @property
     def pool(self) -> str:
         """Its pool."""
-        return self.request.pool
-
-    @property
-    def worker(self) -> str:
-        """Its name."""
-        return self.request.worker
+        return self.launch.pool
 
     @property
     def last_lines(self) -> str:
         """What it wrote to stderr, where crashes leave their traces; else what it logged."""
-        return last_lines(*(file for file in (self.request.err, self.request.log) if file is not None))
+        return last_lines(*(self.launch.run.folder(stream) / self.worker for stream in ("err", "logs")))
 
 
 class WorkerJobs(Session):
@@ -69,36 +71,32 @@ class WorkerJobs(Session):
     def __init__(
         self,
         inner: JoinedSession,
-        pools: Sequence[PlacedPool],
-        strategies: Mapping[str, Strategy],
+        pools: Mapping[str, tuple[Launch, Strategy]],
         *,
-        run: str,
-        logs: Path,
         clock: Callable[[], float],
-        errands: BackgroundCalls | None = None,
+        calls: BackgroundCalls | None = None,
         hurried: Callable[[], bool] = lambda: False,
     ) -> None:
         """`hurried` says whether the end must not take long."""
         self._inner = inner
-        self._pools = {pool.name: pool for pool in pools}
-        self._run, self._logs, self._clock, self._hurried = run, logs, clock, hurried
-        self._errands = errands or BackgroundCalls()
-        self._queues = {pool: self._queue(pool, strategy) for pool, strategy in strategies.items()}
+        self._clock, self._hurried = clock, hurried
+        self._calls = calls or BackgroundCalls()
+        self._queues = {pool: self._queue(pool, launch, strategy) for pool, (launch, strategy) in pools.items()}
         self._jobs: dict[str, _Job] = {}
-        self._numbers = dict.fromkeys(self._pools, 0)
+        self._numbers = dict.fromkeys(pools, 0)
         self._told: list[AnyEvent] = []
         self._last_words: dict[str, WorkerLost] = {}
         """The worker that was lost last, whose tasks are told of right after it."""
         self._departures = PendingLosses(clock)
 
-    def _queue(self, pool: str, strategy: Strategy) -> JobQueue:
+    def _queue(self, pool: str, launch: Launch, strategy: Strategy) -> JobQueue:
         listener = JobListener(
             taken=partial(self._taken, pool),
             delayed=partial(self._delayed, pool),
             refused=partial(self._refused, pool),
             found=partial(self._found, pool),
         )
-        return JobQueue(strategy, errands=self._errands, clock=self._clock, listener=listener)
+        return JobQueue(strategy, launch, calls=self._calls, clock=self._clock, listener=listener)
 
     # tasks
 
@@ -113,13 +111,13 @@ class WorkerJobs(Session):
 
     def events(self, seconds: float) -> list[AnyEvent]:
         news = self._inner.events(0.0 if self._told else seconds)
-        self._errands.hear()  # a worker that joins was asked for before, and so its job is known now
+        self._calls.hear()  # a worker that joins was asked for before, and so its job is known now
         heard = [*self._departures.again(), *(self._noted(event) for event in news)]
         missed = {event.pool for event in heard if isinstance(event, WorkerLost) and self._is_missed(event)}
         for pool, queue in self._queues.items():
             queue.submit_again()
             queue.look(at_once=pool in missed)
-        self._errands.hear()
+        self._calls.hear()
         self._give_up_those_that_never_join()
         told, self._told = self._told, []
         return [*told, *self._understood(heard)]
@@ -127,9 +125,10 @@ class WorkerJobs(Session):
     # workers
 
     def start_workers(self, pool: str, count: int) -> None:
-        for folder in ("logs", "out", "err"):
-            (self._logs / folder).mkdir(parents=True, exist_ok=True)
-        self._queues[pool].submit([self._request(pool) for _ in range(count)])
+        first = self._numbers[pool] + 1
+        self._numbers[pool] += count
+        self._queues[pool].launch.run.make_folders()
+        self._queues[pool].submit([worker_name(pool, number) for number in range(first, first + count)])
 
     def stop_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:  # noqa: ARG002  # in the journal
         known = [self._jobs[worker] for worker in workers if worker in self._jobs]
@@ -155,13 +154,13 @@ class WorkerJobs(Session):
         with ExitStack() as at_last:
             for queue in self._queues.values():
                 at_last.callback(queue.end)
-            at_last.callback(self._errands.finish)  # whoever was asked for meanwhile is known before all are stopped
+            at_last.callback(self._calls.finish)  # whoever was asked for meanwhile is known before all are stopped
             self._inner.close()
             self._bring_output_home()
         self._jobs.clear()
 
     def _bring_output_home(self) -> None:
-        self._errands.hear()
+        self._calls.hear()
         patience = max((queue.strategy.seconds_to_end for queue in self._queues.values()), default=0.0)
         until = time.monotonic() + patience
         while not all(queue.is_empty for queue in self._patient_queues()):
@@ -170,33 +169,26 @@ class WorkerJobs(Session):
             for queue in self._patient_queues():
                 queue.look()
             time.sleep(_LOOK_EVERY)
-            self._errands.hear()
+            self._calls.hear()
 
     def _patient_queues(self) -> list[JobQueue]:
         return [queue for queue in self._queues.values() if queue.strategy.seconds_to_end]
 
-    def _request(self, pool: str) -> JobRequest:
-        self._numbers[pool] += 1
-        worker, logs = worker_name(pool, self._numbers[pool]), self._logs.absolute()
-        lifetime = self._queues[pool].strategy.lifetime
-        command = self._inner.worker_command(pool, worker, log=logs / "logs" / worker, lifetime=lifetime)
-        return worker_request(self._run, self._pools[pool], worker, command=command, logs=logs)
-
     # what the batch systems say
 
-    def _taken(self, pool: str, requests: Sequence[JobRequest], jobs: Sequence[JobId]) -> None:
-        for request, job in zip(requests, jobs, strict=True):
-            self._jobs[request.worker] = _Job(job, request)
-            self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=request.worker, job=job))
+    def _taken(self, pool: str, workers: Sequence[str], jobs: Sequence[JobId]) -> None:
+        for worker, job in zip(workers, jobs, strict=True):
+            self._jobs[worker] = _Job(job, worker, self._queues[pool].launch)
+            self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=worker, job=job))
 
     def _delayed(self, pool: str, problem: Problem) -> None:
         words = f"pool '{pool}' waits until its workers can be asked for: {problem.message}"
         self._told.append(Warned(at=self._clock(), message=words))
 
-    def _refused(self, pool: str, requests: Sequence[JobRequest], problem: Problem) -> None:
+    def _refused(self, pool: str, workers: Sequence[str], problem: Problem) -> None:
         self._told += [
-            WorkerLost(at=self._clock(), worker=request.worker, pool=pool, reason=problem.message, cause="refused")
-            for request in requests
+            WorkerLost(at=self._clock(), worker=worker, pool=pool, reason=problem.message, cause="refused")
+            for worker in workers
         ]
 
     def _found(self, pool: str, found: Mapping[JobId, JobStatus]) -> None:
@@ -214,7 +206,7 @@ class WorkerJobs(Session):
                 pool=job.pool,
                 worker=job.worker,
                 job=job.id,
-                state=status.state.value,
+                state=status.state,
                 native=status.native,
                 reason=status.reason,
             )
@@ -235,7 +227,7 @@ class WorkerJobs(Session):
                 reason = f"its job {job.id} has run for {format_seconds(patience)}, and it has not joined"
                 self._drop(job, reason=reason, cause="died")
 
-    def _drop(self, job: _Job, *, reason: str, cause: EndCause) -> None:
+    def _drop(self, job: _Job, *, reason: str, cause: LossCause) -> None:
         self._jobs.pop(job.worker, None)
         log = "" if cause == "retired" else job.last_lines
         self._told.append(
@@ -296,22 +288,7 @@ class WorkerJobs(Session):
         return msgspec.structs.replace(event, cause=cause, reason=status.reason, log=job.last_lines)
 
 
-def worker_request(run: str, pool: PlacedPool, worker: str, *, command: tuple[str, ...], logs: Path) -> JobRequest:
-    """What a strategy is asked for: one worker with what its pool gives it."""
-    return JobRequest(
-        run=run,
-        pool=pool.name,
-        worker=worker,
-        command=command,
-        resources=pool.granted,
-        out=logs / "out" / worker,
-        err=logs / "err" / worker,
-        log=logs / "logs" / worker,
-        home=RunLocation.here(logs.parent.parent),
-    )
-
-
-def _by_itself(cause: EndCause, *, joined: bool) -> EndCause:
+def _by_itself(cause: LossCause, *, joined: bool) -> LossCause:
     """Why a worker ended that nobody told to: it may well have done so in good order, and is missed all the same. One
     that never joined had its walltime for nothing."""
     return "died" if cause == "retired" or (cause == "walltime" and not joined) else cause

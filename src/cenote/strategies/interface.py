@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from pathlib import Path
-from typing import Literal, NewType
-from urllib.parse import quote, unquote
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NewType
 
-from cenote.language.workflow import Amounts
+from cenote.engine.messages import JobState, LossCause
+from cenote.launch import Launch, RunLocation
 from cenote.plugins.settings import Plugin
 from cenote.worker.process.lifetime import Lifetime
+
+__all__ = ["OVER", "JobId", "JobState", "JobStatus", "LossCause", "Strategy", "TracedJob"]
 
 JobId = NewType("JobId", str)
 """What the batch system calls a job; for processes of this machine, their number."""
 
 
-class JobState(Enum):
-    """How far a job is. A word that a batch system has and we do not know is UNKNOWN, never "ended"."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    ENDED = "ended"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
 OVER = (JobState.ENDED, JobState.FAILED)
 """States after which nothing more happens to a job."""
-
-EndCause = Literal["died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -45,53 +31,10 @@ class JobStatus:
     """The batch system's own word for the state."""
     reason: str = ""
     """Why it waits, or why it ended, in the batch system's words."""
-    cause: EndCause = "unknown"
+    cause: LossCause = "unknown"
     """For a job that ended."""
     lingers: bool = False
     """Whether it is over for us but not for the batch system, and so has to be cancelled: a held job."""
-
-
-@dataclass(frozen=True)
-class RunLocation:
-    """Where a run lives: its folder, and the process that drives it. Written on every job as `4711@machine:/folder`."""
-
-    host: str
-    folder: Path
-    process: str = ""
-
-    def __str__(self) -> str:
-        driver = f"{self.process}@{self.host}" if self.process else self.host
-        return f"{driver}:{quote(str(self.folder))}"  # one word without quotes, whatever the folder is called
-
-    @classmethod
-    def here(cls, folder: Path) -> RunLocation:
-        """Of a run that this process drives."""
-        return cls(socket.gethostname(), folder.absolute(), str(os.getpid()))
-
-    @classmethod
-    def read(cls, text: str) -> RunLocation | None:
-        """What stands on a job; None where nothing of the kind does."""
-        driver, colon, folder = text.strip().partition(":")
-        process, _, host = driver.rpartition("@")
-        return cls(host, Path(unquote(folder)), process) if colon and folder.startswith("/") else None
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """One worker to be started."""
-
-    run: str
-    pool: str
-    worker: str
-    command: tuple[str, ...]
-    resources: Amounts
-    out: Path
-    err: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
-    log: Path | None = None
-    """The file that the worker logs to, as it stands in the command."""
-    home: RunLocation | None = None
-    """By which the run is found again from a job that it left behind."""
 
 
 @dataclass(frozen=True)
@@ -133,16 +76,12 @@ class Strategy(Plugin):
         return 0.0
 
     @abstractmethod
-    def render(self, request: JobRequest) -> str:
-        """What would be submitted, as text: pure, for people to read."""
-
-    def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
-        """The same for several workers: fewer texts where one submission starts many."""
-        return [self.render(request) for request in requests]
+    def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
+        """What would be submitted for these workers, as texts for people to read: pure. One text may start many."""
 
     @abstractmethod
-    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
-        """Ask for workers: all of them or none.
+    def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
+        """Ask for workers of these names: all of them or none.
 
         Raises `job-refused` with the batch system's words when it does not want them, and `batch-system` when it
         could not be asked, so that it may be asked again.

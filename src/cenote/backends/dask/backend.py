@@ -7,15 +7,15 @@ moves events from worker to worker. Products come home with the news that a task
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
 
-from cenote.backends.dask.launch import WorkerPlace, worker_command
+from cenote.backends.dask.launch import WorkerPlace, worker_launch
 from cenote.backends.dask.network import LOOPBACK, Network, is_loopback
 from cenote.backends.interface import Backend, MeetingPoint, Session, SessionRequest
 from cenote.backends.support.ports import ANY_PORT, Address, Ports
+from cenote.launch import Launch, LaunchingRun
 from cenote.placement.pools import PlacedPool
 from cenote.plugins.settings import Seconds
 from cenote.worker.process.lifetime import Lifetime
@@ -65,14 +65,12 @@ class Dask(Backend):
         """Where the scheduler would listen."""
         return self._network(pools).meeting_point()
 
-    def example_command(
-        self, pools: Sequence[PlacedPool], pool: PlacedPool, worker: str, *, log: Path, lifetime: Lifetime | None
-    ) -> tuple[str, ...]:
-        """The command of a worker, before there is a scheduler."""
+    def launch(
+        self, run: LaunchingRun, pools: Sequence[PlacedPool], pool: PlacedPool, *, lifetime: Lifetime | None
+    ) -> Launch:
+        """With an example of the scheduler's address."""
         network = self._network(pools)
-        return worker_command(
-            pool, worker, run="RUN", scheduler=network.example(), log=log, lifetime=lifetime, place=network.workers
-        )
+        return worker_launch(run, pool, scheduler=network.example(), lifetime=lifetime, place=network.workers)
 
     def _network(self, pools: Sequence[PlacedPool]) -> Network:
         ports = self.port or ANY_PORT

@@ -1,18 +1,14 @@
-"""Write the command that starts a worker of the Dask backend."""
+"""Say how a worker of the Dask backend is started."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from cenote.backends.support.ports import ports_in_words
-from cenote.language.workflow import Amounts
+from cenote.language.execution import AMOUNTS, Amounts
+from cenote.launch import LOG, WORKER, Launch, LaunchingRun, Part, words
 from cenote.placement.pools import PlacedPool
-from cenote.shell import ALONE
 from cenote.worker.process.lifetime import Lifetime
-
-AMOUNTS = ("cpus", "memory", "gpus", "disk")
 
 
 @dataclass(frozen=True)
@@ -32,27 +28,26 @@ class WorkerPlace:
         return [word for option, value in given.items() if value for word in (option, value)]
 
 
-def worker_command(
-    pool: PlacedPool,
-    worker: str,
-    *,
-    run: str,
-    scheduler: str,
-    log: Path,
-    lifetime: Lifetime | None,
-    place: WorkerPlace,
-) -> tuple[str, ...]:
-    """For a machine that can reach the scheduler and has this Python."""
-    command = [sys.executable, *ALONE, "-m", "cenote.backends.dask.worker"]
-    command += ["--run", run, "--scheduler", scheduler, "--name", worker, f"--pool={pool.name}"]
-    command += ["--slots", str(pool.slots), "--log", str(log)]
+def worker_launch(
+    run: LaunchingRun, pool: PlacedPool, *, scheduler: str, lifetime: Lifetime | None, place: WorkerPlace
+) -> Launch:
+    """For machines that can reach the scheduler."""
+    options: list[Part] = ["--run", run.id, "--scheduler", scheduler, "--name", WORKER, f"--pool={pool.name}"]
+    options += ["--slots", str(pool.slots), "--log", LOG]
     if pool.granted.memory:
-        command += ["--memory", str(pool.granted.memory)]
+        options += ["--memory", str(pool.granted.memory)]
     for name, amount in stated(pool.granted).items():
-        command += ["--resource", f"{name}={amount}"]
+        options += ["--resource", f"{name}={amount}"]
     if lifetime is not None:
-        command += ["--walltime", str(lifetime.seconds)]
-    return (*command, *place.options())
+        options += ["--walltime", str(lifetime.seconds)]
+    return Launch(
+        run=run,
+        pool=pool.name,
+        resources=pool.granted,
+        module="cenote.backends.dask.worker",
+        arguments=words(*options, *place.options()),
+        scratch=place.scratch,
+    )
 
 
 def stated(amounts: Amounts) -> dict[str, float]:

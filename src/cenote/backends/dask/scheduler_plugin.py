@@ -13,7 +13,7 @@ from distributed.scheduler import WorkerState, heartbeat_interval
 from tornado.ioloop import PeriodicCallback
 
 from cenote.backends.dask.heartbeats import LOOK_EVERY, Heartbeats, WorkerStopped
-from cenote.backends.dask.worker import TOPIC
+from cenote.backends.dask.worker import TOPIC, pool_of
 from cenote.backends.support.process_state import VitalSigns, vital_signs
 
 
@@ -43,8 +43,9 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """A worker joined."""
-        self._names[worker] = str(scheduler.workers[worker].name)
-        self.inbox.put(("joined", self._names[worker]))
+        joined = scheduler.workers[worker]
+        self._names[worker] = str(joined.name)
+        self.inbox.put(("joined", self._names[worker], next(filter(None, map(pool_of, joined.resources)), "")))
 
     def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:  # noqa: ARG002
         """A worker is gone."""

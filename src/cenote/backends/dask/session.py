@@ -7,7 +7,6 @@ import pickle
 import queue
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -15,7 +14,7 @@ import msgspec
 from distributed import Client, Scheduler, SpecCluster
 from distributed.utils import silence_logging_cmgr
 
-from cenote.backends.dask.launch import worker_command
+from cenote.backends.dask.launch import worker_launch
 from cenote.backends.dask.network import Network
 from cenote.backends.dask.scheduler_plugin import SchedulerEvents
 from cenote.backends.dask.tasks import SentTasks
@@ -30,6 +29,7 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerSilent,
 )
+from cenote.launch import Launch
 from cenote.units import format_bytes
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.results.store import Store
@@ -90,15 +90,12 @@ class DaskSession(JoinedSession):
 
     # workers
 
-    def worker_command(self, pool: str, worker: str, *, log: Path, lifetime: Lifetime | None = None) -> tuple[str, ...]:
-        """How to start a worker of a pool, anywhere."""
-        self._pool_of[worker] = pool
-        return worker_command(
+    def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
+        """Workers that join this scheduler."""
+        return worker_launch(
+            self._request.run,
             self._pools[pool],
-            worker,
-            run=self._request.run,
             scheduler=self._network.told(self._cluster.scheduler_address),
-            log=log,
             lifetime=lifetime,
             place=self._network.workers,
         )
@@ -159,9 +156,10 @@ class DaskSession(JoinedSession):
                 return self._tasks.failed(key, worker, pickle.loads(outcome))
             case ("erred", key, text):
                 return self._tasks.erred(key, text)
-            case ("joined" | "leaving" | "silent" | "answers" | "gone" | "oom", worker, *rest) if (
-                worker in self._pool_of
-            ):
+            case ("joined", worker, pool) if pool in self._pools:
+                self._pool_of[worker] = pool
+                return self._joined(worker)
+            case ("leaving" | "silent" | "answers" | "gone" | "oom", worker, *rest) if worker in self._pool_of:
                 return self._heard_of_worker(news[0], worker, *rest)
             case ("told", event):
                 return [event]
@@ -169,8 +167,6 @@ class DaskSession(JoinedSession):
 
     def _heard_of_worker(self, word: str, worker: str, *rest: Any) -> list[AnyEvent]:
         match word, rest:
-            case "joined", _:
-                return self._joined(worker)
             case "leaving", (reason, keys):
                 return self._leaves(worker, reason, keys)
             case "silent", (seconds, keys):

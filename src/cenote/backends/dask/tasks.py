@@ -8,10 +8,10 @@ from distributed import Client, Future
 
 from cenote.backends.dask.bundles import Bundle, Bundling
 from cenote.backends.dask.launch import stated
-from cenote.backends.dask.worker import run_bundle
+from cenote.backends.dask.worker import pool_resource, run_bundle
 from cenote.backends.support.outcomes import event_of, placed, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed, TaskStarted
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.worker.results.skim import bring_home
 from cenote.worker.results.store import Store, is_worth_waiting
 from cenote.worker.results.written_files import WrittenFiles
@@ -75,7 +75,7 @@ class SentTasks:
         self._sent += 1
         key = f"{segment.stages[0]}-{first.kind}-{first.key}-{self._sent}"
         asked = segment.amounts if first.kind == "run" else Amounts()
-        resources = {f"resource.{pool}": 1, **stated(asked)}
+        resources = {pool_resource(pool): 1, **stated(asked)}
         expected = self._bundling.expected(envelopes)
         future = self._client.submit(
             run_bundle, key, expected, envelopes, inline, *upstream, key=key, pure=False, resources=resources

@@ -44,6 +44,7 @@ from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
 TOPIC = "cenote"
 """Of the messages from workers to the driver."""
 PLUGIN = "cenote"
+_POOL = "resource."
 _LOOK_EVERY = 0.1
 _TO_JOIN = "60s"
 """For a driver that is there, and too busy to take a worker at once."""
@@ -54,6 +55,16 @@ _FAREWELL = 2.0
 _LOG = logging.getLogger("cenote.worker")
 _OWN_HANDLERS = ("distributed", "tornado", "bokeh")
 """Libraries whose logs Dask sends to stderr when it is imported: stderr is for what the user's code says."""
+
+
+def pool_resource(pool: str) -> str:
+    """The resource that keeps tasks of a pool on its workers: each slot is one of it."""
+    return f"{_POOL}{pool}"
+
+
+def pool_of(resource: str) -> str | None:
+    """The pool that a resource stands for, if it does."""
+    return resource.removeprefix(_POOL) if resource.startswith(_POOL) else None
 
 
 class TaskPayload:
@@ -186,7 +197,7 @@ def _resident() -> int:
 
 
 async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
-    resources = {f"resource.{options.pool}": float(options.slots)}
+    resources = {pool_resource(options.pool): float(options.slots)}
     resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
     worker = Worker(
         options.scheduler,

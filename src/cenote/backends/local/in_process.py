@@ -54,7 +54,7 @@ class Here(Session):
     def __init__(self, request: SessionRequest, patience: float) -> None:
         self._request, self._patience = request, patience
         keep_freed_memory()
-        self._said = Diary(request.logs, "driver")
+        self._said = Diary(request.run.output, "driver")
         with self._said.open():
             self._runner = TaskRunner(request.program)
         self._places = SlotTable(request.pools)

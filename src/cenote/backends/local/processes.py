@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 
@@ -23,7 +22,9 @@ from cenote.engine.messages import (
     WorkerAnswers,
     WorkerSilent,
 )
-from cenote.shell import ALONE, Process, is_fault, start_process
+from cenote.language.execution import Amounts
+from cenote.launch import Launch, words
+from cenote.shell import Process, is_fault, start_process
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import tail
 from cenote.worker.results.store import Store
@@ -68,7 +69,10 @@ class Processes(Session):
         self._places = SlotTable(request.pools)
         self._crew = _Crew()
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock())) if joined else []
-        request.logs.mkdir(parents=True, exist_ok=True)
+        request.run.make_folders()
+        self._launch = request.complete(
+            Launch(run=request.run, pool="", resources=Amounts(), module="cenote.worker.process.main")
+        )
 
     def prepare(self, tasks: int) -> None:
         """Start processes for so many tasks, which will come later."""
@@ -131,17 +135,15 @@ class Processes(Session):
         self._crew.started += 1
         number = self._crew.started
         ours, theirs = socket.socketpair()
-        command = [sys.executable, *ALONE, "-m", "cenote.worker.process.main", str(theirs.fileno())]
-        logs = self._request.logs
-        for folder in ("out", "err"):
-            (logs / folder).mkdir(exist_ok=True)
-        variables = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
+        name, run = f"local-{number}", self._request.run
+        command, variables = replace(self._launch, arguments=words(str(theirs.fileno()))).here(name)
+        threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
         process = start_process(
             command,
             pass_fds=[theirs.fileno()],
-            variables=variables,
-            stdout=logs / "out" / f"local-{number}",
-            stderr=logs / "err" / f"local-{number}",
+            variables={**threads, **variables},
+            stdout=run.folder("out") / name,
+            stderr=run.folder("err") / name,
         )
         theirs.close()
         pipe = Connection(ours.detach())
@@ -242,7 +244,7 @@ class Processes(Session):
             raise errors.error(
                 errors.WORKER_LOST,
                 f"worker processes end before they can take a task: {self._last_words(worker, code)}",
-                hint=f"their output is in {self._request.logs}",
+                hint=f"their output is in {self._request.run.output}",
             )
 
     def _last_words(self, worker: _Worker, code: int) -> str:
@@ -251,5 +253,5 @@ class Processes(Session):
             how = f"was killed by {signal.Signals(-code).name}"
             if -code == signal.SIGKILL:
                 how += " (often: the machine ran out of memory)"
-        error_log = self._request.logs / "err" / f"local-{worker.number}"
+        error_log = self._request.run.folder("err") / f"local-{worker.number}"
         return "\n".join([f"the worker process {how}", *tail(error_log).splitlines()[-5:]])

@@ -1,4 +1,4 @@
-"""`cenote cancel`: it ends a run that goes on, from another terminal."""
+"""Cancel a running run; finished results are kept."""
 
 from __future__ import annotations
 
@@ -32,16 +32,15 @@ def command(folder: Path, *, wait: float, as_json: bool) -> None:
 
     ended = cancel_run(folder, patience=wait)
     tasks = ended.view.tasks
-    done = tasks.done + tasks.reused
     status = ended.view.status if ended.view.finished else "interrupted"
     if as_json:
         import json
 
-        told = {"status": status, "seconds": round(ended.seconds, 3), "done": done, "tasks": tasks.tasks}
+        told = {"status": status, "seconds": round(ended.seconds, 3), "done": tasks.done, "tasks": tasks.total}
         click.echo(json.dumps(told, indent=2))
         return
     click.echo(
-        f"{status} after {format_seconds(ended.seconds)}: {done:,} of {tasks.tasks:,} tasks are finished and kept"
+        f"{status} after {format_seconds(ended.seconds)}: {tasks.done:,} of {tasks.total:,} tasks are finished and kept"
     )
     if status != "succeeded":
         click.echo(f"next: continue with `cenote run … --out {folder}`")

@@ -1,4 +1,4 @@
-"""`cenote check`: everything that is wrong with a workflow, at once."""
+"""Check a workflow and list every problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cenote clean`: it takes away what runs left behind whose driver was killed."""
+"""Remove jobs left behind by runs whose driver was killed."""
 
 from __future__ import annotations
 

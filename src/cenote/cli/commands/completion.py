@@ -1,4 +1,4 @@
-"""`cenote completion`: the script that makes a shell complete our commands and options."""
+"""Print the completion script for a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cenote demo`: a small workflow over three pools, from nothing to pictures."""
+"""Run a small workflow over three pools, from data to pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cenote init`: a new analysis that runs at once."""
+"""Start a new analysis that runs at once."""
 
 from __future__ import annotations
 

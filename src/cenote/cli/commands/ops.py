@@ -1,4 +1,4 @@
-"""`cenote ops`: what operations and other plugins there are, and the settings of one."""
+"""List operations and other plugins, or the settings of one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""`cenote plan`: what would run, where, and why there."""
+"""Show what would run, where, and why."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -111,10 +110,9 @@ def command(
     elif show_jobs:
         _deliver(_jobs(plan), output)
     elif as_json:
-        from cenote.plan.record import PlanRecord
-        from cenote.plan.record import as_json as plain
+        from cenote.plan.record import PlanRecord, json_text
 
-        _deliver(json.dumps(plain(PlanRecord.of(plan)), indent=2, ensure_ascii=False) + "\n", output)
+        _deliver(f"{json_text(PlanRecord.of(plan))}\n", output)
     else:
         _table(plan, output)
 

@@ -1,4 +1,4 @@
-"""`cenote probe`: what a worker of each pool would find on its node."""
+"""Test each pool and report what a worker finds on its node."""
 
 from __future__ import annotations
 

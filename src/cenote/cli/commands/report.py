@@ -1,4 +1,4 @@
-"""`cenote report`: the report page of a run, written again."""
+"""Write the report page of a run again."""
 
 from __future__ import annotations
 

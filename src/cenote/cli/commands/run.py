@@ -1,8 +1,7 @@
-"""`cenote run`: it runs a workflow, shows how it goes, and says what came out."""
+"""Run a workflow."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -73,6 +72,7 @@ def command(
     """
     from cenote.cli.console import messages, user_code_aside
     from cenote.cli.views.progress import progress_on
+    from cenote.plan.record import json_text
 
     if resume and (fresh or replace):
         forgets = "--fresh" if fresh else "--replace"
@@ -117,7 +117,7 @@ def command(
             command=["cenote", *sys.argv[1:]],
         )
     if as_json:
-        click.echo(json.dumps(run.summary, indent=2, ensure_ascii=False))
+        click.echo(json_text(run.record) if run.record else "{}")
     else:
         again = shlex.join(["cenote", "run", *choices.as_arguments(), "--out", str(folder)])
         tell_outcome(run, again=again, quiet=quiet)
@@ -145,11 +145,13 @@ def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.product_table import product_tables
 
+    if (summary := run.record) is None:
+        return
     if not quiet:
-        for line in outcome_lines(run.summary, folder=run.folder, pictures=run.plots):
+        for line in outcome_lines(summary, folder=run.folder, pictures=run.plots):
             output().print(line, soft_wrap=True)
         for line in product_tables(run, width=output().width):
             output().print(line, soft_wrap=True)
     if not quiet or run.status != "succeeded":
-        for line in failure_lines(run.summary, folder=run.folder, again=again):
+        for line in failure_lines(summary, folder=run.folder, again=again):
             messages().print(line, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`cenote schema`: the JSON Schema of workflow files."""
+"""Print the JSON Schema of workflow files, for editors."""
 
 from __future__ import annotations
 

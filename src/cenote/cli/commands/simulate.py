@@ -1,4 +1,4 @@
-"""`cenote simulate`: how long a workflow would take, what for, and what more workers would bring."""
+"""Predict how long a workflow takes and where it waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cenote.units import format_seconds, parse_seconds
 
 if TYPE_CHECKING:  # what `cenote simulate --help` must not pay for
     from cenote.plan.plan import Plan
-    from cenote.simulate.predict import DurationModel, Prediction
+    from cenote.simulate import DurationModel, Prediction
 
 
 @click.command("simulate")
@@ -42,7 +42,7 @@ def command(choices: Choices, *, as_json: bool, given: tuple[str, ...], earlier:
     """
     from cenote.cli.console import messages
     from cenote.cli.views.progress import progress_on
-    from cenote.simulate.predict import DurationModel, gains, predict
+    from cenote.simulate import DurationModel, gains, predict
 
     with progress_on(messages(), title=choices.name.name) as progress:
         plan = choices.load().plan(progress=progress.planning)
@@ -79,9 +79,9 @@ def _seconds_of_run(folder: Path | None) -> dict[str, float]:
         return {}
     from cenote.api import open_run
 
-    stages = open_run(folder).summary.get("stages", ())
-    ran = {stage["id"]: (stage["seconds"], stage["done"] - stage.get("reused", 0)) for stage in stages}
-    return {name: seconds / tasks for name, (seconds, tasks) in ran.items() if tasks > 0}
+    summary = open_run(folder).record
+    stages = () if summary is None else summary.stages
+    return {one.id: one.seconds / (one.done - one.reused) for one in stages if one.done > one.reused}
 
 
 def as_object(predicted: Prediction, more: dict[str, float]) -> dict[str, Any]:

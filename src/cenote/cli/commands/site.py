@@ -1,4 +1,4 @@
-"""`cenote site`: what the site provides to all of its users, and whether the file for that is right."""
+"""Show what your site provides, or check a site configuration file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""`cenote status`: how far a run is, or how it ended, read from its folder."""
+"""Show the progress of a run, or how it ended."""
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from cenote.runs.pool_words import POOL_WORDS
 
 if TYPE_CHECKING:  # what `cenote status --help` must not pay for
     from cenote.runs.follow import FollowedRun
+    from cenote.runs.summary import Summary
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the journal."""
@@ -33,6 +33,7 @@ def _states() -> str:
 @JSON_OPTION
 def command(folder: Path, *, follow: bool, as_json: bool) -> None:
     """Show the progress of a run, or how it ended. FOLDER is the run's output folder (`cenote run --out`)."""
+    from cenote.plan.record import json_text
     from cenote.runs.follow import FollowedRun
 
     run = FollowedRun(folder)
@@ -40,7 +41,7 @@ def command(folder: Path, *, follow: bool, as_json: bool) -> None:
     if follow:
         _follow(run, quiet=as_json)
     if as_json:
-        click.echo(json.dumps(_told(run), indent=2, ensure_ascii=False))
+        click.echo(json_text(_summary(run)))
     else:
         _show(run)
 
@@ -56,12 +57,14 @@ def _follow(run: FollowedRun, *, quiet: bool) -> None:
         run.catch_up()
 
 
-def _told(run: FollowedRun) -> dict[str, object]:
+def _summary(run: FollowedRun) -> Summary:
     """What the run itself wrote at its end; before that, what its journal says so far."""
+    from msgspec.structs import replace
+
     from cenote.api import open_run
 
-    finished = open_run(run.folder.path).summary if run.view.finished else {}
-    return finished or {**run.view.summary(), "status": status_word(run), "time_left": run.view.time_left}
+    finished = open_run(run.folder.path).record if run.view.finished else None
+    return finished or replace(run.view.summary(), status=status_word(run))
 
 
 def status_word(run: FollowedRun) -> str:
@@ -79,8 +82,8 @@ def _show(run: FollowedRun) -> None:
 
     console = output()
     if run.driven:
-        run.view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
-    summary = _told(run)
+        run.view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes
+    summary = _summary(run)
     folder = run.folder.path
     pictures = open_run(folder).plots if run.view.finished else ()
     for line in outcome_lines(summary, folder=folder, pictures=pictures):

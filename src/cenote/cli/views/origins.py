@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cenote.language.layers.site import LAYER, is_site_layer
-from cenote.language.workflow import KeyPath, Origin, Workflow
+from cenote.language.origins import KeyPath, Origin
+from cenote.language.workflow import Workflow
 
 
 def origins_of_pool(workflow: Workflow, pool: str) -> list[str]:

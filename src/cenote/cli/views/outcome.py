@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 
+from cenote.runs.folder import RunFolder
+from cenote.runs.summary import FailureRecord, ProductRecord, Summary
 from cenote.text import FAILURE_CAUSES, first_of, plural
 from cenote.units import format_bytes, format_count, format_seconds
-
-Summary = Mapping[str, Any]
-"""The content of `summary.json`."""
-Failure = Mapping[str, Any]
-"""One of its `failures`."""
 
 MOST_FAILURES = 10
 MOST_PICTURES = 12
@@ -35,31 +31,32 @@ _KINDS = {
 def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -> Iterator[Text]:
     """How it ended, and what it left."""
     yield status_line(summary)
-    yield from _product_rows(summary.get("products", ()), folder)
+    run = RunFolder(folder)
+    yield from _product_rows(summary.products, run)
     shown = one_of_each(pictures)
     for position, picture in enumerate(shown[:MOST_PICTURES]):
         yield _row("" if position else "pictures", str(picture))
     if len(shown) > MOST_PICTURES:
-        yield _row("", f"… and {len(shown) - MOST_PICTURES} more in {folder / 'plots'}")
-    if (folder / "report.html").is_file():
-        yield _row("report", str(folder / "report.html"))
-    if fallbacks := summary.get("fallbacks"):
+        yield _row("", f"… and {len(shown) - MOST_PICTURES} more in {run.plots}")
+    if run.report.is_file():
+        yield _row("report", str(run.report))
+    if summary.fallbacks:
         moves = Counter[str]()
-        for move in fallbacks:
-            moves[f"{move['stage']}: {move['from']} → {move['to']}"] += move.get("tasks", 1)
+        for move in summary.fallbacks:
+            moves[f"{move.stage}: {move.from_pool} → {move.to_pool}"] += move.tasks
         yield _row("fallbacks", ", ".join(f"{move} ({plural(count, 'task')})" for move, count in moves.items()))
 
 
-def _product_rows(products: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[Text]:
+def _product_rows(products: Sequence[ProductRecord], folder: RunFolder) -> Iterator[Text]:
     for position, product in enumerate(products[:MOST_PRODUCTS]):
-        about = ", ".join(filter(None, (product["kind"], product.get("description"))))
-        row = _row("" if position else "products", f"{product['name']} ({about})")
-        if product.get("partial"):
+        about = ", ".join(filter(None, (product.kind, product.description)))
+        row = _row("" if position else "products", f"{product.name} ({about})")
+        if product.partial:
             row.append(" partial", "yellow")
         yield row
     if products:
         more = f"… and {len(products) - MOST_PRODUCTS} more, " if len(products) > MOST_PRODUCTS else ""
-        yield _row("", f"{more}all in {folder / 'products'}")
+        yield _row("", f"{more}all in {folder.products}")
 
 
 def one_of_each(pictures: Sequence[Path]) -> list[Path]:
@@ -77,68 +74,66 @@ def _row(title: str, words: str) -> Text:
 
 def status_line(summary: Summary) -> Text:
     """`succeeded in 3.2 s: 120 tasks, 1.2 M events, at most 300 MB per task`."""
-    tasks = summary["tasks"]
-    words = [f"{tasks['done']:,} of {plural(tasks['total'], 'task')}"]
-    if tasks["done"] == tasks["total"]:
-        words = [plural(tasks["total"], "task")]
-    if tasks["reused"]:
-        words.append(f"{tasks['reused']:,} of them reused")
-    if summary["retries"]:
-        words.append(f"{summary['retries']:,} tried again")
-    if summary["events"]:
-        words.append(f"{format_count(summary['events'])} events")
-    if summary["peak_memory"]:
-        words.append(f"at most {format_bytes(summary['peak_memory'])} a task")
-    joint = "in" if summary["status"] in {"succeeded", "partial"} else "after"
-    status = summary["status"]
+    tasks, status = summary.tasks, summary.status
+    whole = plural(tasks.total, "task")
+    words = [whole if tasks.done == tasks.total else f"{tasks.done:,} of {whole}"]
+    if tasks.reused:
+        words.append(f"{tasks.reused:,} of them reused")
+    if summary.retries:
+        words.append(f"{summary.retries:,} tried again")
+    if summary.events:
+        words.append(f"{format_count(summary.events)} events")
+    if summary.peak_memory:
+        words.append(f"at most {format_bytes(summary.peak_memory)} a task")
+    joint = "in" if status in {"succeeded", "partial"} else "after"
     return Text.assemble(
-        (status, _STYLES.get(status, "bold")), f" {joint} {format_seconds(summary['seconds'])}: {', '.join(words)}"
+        (status, _STYLES.get(status, "bold")), f" {joint} {format_seconds(summary.seconds)}: {', '.join(words)}"
     )
 
 
 def failure_lines(summary: Summary, *, folder: Path, again: str) -> Iterator[Text]:
     """What failed with its place, and what to do next; nothing after a success."""
-    alike: dict[tuple[object, ...], list[Failure]] = {}
-    for failure in summary["failures"]:
-        key = tuple(failure.get(name) for name in ("stage", "cause", "message", "traceback"))
+    alike: dict[tuple[object, ...], list[FailureRecord]] = {}
+    for failure in summary.failures:
+        key = failure.stage, failure.cause, failure.message, failure.traceback
         alike.setdefault(key, []).append(failure)
     for failures in list(alike.values())[:MOST_FAILURES]:
         yield from _failure(failures[0], others=failures[1:])
     if len(alike) > MOST_FAILURES:
-        yield Text(f"… and {len(alike) - MOST_FAILURES} more kinds of failure, all in {folder / 'summary.json'}")
-    if summary["status"] != "succeeded":
+        yield Text(f"… and {len(alike) - MOST_FAILURES} more kinds of failure, all in {RunFolder(folder).summary}")
+    if summary.status != "succeeded":
         yield Text.assemble(("next: ", "cyan"), _next_step(summary, again=again))
 
 
-def _failure(failure: Failure, *, others: Sequence[Failure]) -> Iterator[Text]:
+def _failure(failure: FailureRecord, *, others: Sequence[FailureRecord]) -> Iterator[Text]:
     """`RunInference raised an exception on data/muons.root, events 0 to 5,000 (dataset data): ValueError: …`."""
-    cause = _KINDS.get(failure.get("kind", ""), FAILURE_CAUSES.get(failure["cause"], "failed"))
-    text = Text.assemble((failure["stage"], "bold red"), f" {cause}")
-    if failure.get("file"):
-        text.append(f" on {failure['file']}")
-    if failure.get("entries"):
-        text.append(", events {:,} to {:,}".format(*failure["entries"]))
-    if failure.get("dataset"):
-        text.append(f" (dataset {failure['dataset']})")
-    message, *more = failure["message"].splitlines() or [""]
+    cause = _KINDS.get(failure.kind or "", FAILURE_CAUSES.get(failure.cause, "failed"))
+    text = Text.assemble((failure.stage or "the run", "bold red"), f" {cause}")
+    if failure.file:
+        text.append(f" on {failure.file}")
+    if failure.entries:
+        text.append(", events {:,} to {:,}".format(*failure.entries))
+    if failure.dataset:
+        text.append(f" (dataset {failure.dataset})")
+    message, *more = failure.message.splitlines() or [""]
     text.append(f": {message}")
-    if failure.get("attempts", 1) > 1:
-        text.append(f" [{failure['attempts']} attempts]", "dim")
+    if failure.attempts > 1:
+        text.append(f" [{failure.attempts} attempts]", "dim")
     yield text
     yield from (Text(line) for line in more)
-    if failure.get("traceback"):
-        yield Text("\n".join(f"    {line}" for line in failure["traceback"].rstrip().splitlines()), style="dim")
+    if failure.traceback:
+        yield Text("\n".join(f"    {line}" for line in failure.traceback.rstrip().splitlines()), style="dim")
     if others:
-        files = {other["file"] for other in others if other.get("file")} - {failure.get("file")}
+        files = {other.file for other in others if other.file} - {failure.file}
         where = f", also of {first_of(sorted(files))}" if files else ""
         yield Text(f"    and in the same way on {plural(len(others), 'more partition')}{where}")
 
 
 def _next_step(summary: Summary, *, again: str) -> str:
-    kept = summary["tasks"].get("kept")  # not known of a run that was cut off
+    kept = summary.tasks.kept  # not known of a run that was cut off
     keeps = f", which keeps {plural(kept, 'finished task')}" if kept else ""
-    if summary["status"] in {"cancelled", "interrupted"}:
+    if summary.status in {"cancelled", "interrupted"}:
         return f"continue with `{again}`{keeps}"
-    if summary["status"] == "partial":
+    if summary.status == "partial":
         return f"correct the input or the code, then `{again}`{keeps}; products are marked partial until then"
-    return f"correct it, then `{again}`{keeps}; with `--keep-going` the rest of the data is processed all the same"
+    return f"correct it, then `{again}`{keeps}; with `--keep-going` the rest of the data is still processed"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from cenote.api import Run
-from cenote.plugins import registry
-from cenote.plugins.kinds import PluginKind
-from cenote.products.interface import Product, ProductTable
+from cenote.products.interface import ProductTable
+from cenote.runs.folder import RunFolder
+from cenote.runtime.publish import product_kind
 from cenote.text import plural
 
 MOST_TABLES = 4
@@ -22,10 +22,10 @@ LONGEST_LABEL = 40
 def product_tables(run: Run, *, width: int) -> Iterator[Text]:
     """The tables of a run's products, the first few of each kind."""
     made: dict[str, list[str]] = {}
-    for one in run.summary.get("products", ()):
-        made.setdefault(one["kind"], []).append(one["name"])
+    for one in run.record.products if run.record else ():
+        made.setdefault(one.kind, []).append(one.name)
     for kind, names in made.items():
-        product: Product = registry.load(PluginKind.PRODUCT, kind)()
+        product = product_kind(kind)
         if not product.tabular:
             continue
         for name in names[:MOST_TABLES]:
@@ -33,7 +33,7 @@ def product_tables(run: Run, *, width: int) -> Iterator[Text]:
             yield from table_lines(kind, name, table, width=width) if table else ()
         if len(names) > MOST_TABLES:
             more = plural(len(names) - MOST_TABLES, f"more {kind}")
-            yield Text(" " * INDENT + f"… and {more} in {run.folder / 'products'}", style="dim")
+            yield Text(" " * INDENT + f"… and {more} in {RunFolder(run.folder).products}", style="dim")
 
 
 def table_lines(kind: str, name: str, table: ProductTable, *, width: int) -> Iterator[Text]:

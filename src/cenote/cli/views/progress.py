@@ -25,7 +25,7 @@ LINE_APART = 1.0
 
 
 class RunProgress(Protocol):
-    """A context that is told of every change of the view."""
+    """A context that receives every change of the view."""
 
     def __call__(self, view: RunView) -> None: ...
     def planning(self, done: int, files: int) -> None: ...
@@ -73,7 +73,7 @@ class PlainLines(Silence):
             self._console.print(f"warning: {warning}", soft_wrap=True)
         self._warned = len(view.warnings)
         tasks = view.tasks
-        tenth = 10 * (tasks.done + tasks.reused) // max(1, tasks.tasks)
+        tenth = 10 * tasks.done // max(1, tasks.total)
         since = self._clock() - self._last
         due = self._tenth < 0 or (tenth > self._tenth and since >= LINE_APART) or since >= LINE_EVERY
         if due and view.started is not None and not view.finished:
@@ -100,8 +100,7 @@ def progress_line(view: RunView) -> str:
         saved, products = view.saved
         return f"{format_seconds(view.seconds):>8}  saving and drawing: {saved:,} of {plural(products, 'product')}"
     tasks = view.tasks
-    done = tasks.done + tasks.reused
-    parts = [f"{done:,} of {plural(tasks.tasks, 'task')} ({100 * done // max(1, tasks.tasks)} %)"]
+    parts = [f"{tasks.done:,} of {plural(tasks.total, 'task')} ({100 * tasks.done // max(1, tasks.total)} %)"]
     if left := format_estimate(view.time_left):
         parts.append(f"about {left} left")
     parts.append(f"{tasks.running:,} running")
@@ -113,7 +112,7 @@ def progress_line(view: RunView) -> str:
 
 
 class LiveTable:
-    """A table of stages and pools that is drawn anew as the run goes on."""
+    """A table of stages and pools that is redrawn while the run is in progress."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
@@ -146,7 +145,7 @@ class LiveTable:
 
 
 class Head:
-    """The first line; its clock goes on between two updates."""
+    """The first line; its clock runs between two updates."""
 
     def __init__(self, title: str, status: str, words: str, seconds: float) -> None:
         self._title, self._status, self._words = title, status, words

@@ -11,7 +11,7 @@ from rich.text import Text
 from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.pool_words import pool_word
-from cenote.runs.summary import PoolView, StageView
+from cenote.runs.summary import PoolRecord, StageRecord
 from cenote.runs.view import RunView
 from cenote.text import format_estimate, format_rate, plural
 from cenote.units import format_bytes
@@ -78,7 +78,7 @@ def stage_rows(view: RunView, *, most: int) -> FittedTable:
     return table
 
 
-def shown_stages(stages: Sequence[StageView], *, most: int) -> list[StageView]:
+def shown_stages(stages: Sequence[StageRecord], *, most: int) -> list[StageRecord]:
     """All if they fit; else those at work, then those with failures, then those to come, in their order."""
     if len(stages) <= most:
         return list(stages)
@@ -99,13 +99,13 @@ def pool_rows(view: RunView) -> FittedTable:
             f"{pool.awaited or ''}",
             Text(f"{pool.workers_lost or ''}", style="red"),
             _slots(pool),
-            f"{pool.done:,}",
+            f"{pool.tasks:,}",
             format_estimate(pool.time_left),
         )
     return table
 
 
-def _slots(pool: PoolView) -> str:
+def _slots(pool: PoolRecord) -> str:
     return f"{pool.running}/{pool.workers * pool.slots}" if pool.workers else f"{pool.running}"
 
 

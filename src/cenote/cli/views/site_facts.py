@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 from cenote.backends.support.ports import ports_in_words
 from cenote.language.checks.site import Site
-from cenote.language.workflow import Pool
+from cenote.language.execution import Pool
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import Memory, Seconds, Settings

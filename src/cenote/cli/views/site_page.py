@@ -10,8 +10,8 @@ from rich.text import Text
 
 from cenote.cli.views.site_facts import SitePool, in_words, network, own_pools, pool_facts, strategies
 from cenote.language.checks.site import Site
+from cenote.language.execution import Pool
 from cenote.language.layers.site import site_places
-from cenote.language.workflow import Pool
 from cenote.text import format_amounts
 from cenote.units import format_seconds
 
@@ -55,7 +55,7 @@ def _defaults(site: Site) -> Iterator[tuple[str, str]]:
     execution, implied = site.execution, "backend" not in site.chosen and site.execution.backend != "local"
     yield "backend", f"{execution.backend} (follows from the strategy)" if implied else execution.backend
     yield "strategy", execution.strategy
-    for key, pool in (("cpu", site.execution.default_cpu), ("gpu", site.execution.default_gpu)):
+    for key, pool in (("cpu", execution.defaults.cpu), ("gpu", execution.defaults.gpu)):
         if pool:
             yield f"{key} pool", pool
 

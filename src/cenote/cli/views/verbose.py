@@ -20,6 +20,8 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TasksAbandoned,
+    TasksNotNeeded,
     TaskSplit,
     TaskStarted,
     Tick,
@@ -31,6 +33,7 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
+from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import MERGE, Plan
 from cenote.runs.pool_words import pool_word
 from cenote.text import first_to_last, plural
@@ -89,6 +92,10 @@ class EventLines:
             case TaskReused():
                 words = f"{_task(plan, event.task)} is reused: {task_in_words(plan, event.task)}"
                 return [words] if everything else []
+            case TasksNotNeeded():
+                return [f"{_tasks(event)} not needed: what would read them is reused"] if everything else []
+            case TasksAbandoned():
+                return [f"{_tasks(event)} abandoned: {event.reason}"]
             case TaskSplit():
                 return [f"{_task(plan, event.task)} is taken in {event.pieces} pieces: {event.reason}"]
             case ResultLost():
@@ -126,6 +133,11 @@ class EventLines:
                 return []  # progress and outcome tell
             case _:
                 assert_never(event)
+
+
+def _tasks(event: TasksNotNeeded | TasksAbandoned) -> str:
+    count = sum(1 for _ in tasks_in(event.tasks))
+    return f"{plural(count, 'task')} {'is' if count == 1 else 'are'}"
 
 
 def _task(plan: Plan, task: int) -> str:

@@ -12,9 +12,10 @@ from cenote.language.checks.execution import one_or_many
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
 from cenote.language.layers.merge import merge
+from cenote.language.origins import KeyPath
 from cenote.language.schema.stage import StageModel, WriteModel
 from cenote.language.styles import Styles
-from cenote.language.workflow import KeyPath, PluginUse, Render, Write
+from cenote.language.workflow import PluginUse, Render, Write
 from cenote.language.yaml.source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind

@@ -8,8 +8,8 @@ from cenote.errors import CenoteError
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings
 from cenote.language.checks.validation import keys_of
+from cenote.language.execution import Pool
 from cenote.language.layers.site import is_site_layer
-from cenote.language.workflow import Pool
 from cenote.language.yaml.source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
@@ -34,8 +34,11 @@ def check_configs(node: Located, pools: Iterable[Pool], *, backend: str, strateg
 def _check_pool(pool: str, strategy: str, config: Located, findings: Findings) -> None:
     if strategy not in registry.names(PluginKind.STRATEGY):
         return
-    owners = _owners(PluginKind.STRATEGY, registry.names(PluginKind.STRATEGY))
     what = f"'config' of pool '{pool}' ({strategy})"
+    if config.mapping.keys() <= set(_settings(PluginKind.STRATEGY, strategy) or ()):
+        check_settings(PluginKind.STRATEGY, strategy, config, what, findings)
+        return  # other strategies are not even imported
+    owners = _owners(PluginKind.STRATEGY, registry.names(PluginKind.STRATEGY))
     own = [key for key in owners if strategy in owners[key]]
     for key in [key for key in config.mapping if key not in owners]:
         findings.report_unknown_key(key, config.mapping[key], what, own or owners)
@@ -55,7 +58,10 @@ def _check_pool(pool: str, strategy: str, config: Located, findings: Findings) -
 def _check_shared(config: Located, backend: str, findings: Findings) -> None:
     if backend not in registry.names(PluginKind.BACKEND):
         return
-    strategies = _owners(PluginKind.STRATEGY, registry.names(PluginKind.STRATEGY))
+    own = set(_settings(PluginKind.BACKEND, backend) or ())
+    strategies = _owners(
+        PluginKind.STRATEGY, [] if config.mapping.keys() <= own else registry.names(PluginKind.STRATEGY)
+    )
     asked = dict.fromkeys((backend, "dask"))
     backends = _owners(PluginKind.BACKEND, asked)
     known = {**strategies, **backends}

@@ -9,8 +9,9 @@ from cenote import errors
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings
 from cenote.language.checks.validation import described, keys_of, validated
+from cenote.language.origins import KeyPath
 from cenote.language.schema.document import DataDefaultsModel, DatasetModel, FieldModel, JoinModel, SourceModel
-from cenote.language.workflow import Dataset, Field, Join, KeyPath, SourceUse
+from cenote.language.workflow import Dataset, Field, Join, SourceUse
 from cenote.language.yaml.source import Located
 from cenote.names import nearest
 from cenote.plugins.kinds import PluginKind

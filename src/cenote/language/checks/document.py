@@ -21,6 +21,7 @@ from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import load_plugins
 from cenote.language.checks.stages import Surroundings, check_stages
 from cenote.language.checks.validation import described, keys_of, validated
+from cenote.language.origins import KeyPath, Origin
 from cenote.language.schema.document import (
     AnalysisModel,
     ObserverModel,
@@ -31,7 +32,7 @@ from cenote.language.schema.document import (
     WorkflowModel,
 )
 from cenote.language.styles import Styles
-from cenote.language.workflow import Execution, KeyPath, Origin, Workflow
+from cenote.language.workflow import Execution, Workflow
 from cenote.language.yaml.source import Located
 from cenote.names import nearest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 from cenote import errors
 from cenote.language.checks.config import check_configs
@@ -12,13 +11,10 @@ from cenote.language.checks.data import entries
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
 from cenote.language.checks.validation import validated
-from cenote.language.schema.execution import (
-    ExecutionModel,
-    ModifierModel,
-    PoolModel,
-    ResourcesModel,
-)
-from cenote.language.workflow import Amounts, Elastic, Execution, FallbackWhen, KeyPath, PluginUse, Pool
+from cenote.language.execution import Amounts, ExecutionSettings, Pool, PoolSettings, settings_of
+from cenote.language.origins import KeyPath
+from cenote.language.schema.execution import ExecutionModel, ModifierModel, PoolModel, PoolResourcesModel
+from cenote.language.workflow import Execution, PluginUse
 from cenote.language.yaml.source import Located
 from cenote.plugins.kinds import PluginKind
 
@@ -34,6 +30,7 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     model = validated(ExecutionModel, node.without("pools", "resources"), "'execution'", findings) or ExecutionModel()
     for key, kind in (("backend", PluginKind.BACKEND), ("strategy", PluginKind.STRATEGY)):
         check_name(kind, node.get(key), findings)
+    _check_software(node, findings)
     if model.staging:
         findings.accept("execution.staging", ("execution", "staging"), matters=False)
     classes = _resource_classes(node.get("resources"), findings)
@@ -42,20 +39,14 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     names = {*pools, *(node.get("pools") or node.holding({})).mapping}
     for key in ("cpu", "gpu"):
         check_pool_name(node.get("defaults", key), names, "the default pool", findings)
-    strategy = _strategy(model.strategy) or "local"
+    strategy = model.strategy
     elsewhere = {strategy, *(pool.strategy for pool in pools.values() if pool.strategy)} != {"local"}
     backend = "dask" if elsewhere and node.get("backend") is None else model.backend
     check_configs(node, pools.values(), backend=backend, strategy=strategy, findings=findings)
     return Execution(
-        backend=backend,
-        strategy=strategy,
-        default_cpu=model.defaults.cpu if model.defaults else None,
-        default_gpu=model.defaults.gpu if model.defaults else None,
+        **{**settings_of(model, ExecutionSettings), "backend": backend},
         pools=tuple(pools.values()) or (DEFAULT_POOL,),
-        environment=model.environment.model_dump() if model.environment else None,
-        credentials=model.credentials,
         modifiers=check_modifiers(node.get("modifiers"), model.modifiers, ("execution", "modifiers"), findings),
-        config=model.config or {},
     )
 
 
@@ -69,23 +60,11 @@ def check_pool_name(
         )
 
 
-def _strategy(name: str | None) -> str | None:
-    """FAST-HEP calls it `default`."""
-    return "local" if name == "default" else name
-
-
 def _resource_classes(node: Located | None, findings: Findings) -> dict[str, Amounts]:
-    found = {}
-    for name, written in entries(node, "'execution.resources'", findings):
-        model = validated(ResourcesModel, written, f"resource class '{name}'", findings)
-        found[name] = amounts(model)
-    return found
-
-
-def amounts(model: ResourcesModel | None, over: Amounts | None = None) -> Amounts:
-    """Amounts as written, over those of a class."""
-    given = {key: getattr(model, key) for key in ("cpus", "memory", "gpus", "disk")} if model else {}
-    return replace(over or Amounts(), **{key: value for key, value in given.items() if value is not None})
+    return {
+        name: validated(Amounts, written, f"resource class '{name}'", findings) or Amounts()
+        for name, written in entries(node, "'execution.resources'", findings)
+    }
 
 
 def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findings) -> dict[str, Pool]:
@@ -100,6 +79,7 @@ def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findi
         if model is None:
             continue
         check_name(PluginKind.STRATEGY, item.get("strategy"), findings)
+        _check_software(item, findings)
         for other in one_or_many(item.get("fallback")):
             check_pool_name(other, written, f"fallback of pool '{name}'", findings)
         found[name] = _pool(name, model, item, classes, findings)
@@ -107,33 +87,28 @@ def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findi
 
 
 def _pool(name: str, model: PoolModel, node: Located, classes: Mapping[str, Amounts], findings: Findings) -> Pool:
-    resource_class = model.resources.class_ if model.resources else None
-    if resource_class is not None and resource_class not in classes:
+    own = model.resources or PoolResourcesModel()
+    if own.class_ is not None and own.class_ not in classes:
         written = node.get("resources", "class") or node.get("resources") or node
         findings.report_unknown(
             errors.BAD_VALUE,
-            f"there is no resource class '{resource_class}'",
-            written.holding(resource_class),
+            f"there is no resource class '{own.class_}'",
+            written.holding(own.class_),
             classes,
             what="classes of execution.resources",
         )
-    return Pool(
-        name=name,
-        workers=model.workers,
-        elastic=Elastic(**model.elastic.model_dump()) if model.elastic else None,
-        slots=model.slots,
-        resources=amounts(model.resources, classes.get(resource_class or "")),
-        resource_class=resource_class,
-        provides=model.provides,
-        strategy=_strategy(model.strategy),
-        fallback=model.fallback,
-        fallback_when=FallbackWhen(**model.fallback_when.model_dump()) if model.fallback_when else FallbackWhen(),
-        queue_timeout=model.queue_timeout,
-        environment=model.environment.model_dump() if model.environment else None,
-        cost=model.cost,
-        config=model.config or {},
-        path=("execution", "pools", name),
-    )
+    resources = own.over(classes.get(own.class_ or "", Amounts()))
+    return Pool(name, **settings_of(model, PoolSettings), resources=resources, resource_class=own.class_)
+
+
+def _check_software(node: Located, findings: Findings) -> None:
+    """The environment and the credentials of the run or of a pool, and their own settings."""
+    written = [(PluginKind.ENVIRONMENT, node.get("environment"))]
+    written += [(PluginKind.CREDENTIAL, one) for one in one_or_many(node.get("credentials"))]
+    for kind, one in written:
+        name = None if one is None else one.get("type") or one
+        if one is not None and name is not None and name.text is not None and check_name(kind, name, findings):
+            check_settings(kind, name.text, one.without("type"), f"{kind.value} '{name.text}'", findings)
 
 
 def _check_profiles(root: Located, findings: Findings) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from cenote import errors
 from cenote.errors import ErrorKind, Problem
-from cenote.language.workflow import KeyPath, Unexecuted
+from cenote.language.origins import KeyPath
+from cenote.language.workflow import Unexecuted
 from cenote.language.yaml.source import Located
 from cenote.names import did_you_mean, listed, nearest
 

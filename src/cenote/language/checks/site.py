@@ -10,11 +10,12 @@ from cenote.language.checks.document import check_surroundings
 from cenote.language.checks.execution import check_execution
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.validation import validated
+from cenote.language.execution import Pool
 from cenote.language.layers.compose import Layered, built_in, read_site
 from cenote.language.layers.profiles import fill_pools
 from cenote.language.layers.site import is_site_layer
 from cenote.language.schema.document import SiteModel
-from cenote.language.workflow import Execution, Pool
+from cenote.language.workflow import Execution
 from cenote.language.yaml.source import Located
 
 

@@ -9,13 +9,15 @@ from itertools import chain
 from cenote import errors
 from cenote.errors import Problem
 from cenote.language.checks.attachments import Attachments, inspections
-from cenote.language.checks.execution import amounts, check_modifiers, check_pool_name, one_or_many
+from cenote.language.checks.execution import check_modifiers, check_pool_name, one_or_many
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings, explained_by_plugins, known_names
 from cenote.language.checks.validation import described, validated
+from cenote.language.execution import Amounts
 from cenote.language.needs import find_circle
+from cenote.language.origins import KeyPath
 from cenote.language.schema.stage import StageModel
-from cenote.language.workflow import AppliesTo, KeyPath, Requirement, Stage
+from cenote.language.workflow import AppliesTo, Requirement, Stage
 from cenote.language.yaml.source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
@@ -212,7 +214,7 @@ class _Checker:
             prefer=model.prefer,
             fallback=model.fallback,
             pool=model.chosen_pool,
-            amounts=amounts(model.resources),
+            amounts=Amounts() if model.resources is None else model.resources.over(Amounts()),
             timeout=model.timeout,
             retries=model.retries,
             modifiers=check_modifiers(node.get("modifiers"), model.modifiers, (*path, "modifiers"), self.findings),

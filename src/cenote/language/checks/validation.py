@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from cenote import errors
 from cenote.language.checks.findings import Findings
 from cenote.language.yaml.source import Located
 from cenote.names import did_you_mean, nearest
+from cenote.plugins.settings import Described, fields_of, is_described
 
-ModelClass = TypeVar("ModelClass", bound=BaseModel)
+Model = TypeVar("Model")
 
 _WORDS = {
     "string_type": "should be text",
@@ -31,12 +33,13 @@ _WORDS = {
     "dict_type": "should be a mapping",
     "mapping_type": "should be a mapping",
     "model_type": "should be a mapping",
+    "dataclass_type": "should be a mapping",
     "model_attributes_type": "should be a mapping",
     "none_required": "should be empty",
-    "greater_than": "should be more than {gt}",
-    "greater_than_equal": "should be at least {ge}",
-    "less_than": "should be less than {lt}",
-    "less_than_equal": "should be at most {le}",
+    "greater_than": "should be more than {gt:g}",
+    "greater_than_equal": "should be at least {ge:g}",
+    "less_than": "should be less than {lt:g}",
+    "less_than_equal": "should be at most {le:g}",
     "literal_error": "should be {expected}",
     "enum": "should be {expected}",
     "too_short": "should have at least {min_length} item(s)",
@@ -46,20 +49,29 @@ _WORDS = {
 """pydantic's names of errors in the words of somebody who writes YAML."""
 _KINDS = {"bad_expression": errors.BAD_EXPRESSION}
 """Errors of validation that are not just bad values."""
+_SAME = {"unexpected_keyword_argument": "extra_forbidden"}
+"""What pydantic calls by another name where the keys are those of a dataclass."""
 _ABOUT_LENGTH = ("too_short", "too_long", "string_too_short")
 
 
-def validated(model: type[ModelClass], node: Located, what: str, findings: Findings) -> ModelClass | None:
+def validated(model: type[Model], node: Located, what: str, findings: Findings) -> Model | None:
     """The part as a model, or None and everything that is wrong with it. `what` names the part in messages."""
+    kind: Any = model  # Any: mypy takes a class for something that cannot be hashed
     try:
-        return model.model_validate(node.plain())
+        found: Model = _adapter(kind).validate_python(node.plain())
     except ValidationError as problem:
         report_errors(problem.errors(include_url=False), model, node, what, findings)
-    return None
+        return None
+    return found
+
+
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:  # Any: a class of the language
+    return TypeAdapter(model)
 
 
 def report_errors(
-    found: Iterable[ErrorDetails], model: type[BaseModel], node: Located, what: str, findings: Findings
+    found: Iterable[ErrorDetails], model: Described, node: Located, what: str, findings: Findings
 ) -> None:
     """Note every error of a validation at the place of the value that it complains about."""
     complaints = [_Complaint(error, model, node) for error in found]
@@ -78,8 +90,8 @@ def report_errors(
 class _Complaint:
     """One error of pydantic with its position resolved in the document."""
 
-    def __init__(self, error: ErrorDetails, model: type[BaseModel], root: Located) -> None:
-        self.type = error["type"]
+    def __init__(self, error: ErrorDetails, model: Described, root: Located) -> None:
+        self.type = _SAME.get(error["type"], error["type"])
         self.error = error
         loc = error["loc"]
         own_key = self.type in ("missing", "extra_forbidden")
@@ -164,7 +176,7 @@ def _wrong_type(found: list[_Complaint]) -> bool:
     return all(complaint.type.endswith("_type") for complaint in found)
 
 
-def known_keys(model: type[BaseModel], steps: tuple[int | str, ...]) -> list[str]:
+def known_keys(model: Described, steps: tuple[int | str, ...]) -> list[str]:
     """The keys that a model knows at a position within it."""
     annotation: Any = model
     for step in steps:
@@ -173,10 +185,10 @@ def known_keys(model: type[BaseModel], steps: tuple[int | str, ...]) -> list[str
     return [key for found in models[:1] for key in keys_of(found)]
 
 
-def keys_of(model: type[BaseModel]) -> list[str]:
+def keys_of(model: Described) -> list[str]:
     """The keys of a model, as written in YAML."""
     keys = []
-    for name, info in model.model_fields.items():
+    for name, info in fields_of(model).items():
         alias = info.validation_alias
         choices = getattr(alias, "choices", None)
         keys += [str(choice) for choice in choices] if choices else [str(alias) if alias else name]
@@ -187,7 +199,7 @@ def _inside(annotation: Any, step: int | str) -> Any:
     """The annotation of what stands under a key or an index."""
     if isinstance(step, str):
         for model in _models_in(annotation):
-            for name, info in model.model_fields.items():
+            for name, info in fields_of(model).items():
                 if step in (name, *_aliases(info.validation_alias)):
                     return info.annotation
     return annotation
@@ -197,10 +209,10 @@ def _aliases(alias: Any) -> list[str]:
     return [str(choice) for choice in getattr(alias, "choices", [alias] if alias else [])]
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _models_in(annotation: Any) -> list[Described]:
     """The models that an annotation mentions: `dict[str, Pool] | None` mentions Pool."""
     if isinstance(annotation, type) and get_origin(annotation) is None:
-        return [annotation] if issubclass(annotation, BaseModel) else []
+        return [annotation] if is_described(annotation) else []
     return [model for argument in get_args(annotation) for model in _models_in(argument)]
 
 

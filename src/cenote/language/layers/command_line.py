@@ -6,7 +6,7 @@ import re
 
 from cenote import errors
 from cenote.language.layers.merge import merge, without_rivals
-from cenote.language.workflow import KeyPath
+from cenote.language.origins import KeyPath
 from cenote.language.yaml.source import Content, Located, parse_yaml
 from cenote.names import did_you_mean, listed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cenote.language.workflow import KeyPath
+from cenote.language.origins import KeyPath
 from cenote.language.yaml.source import Located
 
 RIVALS = {"workers": "elastic", "elastic": "workers"}

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 
 from cenote.language.schema.execution import ExecutionModel, PoolModel
-from cenote.language.schema.forms import Count, Free, LanguageModel, OneOrMany, OrText, PlainName, PlainNames, Positive
+from cenote.language.schema.forms import Count, Free, OneOrMany, OrText, PlainName, PlainNames, Positive
+from cenote.language.schema.model import LanguageModel
 from cenote.language.schema.stage import StageModel
 
 Version = Annotated[str, BeforeValidator(str), WithJsonSchema({"enum": ["1.0", 1.0, "1", 1]})]

@@ -1,28 +1,30 @@
-"""Hold the forms that values of the language share: names, counts, one-or-several, short forms."""
+"""Hold the forms that values of the language share: names, counts, one-or-several, short forms.
+
+Nothing here imports pydantic, so that values with these types stay light.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    WithJsonSchema,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from cenote.plugins.quantities import Converted
 
-from cenote.plugins.settings import Settings
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 
-class LanguageModel(Settings):
-    """A mapping of the language: its keys are spelt as in the file, never as in Python."""
+def _complete_schema(schema: dict[str, Any], kind: type[Any]) -> None:  # Any: a JSON Schema, and any class
+    from cenote.plugins.settings import complete_schema
 
-    model_config = ConfigDict(populate_by_name=False)
+    complete_schema(schema, kind)
+
+
+WRITTEN: ConfigDict = {"extra": "forbid", "json_schema_extra": _complete_schema}
+"""As `__pydantic_config__` of a dataclass: a mapping of a file can be validated to it; docstrings explain its keys."""
 
 
 _BAD_NAME = re.compile(r"[/\\\x00-\x1f]|^\.|^\s|\s$")
@@ -31,42 +33,58 @@ _BAD_NAME = re.compile(r"[/\\\x00-\x1f]|^\.|^\s|\s$")
 def _name(value: Any) -> str:  # Any: whatever the YAML holds
     text = str(value) if type(value) is int else value
     if not isinstance(text, str):
-        raise PydanticCustomError("name", "should be a name")
+        raise ValueError("should be a name")
     if not text or _BAD_NAME.search(text):
-        raise PydanticCustomError("name", "should be a name without slashes that could also name a file")
+        raise ValueError("should be a name without slashes that could also name a file")
     return text
 
 
 def _whole(value: Any) -> int:  # Any: whatever the YAML holds
     if (type(value) is int) or (type(value) is float and value.is_integer()):
         return int(value)
-    raise PydanticCustomError("whole", "should be a whole number")
+    raise ValueError("should be a whole number")
 
 
 def _number(value: Any) -> float:  # Any: whatever the YAML holds
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    raise PydanticCustomError("number", "should be a number")
+    raise ValueError("should be a number")
 
 
-PlainName = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": ["string", "integer"]})]
+def _strategy(name: Any) -> Any:  # Any: whatever the YAML holds
+    return "local" if name == "default" else name
+
+
+PlainName = Annotated[str, Converted(_name, "name", {"type": ["string", "integer"]})]
 """A name that may also name a file."""
 
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Count = Annotated[int, Converted(_whole, "whole", ge=0)]
 """A whole number, zero or more."""
 
-Positive = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Positive = Annotated[int, Converted(_whole, "whole", ge=1)]
 """A whole number, one or more."""
 
-Amount = Annotated[float, BeforeValidator(_number), Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Converted(_number, "number", ge=0, allow_inf_nan=False)]
 """A number, zero or more."""
+
+Factor = Annotated[float, Converted(_number, "number", gt=0, allow_inf_nan=False)]
+"""A number above zero."""
+
+StrategyName = Annotated[str, Converted(_strategy, "name")]
+"""A strategy; FAST-HEP calls `local` `default`."""
+
+
+def _before(convert: Callable[[Any], Any], schema: CoreSchema) -> CoreSchema:  # Any: whatever the YAML holds
+    from pydantic_core import core_schema
+
+    return core_schema.no_info_before_validator_function(convert, schema)
 
 
 class OneOrMany:
     """Marks a tuple field whose single item may be written without a list."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(_as_list, handler(source))
+        return _before(_as_list, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         several = handler(schema)
@@ -84,7 +102,7 @@ class OrText:
         self.key = key
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._expanded, handler(source))
+        return _before(self._expanded, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"anyOf": [{"type": "string"}, handler(schema)]}
@@ -92,6 +110,43 @@ class OrText:
     def _expanded(self, value: Any) -> Any:  # Any: whatever the YAML holds
         return {self.key: value} if isinstance(value, str) else value
 
+
+class OrNothing:
+    """Marks a mapping whose key may stand without a value, which then is an empty mapping."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _before(_or_empty, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
+
+
+def _or_empty(value: Any) -> Any:  # Any: whatever the YAML holds
+    return {} if value is None else value
+
+
+class _Described:
+    """Marks a mapping that a model of `schema/model.py` describes and checks."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        from cenote.language.schema import model
+
+        described = getattr(model, self._model)
+        return core_schema.no_info_after_validator_function(described.model_dump, handler(described))
+
+
+Environment = Annotated[Mapping[str, Any], _Described("EnvironmentModel"), OrText("type")]
+"""The type of an environment and its settings, in one mapping."""
+
+Credentials = Annotated[
+    tuple[Annotated[Mapping[str, Any], _Described("CredentialModel"), OrText("type")], ...], OneOrMany()
+]
+"""The same of credentials: one, or a list."""
 
 PlainNames = Annotated[tuple[str, ...], OneOrMany()]
 """One name, or a list of names."""

@@ -7,18 +7,19 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
+from cenote.language.execution import Elastic
 from cenote.language.schema.document import AnalysisModel, FieldModel, JoinModel, WorkflowModel
-from cenote.language.schema.execution import ElasticModel, EnvironmentModel
+from cenote.language.schema.model import CredentialModel, EnvironmentModel
 from cenote.language.schema.stage import StageModel
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
-from cenote.plugins.settings import ALSO_WRITTEN, FILLED_IN
+from cenote.plugins.settings import ALSO_WRITTEN, FILLED_IN, Described
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODE: JsonSchemaMode = "validation"
 
 
-MERGED: tuple[type[BaseModel], ...] = (AnalysisModel, ElasticModel, EnvironmentModel, FieldModel, JoinModel)
+MERGED: tuple[Described, ...] = (AnalysisModel, CredentialModel, Elastic, EnvironmentModel, FieldModel, JoinModel)
 """Mappings that several files may write together: a key that is not in this one may be in another."""
 
 _FROM_ELSEWHERE = [

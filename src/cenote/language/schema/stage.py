@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from cenote.language.schema.execution import StageExecutionModel
-from cenote.language.schema.forms import Free, LanguageModel, OneOrMany, OrText, PlainName, PlainNames
+from cenote.language.schema.forms import Free, OneOrMany, OrText, PlainName, PlainNames
+from cenote.language.schema.model import LanguageModel
 
 When = Literal["partition", "dataset", "final", "partition_end", "dataset_end", "run_end"]
 

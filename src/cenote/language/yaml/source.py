@@ -16,7 +16,7 @@ import yaml
 
 from cenote import errors
 from cenote.errors import Place, Problem
-from cenote.language.workflow import Origin
+from cenote.language.origins import Origin
 from cenote.language.yaml.problems import character_problem, syntax_problem
 from cenote.names import did_you_mean, nearest
 

@@ -103,7 +103,7 @@ def pool_in_words(pool: PlacedPool) -> str:
     size = pool.asked_size
     fewest, most = (size.elastic.min, size.elastic.max) if size.elastic else (size.workers or 0, size.workers or 0)
     elastic = f"{fewest} to " if fewest != most else ""
-    each = ", ".join(filter(None, (f"{size.slots} slots" if size.slots > 1 else "", format_amounts(pool.resources))))
+    each = ", ".join(filter(None, (f"{size.slots} slots" if size.slots != 1 else "", format_amounts(pool.resources))))
     return f"{elastic}{plural(most, 'worker')}" + (f"{', each' if most > 1 else ''} with {each}" if each else "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
 from cenote.strategies.interface import JobId
 from cenote.strategies.support.batch import NoAnswerError, ask, mebibytes
 

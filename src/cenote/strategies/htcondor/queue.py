@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, RunLocation, TracedJob
+from cenote.engine.messages import JobState, LossCause
+from cenote.launch import RunLocation
+from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask, exit_status
 
 STATES: NativeStates = {
@@ -19,7 +21,7 @@ STATES: NativeStates = {
     "SUSPENDED": (JobState.RUNNING, "unknown"),
 }
 _WORDS = {1: "IDLE", 2: "RUNNING", 3: "REMOVED", 4: "COMPLETED", 5: "HELD", 6: "TRANSFERRING_OUTPUT", 7: "SUSPENDED"}
-_HOLD_CAUSES: dict[int, EndCause] = {34: "oom", 46: "walltime", 47: "walltime"}
+_HOLD_CAUSES: dict[int, LossCause] = {34: "oom", 46: "walltime", 47: "walltime"}
 """HoldReasonCode → cause; every other hold is a death."""
 _ATTRIBUTES = (
     "ClusterId,ProcId,JobStatus,NumJobStarts,HoldReason,HoldReasonCode,LastRejMatchReason,RemoveReason,VacateReason,"

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import PrivateAttr
 
+from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
-from cenote.language.workflow import Amounts
+from cenote.language.execution import Amounts
+from cenote.launch import LOG, WORKER, Blanks, Launch, NodeVariable, Raw, Sent, Word, plain_text, words
 from cenote.names import plain_name
 from cenote.plugins.settings import Seconds
 from cenote.strategies.htcondor.analysis import analysis_of, some_slot_holds
@@ -28,8 +30,7 @@ from cenote.strategies.htcondor.queue import (
     status_of_queued,
 )
 from cenote.strategies.htcondor.values import literal, plain, quoted_words, remapped
-from cenote.strategies.interface import JobId, JobRequest, JobState, JobStatus, TracedJob
-from cenote.strategies.support.alike import WORKER, alike
+from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import (
     BatchStrategy,
     CommandAnswer,
@@ -110,27 +111,21 @@ class HTCondor(BatchStrategy):
         limit = self.walltime or self.job_flavours.get(self.job_flavour or "")
         return Lifetime(limit) if limit else None
 
-    def render(self, request: JobRequest) -> str:
+    def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
         """The submit description."""
-        (description,) = self.render_all([request])
-        return description
+        return [self._description(launch, workers)]
 
-    def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
-        """The submit descriptions: one for workers that differ in their names only."""
-        return [self._description(request, workers) for request, workers in alike(requests)]
-
-    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
-        """Hand the descriptions to condor_submit. What was taken before one was refused is taken back."""
+    def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
+        """Hand the description to condor_submit. What was taken and then refused is taken back."""
         jobs: list[JobId] = []
-        for request, workers in alike(requests):
-            try:
-                jobs += self._submitted(request, workers)
-                self._refuse_the_impossible(request.resources, jobs[-1])
-            except BaseException:  # Ctrl-C too: nobody would know of them
-                self.cancel(jobs)
-                taken_after_all = f'CenoteRun == "{request.run}" && CenoteFirst == "{workers[0]}"'
-                try_to(["condor_rm", "-constraint", taken_after_all])
-                raise
+        try:
+            jobs += self._submitted(launch, workers)
+            self._refuse_the_impossible(launch.resources, jobs[-1])
+        except BaseException:  # Ctrl-C too: nobody would know of them
+            self.cancel(jobs)
+            taken_after_all = f'CenoteRun == "{launch.run.id}" && CenoteFirst == "{workers[0]}"'
+            try_to(["condor_rm", "-constraint", taken_after_all])
+            raise
         return jobs
 
     @property
@@ -144,11 +139,11 @@ class HTCondor(BatchStrategy):
 
     # submitting
 
-    def _submitted(self, request: JobRequest, workers: tuple[str, ...]) -> list[JobId]:
-        if self.transfer_files and request.log is not None:
+    def _submitted(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
+        if self.transfer_files:
             for worker in workers:  # a file that is to come back must be there, or HTCondor holds the job
-                Path(str(request.log).replace(WORKER, worker)).touch()
-        answer = hand_in(["condor_submit", "-terse", "-"], self._description(request, workers), passing=_PASSING)
+                (launch.run.folder("logs") / worker).touch()
+        answer = hand_in(["condor_submit", "-terse", "-"], self._description(launch, workers), passing=_PASSING)
         jobs = []
         for cluster, first, _, last in _TAKEN.findall(answer):
             jobs += [JobId(f"{cluster}.{process}") for process in range(int(first), int(last) + 1)]
@@ -167,22 +162,23 @@ class HTCondor(BatchStrategy):
             raise error(JOB_REFUSED, f"condor_q -better-analyze: {analysis.in_words}", hint=hint)
         self._possible.add(wanted)
 
-    def _description(self, request: JobRequest, workers: tuple[str, ...]) -> str:
-        executable, *words = self._command(request)
+    def _description(self, launch: Launch, workers: Sequence[str]) -> str:
         name = workers[0] if len(workers) == 1 else "$(worker)"
-        wanted = request.resources
+        (executable, *arguments), variables = self._start(launch, name)
+        wanted, run = launch.resources, launch.run
+        files = {stream: f"{plain(str(run.folder(stream)))}/" for stream in ("out", "err", "logs")}
         lines = {
             "universe": "vanilla",
-            "batch_name": plain(f"cenote-{request.run}-{plain_name(request.pool)}"),
-            "executable": plain(executable),
+            "batch_name": plain(f"cenote-{run.id}-{plain_name(launch.pool)}"),
+            "executable": plain(plain_text(executable)),
             "transfer_executable": "false",
-            "arguments": quoted_words(words),
-            "environment": quoted_words([f"{name}={value}" for name, value in request.variables.items()]),
+            "arguments": quoted_words(arguments),
+            "environment": quoted_words(variables),
             "getenv": ", ".join(self.variables) or "false",
-            "output": plain(str(request.out)),
-            "error": plain(str(request.err)),
-            "log": plain(str(request.out.parent.parent / "logs" / f"{plain_name(request.pool)}.htcondor")),
-            **self._transfers(request),
+            "output": files["out"] + name,
+            "error": files["err"] + name,
+            "log": files["logs"] + f"{plain_name(launch.pool)}.htcondor",
+            **self._transfers(launch, name),
             "request_cpus": str(max(1, math.ceil(wanted.cpus or 1))),
             "request_memory": str(mebibytes(wanted.memory)) if wanted.memory else None,
             "request_disk": str(-(-wanted.disk // 1024)) if wanted.disk else None,
@@ -191,39 +187,47 @@ class HTCondor(BatchStrategy):
             "accounting_group": self.accounting_group,
             "notification": "never",
             **self._ends(),
-            **{f"+{name}": literal(value) for name, value in self._attributes(request, workers).items()},
-            "+CenoteWorker": f'"{WORKER}"',
+            **{f"+{key}": literal(value) for key, value in self._attributes(launch, workers[0]).items()},
+            "+CenoteWorker": f'"{name}"',
         }
-        written = [f"{name} = {value}" for name, value in lines.items() if value is not None]
-        queue = (
-            ["queue"] if len(workers) == 1 else ["queue worker from (", *workers, ")"]
-        )  # a line each: names have spaces
-        return "\n".join([*written, *self.directives, *queue, ""]).replace(WORKER, name)
+        written = [f"{key} = {value}" for key, value in lines.items() if value is not None]
+        # a line for each worker: names have spaces
+        queue = ["queue"] if len(workers) == 1 else ["queue worker from (", *workers, ")"]
+        return "\n".join([*written, *self.directives, *queue, ""])
 
-    def _command(self, request: JobRequest) -> tuple[str, ...]:
-        """With file transfer a worker logs to a file in its scratch folder."""
-        if not self.transfer_files or request.log is None:
-            return request.command
-        return tuple(request.log.name if word == str(request.log) else word for word in request.command)
+    def _start(self, launch: Launch, name: str) -> tuple[tuple[Word, ...], list[Word]]:
+        """The command, and variables as `NAME=value`. A shell comes first where one is needed: the name of the worker
+        is its `$0`, for names that HTCondor fills in are no part of its text."""
+        ready = launch.filled(self._blanks(launch, (Raw(name),)))
+        if not ready.needs_shell:
+            return ready.command, [(f"{key}=", *value) for key, value in ready.variables.items()]
+        ready = launch.filled(self._blanks(launch, (Raw('"$0"'),)))
+        # eval: an argument has one line, and a comment or an `&` at the end of a set-up line must stay its own
+        setup = [f"eval {shlex.quote(line)}" for line in ready.set_up_lines()]
+        script = "; ".join([*ready.export_lines(), *setup, ready.exec_line()])
+        return words("/bin/sh", "-c", script, Raw(name)), []
 
-    def _transfers(self, request: JobRequest) -> dict[str, str]:
+    def _blanks(self, launch: Launch, worker: Word) -> Blanks:
+        """With file transfer a worker logs to, and finds files in, the folder that HTCondor gives it."""
+        if not self.transfer_files:
+            return launch.blanks(worker)
+        folder = NodeVariable("_CONDOR_SCRATCH_DIR")
+        return {WORKER: worker, LOG: worker, **{Sent(file.name): (folder, f"/{file.name}") for file in launch.files}}
+
+    def _transfers(self, launch: Launch, name: str) -> dict[str, str]:
         if not self.transfer_files:
             return {"should_transfer_files": "NO"}
-        # Not ON_EXIT_OR_EVICT: what an evicted job leaves waits for its return, and ours never do.
+        log = f"{launch.run.folder('logs')}/"
         streamed = str(self.stream_output).lower()
-        always = {
+        return {
             "should_transfer_files": "YES",
+            # Not ON_EXIT_OR_EVICT: what an evicted job leaves waits for its return, and ours never do.
             "when_to_transfer_output": "ON_EXIT",
             "stream_output": streamed,
             "stream_error": streamed,
-        }
-        if request.log is None:
-            return always | {"transfer_output_files": '""'}
-        name = request.log.name
-        return always | {
-            "transfer_input_files": plain(str(request.log)),
+            "transfer_input_files": ", ".join([plain(log) + name, *(plain(str(file.source)) for file in launch.files)]),
             "transfer_output_files": name,
-            "transfer_output_remaps": remapped(name, str(request.log)),
+            "transfer_output_remaps": remapped(name, log),
         }
 
     def _ends(self) -> dict[str, str]:
@@ -231,14 +235,14 @@ class HTCondor(BatchStrategy):
             return {}
         return {"periodic_remove": f"JobStatus == 2 && time() - JobCurrentStartDate > {self.walltime}"}
 
-    def _attributes(self, request: JobRequest, workers: tuple[str, ...]) -> dict[str, str | bool | int | float]:
+    def _attributes(self, launch: Launch, first: str) -> dict[str, str | bool | int | float]:
         ours: dict[str, str | bool | int | float] = {
-            "CenoteRun": request.run,
-            "CenotePool": request.pool,
-            "CenoteFirst": workers[0],
+            "CenoteRun": launch.run.id,
+            "CenotePool": launch.pool,
+            "CenoteFirst": first,
         }
-        if request.home is not None:
-            ours["CenoteHome"] = str(request.home)
+        if launch.run.location is not None:
+            ours["CenoteHome"] = str(launch.run.location)
         if self.job_flavour is not None:
             ours["JobFlavour"] = self.job_flavour
         if self.walltime is not None:

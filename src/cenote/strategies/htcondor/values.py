@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from cenote.strategies.support.alike import WORKER
+from cenote.launch import Raw, Word
 
 
 def plain(text: str) -> str:
@@ -14,25 +14,23 @@ def plain(text: str) -> str:
     return text.replace("$", "$(DOLLAR)")
 
 
-def quoted_words(words: Sequence[str]) -> str | None:
-    """Words in HTCondor's newer quoting, which keeps spaces and quotes; None for none.
-
-    The name of a worker that is still to be filled in may have spaces too.
-    """
-    if not words:
-        return None
-    doubled = [plain(word).replace('"', '""') for word in words]
-    quoted = [
-        "'" + word.replace("'", "''") + "'" if not word or re.search(rf"[\s'{WORKER}]", word) else word
-        for word in doubled
-    ]
-    return '"' + " ".join(quoted) + '"'
+def quoted_words(words: Sequence[Word]) -> str | None:
+    """Words in HTCondor's newer quoting, which keeps spaces and quotes; None for none."""
+    return '"' + " ".join(_quoted(word) for word in words) + '"' if words else None
 
 
-def remapped(name: str, target: str) -> str:
-    """A file that comes back under another name."""
-    escaped = re.sub(r"([\\;=])", r"\\\1", plain(target))
-    return f'"{name} = {escaped}"'
+def _quoted(word: Word) -> str:
+    """The name of a worker that HTCondor fills in may have spaces too."""
+    text = "".join(part.text if isinstance(part, Raw) else plain(str(part)).replace('"', '""') for part in word)
+    if text and not re.search(r"[\s']", text) and not any(isinstance(part, Raw) for part in word):
+        return text
+    return "'" + text.replace("'", "''") + "'"
+
+
+def remapped(name: str, folder: str) -> str:
+    """A file that comes back into this folder."""
+    escaped = re.sub(r"([\\;=])", r"\\\1", plain(folder))
+    return f'"{name} = {escaped}{name}"'
 
 
 def literal(value: str | bool | float) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from cenote.strategies.interface import JobId, JobRequest, RunLocation, TracedJob
+from cenote.launch import Launch, RunLocation
+from cenote.strategies.interface import JobId, TracedJob
 
 _RUN, _POOL, _WORKER, _HOME = "CENOTE_RUN", "CENOTE_POOL", "CENOTE_WORKER", "CENOTE_HOME"
 _PROCESSES = Path("/proc")
@@ -22,10 +23,10 @@ _STATES = {"T": "stopped", "t": "stopped", "D": "waiting for a disk"}
 _DEAD = "ZX"
 
 
-def marks(request: JobRequest) -> dict[str, str]:
+def marks(launch: Launch, worker: str) -> dict[str, str]:
     """What the environment of a worker says."""
-    home = {_HOME: str(request.home)} if request.home else {}
-    return {_RUN: request.run, _POOL: request.pool, _WORKER: request.worker, **home}
+    home = {_HOME: str(launch.run.location)} if launch.run.location else {}
+    return {_RUN: launch.run.id, _POOL: launch.pool, _WORKER: worker, **home}
 
 
 def marked_processes() -> Iterator[TracedJob]:

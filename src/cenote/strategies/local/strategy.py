@@ -10,9 +10,11 @@ from typing import ClassVar
 
 from pydantic import PrivateAttr
 
+from cenote.engine.messages import JobState, LossCause
+from cenote.launch import Launch
 from cenote.machine import GPU_VARIABLE, visible_gpus
 from cenote.shell import Process, end_processes, is_fault, start_process
-from cenote.strategies.interface import EndCause, JobId, JobRequest, JobState, JobStatus, Strategy, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
 
@@ -37,28 +39,33 @@ class LocalStrategy(Strategy):
     _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """The GPUs of workers that were started, of all pools that share this strategy."""
 
-    def render(self, request: JobRequest) -> str:
-        """The command, as one would type it."""
-        variables = [f"{name}={shlex.quote(value)}" for name, value in request.variables.items()]
-        return " ".join([*variables, shlex.join(request.command)])
+    def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
+        """The commands, as one would type them."""
+        return [self._typed(launch, worker) for worker in workers]
 
-    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+    def _typed(self, launch: Launch, worker: str) -> str:
+        command, variables = launch.here(worker)
+        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)])
+
+    def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
         """Start the processes; when one cannot be started, none stays."""
         jobs: list[JobId] = []
         try:
-            for request in requests:
-                jobs.append(self._start(request))  # noqa: PERF401  # those before one that fails are known
+            for worker in workers:
+                jobs.append(self._start(launch, worker))  # noqa: PERF401  # those before one that fails are known
         except BaseException:
             self.cancel(jobs)
             raise
         return jobs
 
-    def _start(self, request: JobRequest) -> JobId:
+    def _start(self, launch: Launch, worker: str) -> JobId:
         here = visible_gpus()
         taken = [gpu for job, gpus in self._gpus.items() if self._processes[job].poll() is None for gpu in gpus]
-        gpus = gpus_for(request.resources.gpus or 0, here, taken)
-        variables = {**marks(request), **request.variables, **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
-        process = start_process(request.command, variables=variables, stdout=request.out, stderr=request.err)
+        gpus = gpus_for(launch.resources.gpus or 0, here, taken)
+        command, variables = launch.here(worker)
+        variables = {**marks(launch, worker), **variables, **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
+        out, err = (launch.run.folder(stream) / worker for stream in ("out", "err"))
+        process = start_process(command, variables=variables, stdout=out, stderr=err)
         job = JobId(str(process.pid))
         self._processes[job], self._gpus[job] = process, gpus
         return job
@@ -89,7 +96,7 @@ def _status(code: int | None) -> JobStatus:
         return JobStatus(JobState.RUNNING, "running")
     if code == 0:
         return JobStatus(JobState.ENDED, "exit 0", "it ended by itself", "retired")
-    cause: EndCause = "died"
+    cause: LossCause = "died"
     reason = f"it ended with exit code {code}"
     if code == EXIT_OUT_OF_MEMORY:
         cause, reason = "oom", "it went beyond its memory"

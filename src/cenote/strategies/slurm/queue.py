@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import unquote
 
-from cenote.strategies.interface import JobId, JobState, JobStatus, RunLocation, TracedJob
-from cenote.strategies.support.alike import series_of
+from cenote.engine.messages import JobState
+from cenote.launch import RunLocation
+from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask
+from cenote.strategies.support.series import series_of
 
 STATES: NativeStates = {
     "PENDING": (JobState.PENDING, "unknown"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -15,10 +14,11 @@ from urllib.parse import quote
 
 from pydantic import PrivateAttr
 
+from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
-from cenote.strategies.interface import OVER, JobId, JobRequest, JobState, JobStatus, TracedJob
+from cenote.launch import Launch, Raw, Word
+from cenote.strategies.interface import OVER, JobId, JobStatus, TracedJob
 from cenote.strategies.slurm.queue import job_details, job_status, number_of, own_jobs, queued
-from cenote.strategies.support.alike import WORKER, alike, in_thousands, ranges, series_of
 from cenote.strategies.support.batch import (
     BatchStrategy,
     CommandAnswer,
@@ -29,6 +29,7 @@ from cenote.strategies.support.batch import (
     mebibytes,
     try_to,
 )
+from cenote.strategies.support.series import in_thousands, ranges, series_of
 from cenote.worker.process.lifetime import ENDS, STARTED
 
 _PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
@@ -75,26 +76,21 @@ class Slurm(BatchStrategy):
 
     _errors_of: dict[JobId, Path] = PrivateAttr(default_factory=dict)
 
-    def render(self, request: JobRequest) -> str:
-        """The batch script."""
-        (script,) = self.render_all([request])
-        return script
+    def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
+        """The batch scripts: one with an array for each thousand of workers."""
+        return [self._script(launch, some) for some in in_thousands(workers)]
 
-    def render_all(self, requests: Sequence[JobRequest]) -> list[str]:
-        """The batch scripts: one with an array for workers that differ in their names only."""
-        return [self._script(request, workers) for request, workers in _submissions(requests)]
-
-    def submit(self, requests: Sequence[JobRequest]) -> list[JobId]:
+    def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
         """Hand the scripts to sbatch. What was taken before one was refused is taken back."""
         jobs: list[JobId] = []
-        for request, workers in _submissions(requests):
+        for some in in_thousands(workers):
             try:
-                jobs += self._submitted(request, workers)
+                jobs += self._submitted(launch, some)
             except BaseException:  # Ctrl-C too: nobody would know of them
                 self.cancel(jobs)
-                try_to(["scancel", f"--name={_job_name(request, workers)}"])  # taken after all, perhaps
+                try_to(["scancel", f"--name={_job_name(launch, some)}"])  # taken after all, perhaps
                 raise
-        self._errors_of.update(zip(jobs, (request.err for request in requests), strict=True))
+        self._errors_of.update(zip(jobs, (launch.run.folder("err") / worker for worker in workers), strict=True))
         return jobs
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
@@ -103,8 +99,8 @@ class Slurm(BatchStrategy):
 
     # submitting
 
-    def _submitted(self, request: JobRequest, workers: tuple[str, ...]) -> list[JobId]:
-        answer = hand_in(["sbatch", "--parsable"], self._script(request, workers), passing=_PASSING)
+    def _submitted(self, launch: Launch, workers: tuple[str, ...]) -> list[JobId]:
+        answer = hand_in(["sbatch", "--parsable"], self._script(launch, workers), passing=_PASSING)
         number = answer.strip().splitlines()[-1].partition(";")[0] if answer.strip() else ""
         if not number.isdecimal():
             raise error(BATCH_SYSTEM, f"sbatch did not answer with the number of a job but with {answer.strip()!r}")
@@ -112,23 +108,22 @@ class Slurm(BatchStrategy):
             return [JobId(number)]
         return [JobId(f"{number}_{index}") for index in series_of(workers).numbers]
 
-    def _script(self, request: JobRequest, workers: tuple[str, ...]) -> str:
-        lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in self._options(request, workers))]
-        lines += [f"export {name}={shlex.quote(value)}" for name, value in request.variables.items()]
+    def _script(self, launch: Launch, workers: tuple[str, ...]) -> str:
+        ready = launch.filled(launch.blanks(_worker(workers)))
+        lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in self._options(launch, workers))]
+        lines += ready.export_lines()
         lines.append(f"export {STARTED}=$(date +%s) {ENDS}=$SLURM_JOB_END_TIME")  # the latter from Slurm 23.02 on
-        lines += self.prologue
-        # exec: signals of Slurm reach the worker itself
-        lines.append("exec " + " ".join(_word(word, workers) for word in request.command))
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, *self.prologue, *ready.set_up_lines(), ready.exec_line()]) + "\n"
 
-    def _options(self, request: JobRequest, workers: tuple[str, ...]) -> list[str]:
-        wanted, home = request.resources, request.home
+    def _options(self, launch: Launch, workers: tuple[str, ...]) -> list[str]:
+        wanted, run = launch.resources, launch.run
+        home = f" home={run.location}" if run.location else ""
         gpus = f"gpu:{self.gpu_type}:{wanted.gpus}" if self.gpu_type else f"gpu:{wanted.gpus}"
         stated = {
-            "job-name": _job_name(request, workers),
-            "comment": f"cenote run={request.run} pool={quote(request.pool)}" + (f" home={home}" if home else ""),
-            "output": _file(request.out, workers),
-            "error": _file(request.err, workers),
+            "job-name": _job_name(launch, workers),
+            "comment": f"cenote run={run.id} pool={quote(launch.pool)}{home}",
+            "output": _file(run.folder("out"), workers),
+            "error": _file(run.folder("err"), workers),
             "nodes": "1",
             "ntasks": "1",
             "cpus-per-task": str(max(1, math.ceil(wanted.cpus or 1))),
@@ -177,37 +172,27 @@ class Slurm(BatchStrategy):
         return own_jobs()
 
 
-def _submissions(requests: Sequence[JobRequest]) -> list[tuple[JobRequest, tuple[str, ...]]]:
-    """Requests with the name left open, and the workers that one script starts.
-
-    Slurm's MaxArraySize is 1001 unless a site changed it: a larger number is no index of an array.
-    """
-    return [(request, some) for request, workers in alike(requests) for some in in_thousands(workers)]
+def _job_name(launch: Launch, workers: tuple[str, ...]) -> str:
+    return f"cenote-{launch.run.id}-{workers[0]}"
 
 
-def _job_name(request: JobRequest, workers: tuple[str, ...]) -> str:
-    return f"cenote-{request.run}-{workers[0]}"
-
-
-def _word(word: str, workers: tuple[str, ...]) -> str:
-    """A word of the command, for the shell; the number within the array comes from Slurm."""
-    if len(workers) == 1 or WORKER not in word:
-        return shlex.quote(word.replace(WORKER, workers[0]))
-    series = series_of(workers)
-    number = f'"$(printf %0{series.digits}d $SLURM_ARRAY_TASK_ID)"' if series.digits else '"$SLURM_ARRAY_TASK_ID"'
-    return shlex.quote(word.replace(WORKER, series.prefix)) + number
-
-
-def _file(path: Path, workers: tuple[str, ...]) -> str:
-    """A file as Slurm writes it: `%a` is the number within the array, `%3a` the same with zeros before it."""
-    if "\\" in str(path):
-        words = f"Slurm cannot write to {path}: to Slurm, a backslash in the name of a file has a meaning of its own"
-        raise error(JOB_REFUSED, words, hint="choose a folder for the run without a backslash in its name")
-    shown = str(path).replace("%", "%%")
+def _worker(workers: tuple[str, ...]) -> Word:
+    """The name of a worker, for the shell; the number within an array comes from Slurm."""
     if len(workers) == 1:
-        return shown.replace(WORKER, workers[0])
+        return (workers[0],)
     series = series_of(workers)
-    return shown.replace(WORKER, f"{series.prefix}%{series.digits or ''}a")
+    number = f"$(printf %0{series.digits}d $SLURM_ARRAY_TASK_ID)" if series.digits else "$SLURM_ARRAY_TASK_ID"
+    return series.prefix, Raw(f'"{number}"')
+
+
+def _file(folder: Path, workers: tuple[str, ...]) -> str:
+    """The workers' files as Slurm writes them: `%a` is the number within the array, `%3a` has zeros before it."""
+    if "\\" in str(folder):
+        words = f"Slurm cannot write to {folder}: to Slurm, a backslash in the name of a file has a meaning of its own"
+        raise error(JOB_REFUSED, words, hint="choose a folder for the run without a backslash in its name")
+    series = series_of(workers)
+    name = workers[0] if len(workers) == 1 else f"{series.prefix}%{series.digits or ''}a"
+    return f"{str(folder).replace('%', '%%')}/{name}"
 
 
 def _quoted(value: str) -> str:

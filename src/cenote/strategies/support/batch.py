@@ -13,9 +13,10 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from cenote import shell
+from cenote.engine.messages import JobState, LossCause
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.plugins.settings import Seconds
-from cenote.strategies.interface import EndCause, JobId, JobState, JobStatus, Strategy, TracedJob
+from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.worker.process.last_output import tail
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
@@ -56,7 +57,17 @@ def _long_enough(walltime: int) -> int:
 
 
 class BatchStrategy(Strategy):
-    """Workers as jobs of a batch system. They and the driver see the same files under the same names."""
+    """Workers as jobs of a batch system: what a strategy for another one, here or in your package, derives from.
+
+    It has the settings that all share (`walltime`, `join_timeout`, `poll_every`), waits out a batch system that does
+    not answer, and gives up a job only when it is out of sight twice. A subclass says `system`, and defines
+
+    - `render(launch, workers)`: the text to submit, pure; `launch.filled(launch.blanks(worker))` has no blanks left,
+    - `submit(launch, workers)`: hand the text to the batch system by `hand_in`; all workers or none,
+    - `cancel(jobs)`: by `cancel_with`,
+    - `_look(jobs)`: ask about jobs by `ask`, and say with a table of `NativeStates` what its words mean,
+    - `_traced()`: the jobs of this user that carry our marks, whoever submitted them.
+    """
 
     system: ClassVar[str]
     """What people call it."""
@@ -188,7 +199,7 @@ def said(text: str) -> str:
 
 def exit_status(code: int, signal: int, native: str) -> JobStatus:
     """How a program ended that nobody stopped."""
-    cause: EndCause = "crashed" if shell.is_fault(-signal or code) else "died"
+    cause: LossCause = "crashed" if shell.is_fault(-signal or code) else "died"
     if signal:
         return JobStatus(JobState.FAILED, native, f"it was killed by signal {signal}", cause)
     if code == 0:
@@ -211,5 +222,5 @@ def mebibytes(amount: int) -> int:
     return -(-amount // 2**20)
 
 
-NativeStates = Mapping[str, tuple[JobState, EndCause]]
+NativeStates = Mapping[str, tuple[JobState, LossCause]]
 """A batch system's word → what it means here."""

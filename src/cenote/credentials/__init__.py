@@ -1,0 +1,1 @@
+"""Credentials that come with the package: one module each."""

@@ -1,0 +1,244 @@
+"""Describe how a worker is started, as one value that is completed step by step and written down last.
+
+The backend says what runs, the environment with which Python and what comes before it, credentials what goes along,
+and the strategy writes it down for one worker or for many. What differs between workers, or is known on the node
+only, stands in words as a blank, never as text that somebody has to find again.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote
+
+from cenote.language.execution import Amounts
+from cenote.shell import ALONE
+
+
+class Blank(Enum):
+    """What a strategy fills in."""
+
+    WORKER = "the name of the worker"
+    LOG = "the file that it logs to"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Where a file that is sent along is found on the node."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NodeVariable:
+    """The value that an environment variable has on the node; for set-up lines that say where something is."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Text in the language that a strategy writes, which it does not quote: `"$SLURM_ARRAY_TASK_ID"`."""
+
+    text: str
+
+
+WORKER, LOG = Blank.WORKER, Blank.LOG
+Part = str | Blank | Sent | NodeVariable | Raw
+Word = tuple[Part, ...]
+"""One word of a command, or one value: its parts are put together without a space."""
+Blanks = Mapping[Blank | Sent, Word]
+"""What a strategy writes in place of each blank."""
+
+
+def words(*written: Part | Word) -> tuple[Word, ...]:
+    """Words of which most are one part: `words("--name", WORKER, ("out/", WORKER))`."""
+    return tuple(one if isinstance(one, tuple) else (one,) for one in written)
+
+
+def filled(word: Word, blanks: Blanks) -> Word:
+    """A word without blanks; text that meets becomes one part."""
+    parts = [one for part in word for one in (blanks[part] if isinstance(part, Blank | Sent) else (part,))]
+    return tuple(_merged(parts))
+
+
+def _merged(parts: Iterable[Part]) -> Iterator[Part]:
+    for is_text, group in groupby(parts, key=lambda part: isinstance(part, str)):
+        if is_text:
+            yield "".join(str(part) for part in group)
+        else:
+            yield from group
+
+
+def plain_text(word: Word) -> str:
+    """A word that nothing has to be done to on the node."""
+    assert all(isinstance(part, str) for part in word), word
+    return "".join(str(part) for part in word)
+
+
+def shell_word(word: Word) -> str:
+    """A word as a shell reads it; it stays one word, whatever is in it."""
+    return "".join(_for_shell(part) for part in word if part) or "''"
+
+
+def _for_shell(part: Part) -> str:
+    match part:
+        case str():
+            return shlex.quote(part)
+        case NodeVariable():
+            return f'"${{{part.name}}}"'
+        case Raw():
+            return part.text
+    raise ValueError(f"{part} is still to be filled in")
+
+
+@dataclass(frozen=True)
+class RunLocation:
+    """Where a run lives: its folder, and the process that drives it. Written on every job as `4711@machine:/folder`."""
+
+    host: str
+    folder: Path
+    process: str = ""
+
+    def __str__(self) -> str:
+        driver = f"{self.process}@{self.host}" if self.process else self.host
+        return f"{driver}:{quote(str(self.folder))}"  # one word without quotes, whatever the folder is called
+
+    @classmethod
+    def here(cls, folder: Path) -> RunLocation:
+        """Of a run that this process drives."""
+        return cls(socket.gethostname(), folder.absolute(), str(os.getpid()))
+
+    @classmethod
+    def read(cls, text: str) -> RunLocation | None:
+        """What stands on a job; None where nothing of the kind does."""
+        driver, colon, folder = text.strip().partition(":")
+        process, _, host = driver.rpartition("@")
+        return cls(host, Path(unquote(folder)), process) if colon and folder.startswith("/") else None
+
+
+Stream = Literal["out", "err", "logs"]
+
+
+@dataclass(frozen=True)
+class LaunchingRun:
+    """The run that starts workers."""
+
+    id: str
+    output: Path
+    """An absolute folder; what each worker prints and logs is a file in its folders `out`, `err` and `logs`."""
+    location: RunLocation | None = None
+    """By which the run is found again from a job that it left behind."""
+
+    def folder(self, stream: Stream) -> Path:
+        """Of the workers' files of one sort."""
+        return self.output / stream
+
+    def make_folders(self) -> None:
+        """For all of them."""
+        for stream in ("out", "err", "logs"):
+            (self.output / stream).mkdir(parents=True, exist_ok=True)
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """A file that workers need on their node."""
+
+    source: Path
+    """An absolute path on this machine; nodes that share its files read it there."""
+    mode: int | None = None
+    """Permissions that it must have, 0o600 for a secret: the run then keeps a copy of its own. None: as it is."""
+
+    @property
+    def name(self) -> str:
+        """By which `Sent` means it."""
+        return self.source.name
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How workers of one pool are started."""
+
+    run: LaunchingRun
+    pool: str
+    resources: Amounts
+    """Of one worker."""
+    module: str | None
+    """What Python runs; None where the arguments are the program."""
+    arguments: tuple[Word, ...] = ()
+    interpreter: tuple[Word, ...] = (("python3",),)
+    """What starts Python on the node: the environment says it."""
+    variables: Mapping[str, Word] = field(default_factory=dict)
+    """Environment variables, set before the set-up lines."""
+    setup: tuple[Word, ...] = ()
+    """Lines of shell that run before the worker, one whole command each; a line that must succeed ends the shell
+    itself: `… || exit 71`. Text is shell, blanks are quoted."""
+    files: tuple[SentFile, ...] = ()
+    scratch: str | None = None
+    """A folder of the node for temporary files, with `$VARIABLES` of the node; None for its usual place."""
+
+    @property
+    def command(self) -> tuple[Word, ...]:
+        """The words that start the worker once everything is set up."""
+        python = words(*ALONE, "-m", self.module) if self.module else ()
+        return (*self.interpreter, *python, *self.arguments)
+
+    @property
+    def needs_shell(self) -> bool:
+        """Whether something has to be done on the node before the worker starts."""
+        parts = [part for word in (*self.command, *self.variables.values()) for part in word]
+        return bool(self.setup) or any(isinstance(part, NodeVariable) for part in parts)
+
+    def with_variables(self, **variables: str | Word) -> Launch:
+        """With these set too."""
+        new = {name: (value,) if isinstance(value, str) else value for name, value in variables.items()}
+        return replace(self, variables={**self.variables, **new})
+
+    def blanks(self, worker: Word) -> dict[Blank | Sent, Word]:
+        """For nodes that see the files of this machine."""
+        log = (f"{self.run.folder('logs')}/", *worker)
+        return {WORKER: worker, LOG: log, **{Sent(file.name): (str(file.source),) for file in self.files}}
+
+    def filled(self, blanks: Blanks) -> Launch:
+        """Without blanks."""
+        return replace(
+            self,
+            interpreter=tuple(filled(word, blanks) for word in self.interpreter),
+            arguments=tuple(filled(word, blanks) for word in self.arguments),
+            variables={name: filled(word, blanks) for name, word in self.variables.items()},
+            setup=tuple(tuple(_line(line, blanks)) for line in self.setup),
+        )
+
+    def export_lines(self) -> list[str]:
+        """The variables, as shell."""
+        return [f"export {name}={shell_word(value)}" for name, value in self.variables.items()]
+
+    def set_up_lines(self) -> list[str]:
+        """What runs before the worker, as shell."""
+        return ["".join(part if isinstance(part, str) else _for_shell(part) for part in line) for line in self.setup]
+
+    def exec_line(self) -> str:
+        """The worker in the place of the shell, as shell: signals reach the worker itself."""
+        return "exec " + " ".join(shell_word(word) for word in self.command)
+
+    def here(self, worker: str) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The command and the variables of one worker on this machine."""
+        ready = self.filled(self.blanks((worker,)))
+        if ready.needs_shell:
+            lines = [*ready.export_lines(), *ready.set_up_lines(), ready.exec_line()]
+            return ("/bin/sh", "-c", "\n".join(lines)), {}
+        variables = {name: plain_text(value) for name, value in ready.variables.items()}
+        return tuple(plain_text(word) for word in ready.command), variables
+
+
+def _line(line: Word, blanks: Blanks) -> Iterator[Part]:
+    """A line of shell, with what is filled in quoted."""
+    for part in line:
+        yield Raw(shell_word(filled((part,), blanks))) if isinstance(part, Blank | Sent) else part

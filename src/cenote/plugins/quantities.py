@@ -1,0 +1,55 @@
+"""Convert what a file writes to the value that code reads: `4GB` to bytes, `30m` to seconds.
+
+Types of this form carry their conversion without importing pydantic, so that values can have them and stay light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cenote.units import parse_bytes, parse_seconds
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+class Converted:
+    """Marks a value that a function makes of what the file holds; what it refuses, it refuses with a ValueError.
+
+    `kind` names such errors, `schema` describes what may be written, `limits` are pydantic's (`ge=0`).
+    """
+
+    def __init__(  # Any: whatever the YAML holds, and a part of a JSON Schema
+        self, convert: Callable[[Any], object], kind: str, schema: dict[str, Any] | None = None, **limits: float
+    ) -> None:
+        self.convert, self.kind, self.schema, self.limits = convert, kind, schema, limits
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import PydanticCustomError, core_schema
+
+        def converted(value: Any) -> object:  # Any: whatever the YAML holds
+            try:
+                return self.convert(value)
+            except ValueError as problem:
+                raise PydanticCustomError(self.kind, "{problem}", {"problem": str(problem)}) from None
+
+        within: Any = {**handler(source), **self.limits}  # Any: pydantic's own description of a type
+        return core_schema.no_info_before_validator_function(converted, within)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return self.schema or handler(schema)
+
+
+Memory = Annotated[
+    int,
+    Converted(parse_bytes, "amount", {"type": ["string", "integer"], "examples": ["4GB", "500MB", "16GiB"]}),
+]
+"""Bytes, written as `4GB`."""
+
+Seconds = Annotated[
+    int,
+    Converted(parse_seconds, "amount", {"type": ["string", "number"], "examples": ["30m", "4h", "04:00:00"]}),
+]
+"""Seconds, written as `30m`, `4h` or `04:00:00`."""

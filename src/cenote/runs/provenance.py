@@ -1,0 +1,145 @@
+"""Write down where results come from: inputs, software, options, the state of the repository."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from cenote import __version__
+from cenote.language.workflow import Workflow
+from cenote.plan.plan import Plan
+from cenote.runs.configured import Software
+from cenote.shell import run_command
+
+_SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot")
+
+
+class WorkflowRecord(msgspec.Struct, frozen=True):
+    """The workflow as it was run."""
+
+    file: str = ""
+    sha256: str | None = None
+    text: str | UnsetType = UNSET
+    """Where it did not come from a file."""
+
+
+class PluginRecord(msgspec.Struct, frozen=True):
+    """Code of the user's own: a file, or a module."""
+
+    file: str | UnsetType = UNSET
+    sha256: str | UnsetType | None = UNSET
+    module: str | UnsetType = UNSET
+
+
+class InputRecord(msgspec.Struct, frozen=True):
+    """An input file."""
+
+    dataset: str = ""
+    file: str = ""
+    stamp: str = ""
+    """Changes when the file does: modification time and size, or its own id."""
+    events: int = 0
+    size: int | None = None
+    """Bytes; None where unknown."""
+
+
+class GitRecord(msgspec.Struct, frozen=True):
+    """The state of the repository."""
+
+    commit: str
+    changed: bool = False
+    """Whether it has changes that are not committed."""
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that somebody needs to repeat the run: the content of `provenance.json`."""
+
+    cenote: str = ""
+    python: str = ""
+    platform: str = ""
+    software: dict[str, str] = {}
+    command: tuple[str, ...] | None = None
+    workflow: WorkflowRecord = WorkflowRecord()
+    plugins: tuple[PluginRecord, ...] = ()
+    plan: str = ""
+    inputs: tuple[InputRecord, ...] = ()
+    git: GitRecord | None = None
+    environments: dict[str, dict[str, Any]] = {}
+    """Pool → the environment of its workers: its type and settings, and what it says of itself."""
+
+    @classmethod
+    def of(cls, plan: Plan, *, command: Sequence[str] | None) -> Self:
+        """Of a run of this plan, from here and now."""
+        workflow = plan.workflow
+        return cls(
+            cenote=__version__,
+            python=sys.version.split()[0],
+            platform=platform.platform(),
+            software={name: found for name in _SOFTWARE if (found := _version(name))},
+            command=tuple(command) if command else None,
+            workflow=_workflow(workflow),
+            plugins=tuple(
+                PluginRecord(plugin.target, _sha256(Path(plugin.target)))
+                if plugin.target.endswith(".py")
+                else PluginRecord(module=plugin.target)
+                for plugin in workflow.plugins
+            ),
+            plan=plan.digest,
+            inputs=tuple(_inputs(plan)),
+            git=_git_state(workflow.folder),
+            environments=Software(plan).describe(),
+        )
+
+
+def _workflow(workflow: Workflow) -> WorkflowRecord:
+    if workflow.content is None:
+        return WorkflowRecord(str(workflow.file), _sha256(workflow.file))
+    digest = hashlib.sha256(workflow.content).hexdigest()
+    return WorkflowRecord(str(workflow.file), digest, workflow.content.decode(errors="replace"))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _inputs(plan: Plan) -> Iterator[InputRecord]:
+    events = Counter[tuple[str, str, str]]()
+    for partition in plan.partitions:
+        events[partition.dataset, partition.url, partition.stamp] += partition.events
+    for (dataset, file, stamp), count in events.items():
+        try:
+            size = os.stat(file).st_size  # noqa: PTH116  # a path or a URL: pathlib would mangle it
+        except OSError:
+            size = None
+        yield InputRecord(dataset, file, stamp, count, size)
+
+
+def _git_state(folder: Path) -> GitRecord | None:
+    try:
+        head = run_command(["git", "rev-parse", "HEAD"], seconds=5, folder=folder)
+        if head.returncode != 0:
+            return None
+        status = run_command(["git", "status", "--porcelain", "--untracked-files=no"], seconds=5, folder=folder)
+    except (OSError, TimeoutError):
+        return None
+    return GitRecord(head.stdout.strip(), bool(status.stdout.strip()))

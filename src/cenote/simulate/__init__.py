@@ -1,1 +1,0 @@
-"""The real engine with a simulated runtime: faults by the thousand, from a seed, in no time."""

@@ -1,0 +1,61 @@
+"""Apply the contract of its kind to every built-in plugin that needs no data of its own for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.testing.contracts import (
+    BackendContract,
+    BatchScript,
+    CredentialContract,
+    EnvironmentContract,
+    ModifierContract,
+    OperationContract,
+    PluginContract,
+    RendererContract,
+    SinkContract,
+    StrategyContract,
+)
+
+CONTRACTS: dict[PluginKind, type[PluginContract]] = {
+    PluginKind.OPERATION: OperationContract,
+    PluginKind.SINK: SinkContract,
+    PluginKind.RENDERER: RendererContract,
+    PluginKind.MODIFIER: ModifierContract,
+    PluginKind.BACKEND: BackendContract,
+    PluginKind.STRATEGY: StrategyContract,
+    PluginKind.ENVIRONMENT: EnvironmentContract,
+    PluginKind.CREDENTIAL: CredentialContract,
+}
+ELSEWHERE = {PluginKind.SOURCE, PluginKind.PRODUCT}
+"""Kinds that need code for their tests: files to read, values to merge."""
+
+
+def data_of(kind: PluginKind, name: str) -> dict[str, Any]:
+    """What the contract asks for, from the file of the kind; a sink is read by the source of the same name."""
+    file = Path(__file__).parent / "cases" / f"{kind.value}.yaml"
+    written = yaml.safe_load(file.read_text()).get(name) if file.is_file() else None
+    match kind:
+        case PluginKind.STRATEGY:
+            return {"batch": BatchScript(**written) if written else None, "cases": [{}]}
+        case PluginKind.SINK:
+            return {"source": registry.load(PluginKind.SOURCE, name), "cases": written or ()}
+        case PluginKind.BACKEND:
+            return {"name": name}
+    return {"cases": written or ()}
+
+
+for kind, contract in CONTRACTS.items():
+    for name in registry.built_in_names(kind):
+        title = f"Test_{kind.value}_{name.replace('.', '_')}"
+        attributes = {"__module__": __name__, "plugin": registry.load(kind, name), **data_of(kind, name)}
+        globals()[title] = type(title, (contract,), attributes)
+
+
+def test_every_kind_is_checked() -> None:
+    assert {*CONTRACTS, *ELSEWHERE} == set(PluginKind)
