@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cenote.engine.capacity import PoolCapacity, Pools
-from cenote.engine.task_classes import TaskClasses
+from cenote.engine.task_classes import TaskClasses, first_classes
 from cenote.engine.tasks import READY, TaskStates
 from cenote.plan.plan import Plan
 
@@ -79,7 +79,7 @@ class ReadyTasks:
 
     def _start(self, plan: Plan) -> None:
         tasks = self._states.ready_at_first()
-        classes = 2 * plan.tasks.segment[tasks].astype(np.int64) + plan.tasks.kind[tasks]
+        classes = first_classes(plan.tasks)[tasks]
         ranks = np.array(self._rank_of_class, dtype=np.int64)[classes] | tasks
         for queue in self._queues.values():
             queue.start_with(ranks[np.isin(classes, list(queue.classes))])

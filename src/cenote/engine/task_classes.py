@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cenote.language.execution import Amounts
 from cenote.placement.pools import PlacedPool
 from cenote.placement.resources import lacking, largest, share
-from cenote.plan.plan import Plan, Segment
+from cenote.plan.plan import Plan, Segment, TaskTable
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,24 @@ class TaskClass:
     """The classes of the choices that come after this one, in order."""
 
 
+def first_classes(tasks: TaskTable) -> NDArray[np.int32]:
+    """The class that each task begins in: one for the tasks of a segment, the next one for its merges."""
+    return (2 * tasks.segment + tasks.kind).astype(np.int32)
+
+
 class TaskClasses:
-    """All classes of a plan. Class 2 × segment + kind is the first choice of those tasks; later choices come behind."""
+    """All classes of a plan: those of `first_classes`, where tasks begin, and behind them those of later choices."""
 
     def __init__(self, plan: Plan) -> None:
-        choices = [choices_of(segment, plan, merges=merges) for segment in plan.segments for merges in (False, True)]
+        kinds = [(segment, merges) for segment in plan.segments for merges in (False, True)]
+        choices = [choices_of(segment, plan, merges=merges) for segment, merges in kinds]
         found: list[TaskClass] = []
         free = len(choices)
         for base, some in enumerate(choices):
             numbers = (base, *range(free, free + len(some) - 1))
             free += len(some) - 1
             found += [
-                TaskClass(number, base // 2, bool(base % 2), choice, numbers[place + 1 :])
+                TaskClass(number, kinds[base][0].index, kinds[base][1], choice, numbers[place + 1 :])
                 for place, (number, choice) in enumerate(zip(numbers, some, strict=True))
             ]
         self._classes = sorted(found, key=lambda one: one.number)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.engine.task_classes import TaskClasses
+from cenote.engine.task_classes import TaskClasses, first_classes
 from cenote.plan.plan import MERGE, RUN, Plan
 
 WAITING: Final = 0  # for tasks that it needs
@@ -38,7 +38,7 @@ class TaskStates:
     def __init__(self, plan: Plan, classes: TaskClasses) -> None:
         table = plan.tasks
         self._kind = np.ascontiguousarray(table.kind, dtype=np.uint8).data
-        self._class = (2 * table.segment + table.kind).astype(np.int32).data
+        self._class = first_classes(table).data
         self._needs_start = np.ascontiguousarray(table.needs_start, dtype=np.int64).data
         self._needs = np.ascontiguousarray(table.needs, dtype=np.int32).data
         self._users_start = np.ascontiguousarray(table.users_start, dtype=np.int64).data

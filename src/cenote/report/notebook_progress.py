@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cenote.report.templates import render_part
+from cenote.report.render import render_part
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView
 from cenote.text import plural

@@ -8,7 +8,7 @@ from pathlib import Path
 from cenote.errors import Problem
 from cenote.language.workflow import Workflow
 from cenote.report.products_shown import data_uri
-from cenote.report.templates import render_part
+from cenote.report.render import render_part
 from cenote.runs.summary import Summary
 
 MOST_PICTURES = 12

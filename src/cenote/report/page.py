@@ -10,9 +10,9 @@ import msgspec
 from cenote import errors, storage
 from cenote.plan.record import PlannedPool, PlannedStage, PlanRecord
 from cenote.report.products_shown import data_uri, read_pictures, read_tables
+from cenote.report.render import render
 from cenote.report.task_names import TaskNames
 from cenote.report.task_timeline import task_timeline
-from cenote.report.templates import render
 from cenote.report.timeline import timeline
 from cenote.report.work_timeline import read_timeline
 from cenote.runs.folder import RunFolder

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, assert_never
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -17,8 +17,6 @@ from cenote.engine.messages import (
     FellBack,
     JobChanged,
     PoolChanged,
-    ResultLost,
-    ResultNotNeeded,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -29,11 +27,9 @@ from cenote.engine.messages import (
     TasksNotNeeded,
     TaskSplit,
     TaskStarted,
-    Tick,
     Warned,
     WorkerAnswers,
     WorkerJoined,
-    WorkerLeaving,
     WorkerLost,
     WorkerRequested,
     WorkerSilent,
@@ -129,7 +125,7 @@ class RunView:
                     self._task_reused(task, needed=False)
             case TasksAbandoned():
                 for task in tasks_in(event.tasks):
-                    self._task_abandoned(task)
+                    self._task_abandoned(task, event.reason)
             case TaskFailed():
                 self._task_failed(event)
             case TaskGivenUp():
@@ -161,10 +157,8 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | TaskSplit() | ResultLost() | ResultNotNeeded() | WorkerLeaving():
-                pass
             case _:
-                assert_never(event)
+                pass  # nothing that a summary counts
 
     def _run_started(self, event: RunStarted) -> None:
         self._reset()
@@ -232,11 +226,12 @@ class RunView:
         self._tally(task).reused += 1
         self._tally(task).not_needed += not needed
 
-    def _task_abandoned(self, task: int) -> None:
+    def _task_abandoned(self, task: int, reason: str) -> None:
         if self._state_of(task) in (_WAITING, _RUNNING):
             self._leave(task)
             self._state[task] = _ABANDONED
             self._tally(task).abandon()
+            self._tally(task).reasons[reason] += 1
 
     def _task_failed(self, event: TaskFailed) -> None:
         state = self._state_of(event.task)
@@ -370,6 +365,7 @@ class RunView:
             failed=tasks.failed,
             reused=tasks.reused,
             running=tasks.running,
+            not_run=tasks.not_run,
             seconds=rounded(own.seconds),
             events_in=own.events_in,
             events_out=own.events_out,
@@ -377,6 +373,11 @@ class RunView:
             peak_memory=tasks.peak_memory,
             time_left=0.0 if self.finished else tasks.time_left(self.clock),
         )
+
+    def abandoned(self, segment: int) -> Mapping[str, int]:
+        """Why tasks of a segment were abandoned: each reason with how many."""
+        own = [tally.reasons for tally in self._tallies if tally.segment == segment and not tally.merge]
+        return own[0] if own else {}
 
     @property
     def pools(self) -> tuple[PoolRecord, ...]:
