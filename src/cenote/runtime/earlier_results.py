@@ -36,12 +36,12 @@ class EarlierResults:
         return len(self.whole) + len(self.spared)
 
 
-def earlier_results(plan: Plan, store: Store, envelopes: TaskSpecs, files: Path) -> EarlierResults:
+def earlier_results(plan: Plan, store: Store, specs: TaskSpecs, files: Path) -> EarlierResults:
     """Look at everything that the plan would make; `files` is where skims lie."""
     there = store.names()
     whole, damaged = [], []
     for task in range(len(plan.tasks)) if there else ():
-        names = envelopes.stored_names(task)
+        names = specs.stored_names(task)
         if not there.issuperset([plan.tasks.key(task), *names]):  # a merge without some of its parts has another name
             continue
         if not all(store.is_whole(name) for name in names):
@@ -116,17 +116,17 @@ class Reuse:
                 f"{folder.store / KEY} is missing, or not yours alone: the results that lie beside it are not trusted, "
                 "and everything runs again"
             )
-        envelopes = TaskSpecs(plan)
+        specs = TaskSpecs(plan)
         for task in force:
-            self._remove(envelopes.stored_names(task))
+            self._remove(specs.stored_names(task))
 
-    def found(self, envelopes: TaskSpecs) -> EarlierResults:
+    def found(self, specs: TaskSpecs) -> EarlierResults:
         """What is there now. Results that are not whole are removed, and that is said."""
-        results = earlier_results(self._plan, self._store, envelopes, self._folder.products)
+        results = earlier_results(self._plan, self._store, specs, self._folder.products)
         if results.damaged and self._trusted:
             self._say(results.damaged)
         for task in results.damaged:
-            self._remove(envelopes.stored_names(task))
+            self._remove(specs.stored_names(task))
         return results
 
     def drop_damaged(self, failures: Iterable[FailureInfo]) -> bool:
