@@ -1,4 +1,4 @@
-"""The operation `project`: go on with some columns only."""
+"""The operation `project`: keep some columns only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import ClassVar, Self
 from pydantic import AliasChoices, Field
 
 from cenote import errors
-from cenote.names import did_you_mean, listed
+from cenote.names import column_name, did_you_mean, listed
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 
 
 class Project(Operation):
-    """Drops columns. It reads none itself: a column that nobody needs later is not even read from the files."""
+    """Drops columns. It reads none itself: a column that no later stage needs is not read from the files."""
 
     example: ClassVar[str] = """
     - id: Narrow
@@ -44,7 +44,7 @@ class Project(Operation):
         return super().resolve(columns).model_copy(update={"keep": names})
 
     def keeps(self) -> Collection[str]:
-        """The columns that go on."""
+        """The columns that are kept."""
         return self.keep
 
     def run(self, events: Events) -> Result:
@@ -55,5 +55,4 @@ class Project(Operation):
 def _matching(wanted: str, columns: Collection[str]) -> list[str]:
     if wanted in columns:
         return [wanted]
-    underscored = wanted.replace(".", "_")
-    return [name for name in columns if fnmatchcase(name, wanted) or name == underscored]
+    return [name for name in columns if fnmatchcase(name, wanted) or name == column_name(wanted)]
