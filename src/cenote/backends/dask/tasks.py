@@ -8,6 +8,7 @@ from distributed import Client, Future
 
 from cenote.backends.dask.bundles import Bundle, Bundling
 from cenote.backends.dask.launch import stated
+from cenote.backends.dask.messages import TaskReport
 from cenote.backends.dask.worker import pool_resource, run_bundle
 from cenote.backends.support.outcomes import event_of, placed, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed, TaskStarted
@@ -39,8 +40,8 @@ class SentTasks:
         """Key of a bundle that was sent and is not through → the bundle."""
         self._bundle_of: dict[int, Bundle] = {}
         """The same by task."""
-        self._said: dict[str, tuple[str, list[tuple[Outcome, bytes]]]] = {}
-        """Bundle → what its worker said of it: outcomes, products. They count once Dask has the result too."""
+        self._reports: dict[str, tuple[str, Sequence[TaskReport]]] = {}
+        """Bundle → its worker, and what that reported. It counts once Dask has the result too."""
         self._futures: dict[str, Future] = {}
         """Name of a stored result → the future of the bundle that made it."""
         self._left: dict[str, Bundle] = {}
@@ -132,16 +133,16 @@ class SentTasks:
         bundle.worker, bundle.since = worker, self._now()
         return [_task_started(bundle, next(iter(bundle.envelopes.values())), at=bundle.since)]
 
-    def said(self, key: str, worker: str, outcomes: list[tuple[Outcome, bytes]]) -> None:
+    def reported(self, key: str, worker: str, reports: Sequence[TaskReport]) -> None:
         """A worker is done with a bundle; it counts when Dask has the result too."""
-        self._said[key] = (worker, outcomes)
+        self._reports[key] = (worker, reports)
 
     def through(self, key: str) -> list[AnyEvent]:
         """Dask has the result of a bundle, so that its worker may go."""
         if key in self._left:
             return self._through_again(key)
         bundle = self._bundles.get(key)
-        if bundle is None or key not in self._said:
+        if bundle is None or key not in self._reports:
             return []
         events = self._outcomes(bundle)
         self._close(bundle)
@@ -153,10 +154,11 @@ class SentTasks:
 
     def _outcomes(self, bundle: Bundle) -> list[AnyEvent]:
         """What became of the tasks of a bundle, as if each had been told of in its time."""
-        bundle.worker, told = self._said.pop(bundle.key)
+        bundle.worker, reports = self._reports.pop(bundle.key)
         events: list[AnyEvent] = []
         at = bundle.since
-        for number, (outcome, products) in enumerate(told):
+        for number, report in enumerate(reports):
+            outcome = report.outcome
             started, at = at, min(self._now(), at + outcome.seconds)
             envelope = bundle.envelopes.get(outcome.task)
             if envelope is None:
@@ -164,7 +166,7 @@ class SentTasks:
             if number:
                 events.append(_task_started(bundle, envelope, at=started))
             if outcome.failure is None:
-                self._keep(bundle, envelope, outcome, products)
+                self._keep(bundle, envelope, outcome, report.products)
             else:
                 self._bundle_of.pop(bundle.envelopes.pop(outcome.task).task)
             events.append(event_of(outcome, envelope, at=at, pool=bundle.pool, worker=bundle.worker))
@@ -191,18 +193,18 @@ class SentTasks:
     def _through_again(self, key: str) -> list[AnyEvent]:
         bundle = self._left[key]
         self._again.discard(key)
-        if key not in self._said:
+        if key not in self._reports:
             return []
-        worker, told = self._said.pop(key)
+        worker, reports = self._reports.pop(key)
         return [
-            event_of(outcome, bundle.envelopes[outcome.task], at=self._now(), pool=bundle.pool, worker=worker)
-            for outcome, _ in told
-            if outcome.task in bundle.envelopes
+            event_of(one.outcome, bundle.envelopes[one.outcome.task], at=self._now(), pool=bundle.pool, worker=worker)
+            for one in reports
+            if one.outcome.task in bundle.envelopes
         ]
 
     def forgotten(self, key: str) -> list[AnyEvent]:
         """Nobody needs the result of a bundle any more; if it was being made again, that has come to nothing."""
-        self._said.pop(key, None)
+        self._reports.pop(key, None)
         bundle = self._left.pop(key, None)
         if bundle is None or key not in self._again:
             return []
@@ -266,7 +268,7 @@ class SentTasks:
 
     def _release(self, bundle: Bundle) -> None:
         self._close(bundle)
-        self._said.pop(bundle.key, None)
+        self._reports.pop(bundle.key, None)
         bundle.future.cancel(force=True)
 
     def _close(self, bundle: Bundle) -> None:
