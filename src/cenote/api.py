@@ -18,7 +18,7 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.inputs.look import InputsProgress, Look
 from cenote.plan.memory_forecast import with_history
 from cenote.plan.memory_history import MemoryHistory, memory_key
-from cenote.plan.outputs import product_stem
+from cenote.plan.output_names import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
@@ -29,7 +29,7 @@ from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
 from cenote.runs.folder import RunFolder
-from cenote.runs.journal import NAME as JOURNAL
+from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
 from cenote.runtime.earlier_results import tasks_to_reuse
@@ -117,7 +117,7 @@ class Analysis:
         return tuple(sorted(read, key=lambda one: one[1] != str(self.file)))
 
     def check(self, *, read_files: bool = True) -> CheckResult:
-        """Everything that is wrong, at once; looks into the first file of each dataset unless told not to."""
+        """Everything that is wrong, at once; looks into the first file of each dataset unless asked not to."""
         with _looking():
             return self._all_problems(read_files=read_files)
 
@@ -288,7 +288,7 @@ def _warning_first(plan: Plan, *warnings: str) -> Plan:
 
 
 class Run:
-    """A run that has ended, or goes on: what it left so far."""
+    """A run that has ended, or is in progress: what it left so far."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -352,7 +352,7 @@ class Run:
         """The product of a stage: a `hist.Hist`, a cutflow table, a list of files, or what an operation made.
 
         What an operation made may be a pickle, which executes code when it is read. It is read only if a run of yours
-        wrote it, unless you `trust` whoever did.
+        wrote it, unless you `trust` its author.
         """
         for product in self._products:
             if product.name == name:
@@ -368,7 +368,7 @@ def _not_trusted(name: str, file: Path) -> CenoteError:
     return errors.error(
         errors.BAD_INPUT,
         f"{file} is a Python pickle that no run of yours wrote, or that has changed since: reading it executes it",
-        hint=f"if you trust whoever wrote it: product({name!r}, trust=True)",
+        hint=f"if you trust its author: product({name!r}, trust=True)",
     )
 
 
@@ -381,9 +381,9 @@ def load(
     backend: str | None = None,
     strategy: str | None = None,
 ) -> Analysis:
-    """A workflow file, ready to be checked, planned and run. What is wrong inside it is told by those.
+    """A workflow file, ready to be checked, planned and run. Those report what is wrong inside it.
 
-    `text` is the workflow itself, where it is not in the file: the run is called after the file all the same, and
+    `text` is the workflow itself, where it is not in the file: the run is still named after the file, and
     relative names are taken from its folder.
     """
     path = Path(file)
@@ -396,10 +396,8 @@ def load(
 
 def open_run(folder: str | Path) -> Run:
     """A run by its folder."""
-    path = Path(folder)
-    if not (path / JOURNAL).is_file():
-        raise errors.error(errors.NO_RUN, f"{path} holds no run: there is no {JOURNAL}")
-    return Run(path)
+    JournalReader(Path(folder))  # raises where there is none
+    return Run(Path(folder))
 
 
 def cancel(folder: str | Path, *, wait: float = PATIENCE) -> Run:

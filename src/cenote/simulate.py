@@ -34,9 +34,9 @@ from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE, Plan
 
 TICK = 1.0
-"""Seconds without news after which the engine is told that time passed."""
+"""Seconds without news after which the engine gets a Tick."""
 _MOST_TICKS = 100_000
-"""Without any command in between, the run waits for ever."""
+"""Without any command in between, the run never ends."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Prediction:
     """How the run would go."""
 
     status: str
-    """As of a run; `stuck` when it would wait for ever."""
+    """As of a run; `stuck` when it would never end."""
     seconds: float
     pools: tuple[PoolUse, ...]
     moved: int
@@ -153,7 +153,7 @@ class _Pool:
             self.offered += (now - began) * self.placed.slots
             self.free = [name for name in self.free if name != worker]
 
-    def told(self) -> PoolUse:
+    def use(self) -> PoolUse:
         cost = None
         if self.placed.spec.cost is not None:
             cost = self.placed.spec.cost * self.offered / self.placed.slots / 3600
@@ -192,8 +192,8 @@ class _Play:
         for pool in self._pools.values():
             for worker in list(pool.joined):
                 pool.leave(worker, self._now)
-        told = tuple(pool.told() for pool in self._pools.values())
-        return Prediction(self._status, self._now, told, self._moved)
+        used = tuple(pool.use() for pool in self._pools.values())
+        return Prediction(self._status, self._now, used, self._moved)
 
     def _seconds_of(self, stages: tuple[str, ...]) -> float:
         known = [self._model.seconds[stage] for stage in stages if stage in self._model.seconds]

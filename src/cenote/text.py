@@ -90,6 +90,12 @@ def format_pools(pools: Iterable[str], *, shared: bool) -> str:
     return (" + " if shared else ", then ").join(pools) or "none"
 
 
+def with_last_lines(words: str, lines: str) -> str:
+    """The words, and below them the last lines that a worker wrote, if there are any."""
+    written = [f"    {line}" for line in lines.splitlines()]
+    return "\n".join([words, *(["  what it wrote last:"] if written else []), *written])
+
+
 def format_rate(per_second: float | None) -> str:
     """`2.1 M/s`; empty while unknown."""
     return "" if per_second is None else f"{format_count(per_second)}/s"

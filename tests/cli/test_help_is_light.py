@@ -35,3 +35,9 @@ def test_the_command_alone_imports_nothing_heavy(arguments: list[str]) -> None:
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_help_of_a_command_imports_nothing_heavy(command: str) -> None:
     assert heavy_after([command, "--help"]) == []
+
+
+def test_nothing_but_a_page_needs_the_template_engine() -> None:
+    script = "import sys, cenote.api, cenote.cli.commands.plan; print('jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"

@@ -30,13 +30,13 @@ def _keeps_nothing_for_the_next_run(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignores_the_window(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(capacity.PoolCapacity, "has_room", property(lambda self: self.workers > 0))
+    patch.setattr(capacity.PoolCapacity, "has_capacity", property(lambda self: self.workers > 0))
 
 
 def _uses_any_pool(patch: pytest.MonkeyPatch) -> None:
     def choose(route: ready.ReadyQueue) -> capacity.PoolCapacity | None:
         every.extend(pool for pool in route.pools if pool not in every)
-        return next((pool for pool in every if pool.has_room), None)
+        return next((pool for pool in every if pool.has_capacity), None)
 
     every: list[capacity.PoolCapacity] = []
     patch.setattr(ready, "choose_pool", choose)
@@ -127,7 +127,7 @@ def _starts_one_worker_too_many(patch: pytest.MonkeyPatch) -> None:
 
 def _stops_busy_workers(patch: pytest.MonkeyPatch) -> None:
     honest = autoscaler._shrink
-    patch.setattr(autoscaler, "_shrink", lambda crew, surplus, _, now: honest(crew, surplus, frozenset(), now))
+    patch.setattr(autoscaler, "_shrink", lambda workers, surplus, _, now: honest(workers, surplus, frozenset(), now))
 
 
 def _resizes_all_the_time(patch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,9 @@ def _never_falls_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def _goes_where_nobody_allows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(moving.Moving, "_following", lambda self, row: [other for other in self.rows if other is not row][:1])
+    patch.setattr(
+        moving.Moving, "_following", lambda self, own: [other for other in self.classes if other is not own][:1]
+    )
 
 
 def _moves_tasks_without_moving_them(patch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import subprocess
@@ -86,7 +87,7 @@ def test_an_analysis_shows_datasets_stages_and_what_is_wrong(flow: Path, desk: D
     assert "<td>d&lt;1&gt;</td>" in shown
     assert "<td>hep.selection.cutflow</td>" in shown
     wrong = desk.write("wrong.yaml", FLOW.replace("op: hep.hist", "op: hep.hits"))
-    assert "did you mean 'hep.hist'?" in cenote.load(wrong)._repr_html_()
+    assert "did you mean 'hep.hist'?" in html.unescape(cenote.load(wrong)._repr_html_())
     broken = desk.write("broken.yaml", "analysis: [")
     assert "broken.yaml" in cenote.load(broken)._repr_html_()
 

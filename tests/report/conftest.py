@@ -110,7 +110,8 @@ SUMMARY: dict[str, Any] = {
             "plots": ["plots/MuonPt.png", "plots/MuonPt.pdf"],
             "partial": True,
             "description": "1 axis, 60 bins, 1.2 M entries",
-        }
+        },
+        {"name": "Presel", "kind": "cutflow", "files": ["products/Presel.json"]},
     ],
     "fallbacks": [
         {
@@ -185,8 +186,10 @@ PLAN: dict[str, Any] = {
         {"index": 0, "name": "BuildIndex", "stages": ["BuildIndex"], "pools": ["high_memory"], "tasks": 20},
         {"index": 1, "name": "RunInference", "stages": ["RunInference"], "pools": ["gpu", "default"], "tasks": 20},
     ],
+    "products": [{"name": "Presel", "stage": "Presel", "kind": "cutflow"}],
     "partitions": 20,
     "tasks": 41,
+    "task_blocks": [[20, 0, False], [20, 1, False], [1, 1, True]],
     "warnings": ["this machine has no GPU: pool 'gpu' runs on the CPU"],
 }
 PROVENANCE: dict[str, Any] = {

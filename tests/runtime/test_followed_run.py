@@ -13,7 +13,7 @@ from cenote.errors import CenoteError
 from cenote.plan.record import PlanRecord
 from cenote.runs.folder import RunFolder
 from cenote.runs.follow import FollowedRun
-from cenote.runs.journal import NAME, Journal
+from cenote.runs.journal import Journal
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_only_what_is_new_is_read(folder: Path) -> None:
 def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(folder: Path) -> None:
     run = FollowedRun(folder)
     line = '{"type":"TaskReused","task":1,"at":2.0}\n'
-    with (folder / NAME).open("a") as journal:
+    with (RunFolder(folder).journal).open("a") as journal:
         journal.write(line[:20])
         journal.flush()
         assert run.catch_up().tasks.reused == 0
@@ -53,7 +53,7 @@ def test_a_replaced_run_is_read_from_its_start(folder: Path) -> None:
     write(folder, *(TaskReused(at=2.0, task=task) for task in range(4)))
     run = FollowedRun(folder)
     assert run.catch_up().tasks.reused == 4
-    (folder / NAME).unlink()
+    (RunFolder(folder).journal).unlink()
     write(folder, RunStarted(at=9.0, run="other", tasks=5))
     assert (run.catch_up().run, run.view.tasks.reused) == ("other", 0)
 

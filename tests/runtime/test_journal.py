@@ -8,7 +8,8 @@ import pytest
 
 from cenote.engine.messages import RunStarted, TaskDone, Warned
 from cenote.errors import CenoteError
-from cenote.runs.journal import NAME, Journal, read_events
+from cenote.runs.folder import RunFolder
+from cenote.runs.journal import Journal, read_events
 
 STARTED = RunStarted(at=1.0, run="r", tasks=2)
 DONE = TaskDone(at=2.0, task=0, pool="default", worker="default-1", seconds=0.5)
@@ -26,7 +27,7 @@ def test_a_line_that_was_cut_short_is_passed_over_and_does_not_spoil_the_next(tm
     journal = Journal(tmp_path)
     journal.write([STARTED, DONE])
     journal.close()
-    path = tmp_path / NAME
+    path = RunFolder(tmp_path).journal
     path.write_bytes(path.read_bytes()[:-20])
     again = Journal(tmp_path)
     again.write([Warned(at=3.0, message="resumed")])

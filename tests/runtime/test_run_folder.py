@@ -93,7 +93,7 @@ def _no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_on_a_file_system_without_locks_the_process_says_whether_a_run_goes_on(tmp_path: Path) -> None:
     with RunFolder(tmp_path).lock():
         assert is_locked(tmp_path)
-        with pytest.raises(CenoteError, match="in use by a run that goes on"):
+        with pytest.raises(CenoteError, match="in use by a run in progress"):
             RunFolder(tmp_path).lock()
     (tmp_path / LOCK).write_text(f"{2**22 + 1} on {socket.gethostname()}")  # no process has such a number
     assert not is_locked(tmp_path)

@@ -22,6 +22,8 @@ from cenote.engine.messages import (
     TaskFailed,
     TaskGivenUp,
     TaskReused,
+    TasksAbandoned,
+    TasksNotNeeded,
     TaskSplit,
     TaskStarted,
     Warned,
@@ -143,6 +145,19 @@ def test_reused_tasks_are_done_but_do_not_make_the_pace() -> None:
     assert (select.done, select.reused) == (3, 2)
     assert select.pools == {"default": 1}
     assert select.time_left == pytest.approx(2.0)
+
+
+def test_tasks_that_are_not_needed_count_as_reused_and_abandoned_ones_as_not_run() -> None:
+    view = view_of(
+        TaskReused(at=T0, task=8),
+        TasksNotNeeded(at=T0, tasks=((0, 3),)),
+        given_up(4, T0 + 1),
+        TasksAbandoned(at=T0 + 1, tasks=((9, 9),), reason="task 4 failed", failed=4),
+        RunFinished(at=T0 + 2, status="failed", seconds=2.0),
+    )
+    tasks = view.summary().tasks
+    assert (tasks.total, tasks.done, tasks.reused, tasks.not_needed) == (10, 5, 5, 4)
+    assert (tasks.failed, tasks.not_run, tasks.abandoned, tasks.waiting) == (1, 4, 1, 0)
 
 
 def test_a_failed_attempt_is_no_failure_while_the_task_is_tried_again() -> None:

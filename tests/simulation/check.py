@@ -72,7 +72,7 @@ def _check_end(status: str | None, life: Life, store: Store, expected: Expected,
         there = store.whole.get(task, store.partial.get(task))
         if there != expected.values.get(task):
             raise BrokenError(f"result {task} is {there} instead of {expected.values.get(task)}")
-        if life.engine.is_partial(task) != (task in expected.partial):
+        if (there is not None and task not in store.whole) != (task in expected.partial):
             raise BrokenError(f"result {task} is wrongly called {'whole' if task in expected.partial else 'partial'}")
 
 

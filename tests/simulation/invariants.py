@@ -153,7 +153,7 @@ class Watch:
         require(not unsettled, f"ends, and says nothing of tasks {sorted(unsettled)}")
 
     def _check_give_up(self, task: int) -> None:
-        ran = task in self._attempts or task in self._scenario.stranded
+        ran = task in self._attempts or task in self._scenario.unschedulable
         require(ran, f"gives up task {task}, which never ran")
         require(task not in self._out, f"gives up task {task}, which is still out")
         require(task not in self._given_up, f"gives up task {task} twice")

@@ -68,19 +68,19 @@ class Scenario:
     """After so many events the driver dies, and the run is resumed."""
     mended: bool
     """Whether somebody mends what is wrong with spoiled tasks afterwards, and resumes the run."""
-    stranded: frozenset[int] = frozenset()
+    unschedulable: frozenset[int] = frozenset()
     """Tasks all of whose pools are barren."""
     weather: Weather = Weather()
 
     @property
     def spoiled(self) -> frozenset[int]:
         """Tasks that never succeed."""
-        return self.doomed | self.killers | self.stranded
+        return self.doomed | self.killers | self.unschedulable
 
     def after_mending(self) -> Scenario:
         """The same run with nothing wrong in it any more."""
         nothing: frozenset[int] = frozenset()
-        calm = replace(self, doomed=nothing, killers=nothing, stranded=nothing, cancel_after=None, crashes=())
+        calm = replace(self, doomed=nothing, killers=nothing, unschedulable=nothing, cancel_after=None, crashes=())
         return replace(calm, mended=False, weather=replace(self.weather, barren=frozenset()))
 
 
@@ -142,7 +142,7 @@ def _with_pools(random: Random) -> Scenario:
         impatient=random.random() < 0.3,
         crashes=tuple(random.randint(1, 60) for _ in range(random.choice((0, 0, 0, 1)))),
         mended=random.random() < 0.3 and all(pool.most_workers for pool in plan.placement.pools),
-        stranded=_stranded_tasks(plan, barren),
+        unschedulable=_unschedulable_tasks(plan, barren),
         weather=Weather(
             barren=barren,
             queue_time=random.choice((0.0, 5.0, 60.0)) if stormy else 5.0,
@@ -182,13 +182,11 @@ def _some_pool(random: Random, name: str, *, barren: bool) -> PlacedPool:
     )
 
 
-def _stranded_tasks(plan: Plan, barren: frozenset[str]) -> frozenset[int]:
-    rows = TaskClasses(plan)
-    dead = {
-        (row.segment, row.merges)
-        for row in rows
-        if all(barren.issuperset(rows[number].choice.pools) for number in rows.of(row.segment, merges=row.merges))
-    }
+def _unschedulable_tasks(plan: Plan, barren: frozenset[str]) -> frozenset[int]:
+    pools: dict[tuple[int, bool], set[str]] = {}
+    for one in TaskClasses(plan):
+        pools.setdefault((one.segment, one.merges), set()).update(one.choice.pools)
+    dead = [kind for kind, names in pools.items() if barren.issuperset(names)]
     kinds = zip(plan.tasks.segment.tolist(), plan.tasks.kind == MERGE, strict=True)
     return frozenset(task for task, (segment, merge) in enumerate(kinds) if (segment, bool(merge)) in dead)
 

@@ -61,7 +61,9 @@ def complete_profile(ctx: click.Context, _param: click.Parameter, incomplete: st
 
 def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Folders that hold a run, here or in `out`; other folders where none is meant."""
-    found = [path.parent for pattern in ("*/journal.jsonl", "out/*/journal.jsonl") for path in Path().glob(pattern)]
+    from cenote.runs.folder import RunFolder
+
+    found = [path for pattern in ("*", "out/*") for path in Path().glob(pattern) if RunFolder(path).holds_run]
     runs = [CompletionItem(str(folder)) for folder in sorted(found) if str(folder).startswith(incomplete)]
     return runs or [CompletionItem(incomplete, type="dir")]
 
@@ -132,8 +134,10 @@ def _plugins(kind: PluginKind, incomplete: str) -> list[CompletionItem]:
 
 def _stages(ctx: click.Context) -> list[str]:
     if (folder := ctx.params.get("folder")) is not None:
+        from cenote.runs.folder import RunFolder
+
         try:
-            plan = json.loads((Path(folder) / "plan.json").read_text(encoding="utf-8"))
+            plan = json.loads(RunFolder(Path(folder)).plan.read_text(encoding="utf-8"))
             return [str(stage["id"]) for stage in plan["stages"]]
         except (OSError, ValueError, KeyError, TypeError):
             return []

@@ -21,7 +21,7 @@ class PoolCapacity:
         """The most tasks to have out at once."""
         self.sent = 0
         self._held: dict[str, int] = {}
-        """Workers that do not answer → the tasks that they have: those keep nobody else from getting one."""
+        """Workers that do not answer → the tasks that they have: those do not count against the window."""
         self._window_per_slot = window_per_slot
         self._ahead_seconds = ahead_seconds
         self._typical = math.inf
@@ -38,7 +38,7 @@ class PoolCapacity:
         return self._active < min(self.slots, self.window)
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether a task may be sent now."""
         return self._active < self.window
 
@@ -47,7 +47,7 @@ class PoolCapacity:
         return self.sent - sum(self._held.values()) if self._held else self.sent
 
     def join(self, worker: str, slots: int) -> None:
-        """A worker is there; told twice, it still counts once."""
+        """A worker is there; one that joins twice counts once."""
         self._held.pop(worker, None)
         self._measure(slots - self._workers.get(worker, 0))
         self._workers[worker] = slots
@@ -81,10 +81,10 @@ class Pools:
 
     def __init__(self, names: Iterable[str], window_per_slot: float, ahead_seconds: float = 0.0) -> None:
         self._window = (window_per_slot, ahead_seconds)
-        self._rooms = {name: PoolCapacity(name, *self._window) for name in names}
+        self._capacities = {name: PoolCapacity(name, *self._window) for name in names}
 
-    def room(self, name: str) -> PoolCapacity:
-        """The pool of this name; one that nobody has mentioned yet has no workers."""
-        if name not in self._rooms:
-            self._rooms[name] = PoolCapacity(name, *self._window)
-        return self._rooms[name]
+    def capacity_of(self, name: str) -> PoolCapacity:
+        """The pool of this name; one that no event has named yet has no workers."""
+        if name not in self._capacities:
+            self._capacities[name] = PoolCapacity(name, *self._window)
+        return self._capacities[name]

@@ -20,7 +20,7 @@ class PoolOutlook:
     workers: int
     """That have joined."""
     wanting_since: float | None = None
-    """Since when work has waited for a first worker; None while one is there, or nobody waits."""
+    """Since when work has waited for a first worker; None while one is there, or no task waits."""
     failed: str | None = None
     """Why the pool was given up."""
     last_word: str = ""
@@ -31,7 +31,7 @@ class PoolOutlook:
     """Whether it was given up because the batch system took none of its workers."""
 
     @property
-    def hopeful(self) -> bool:
+    def may_have_workers(self) -> bool:
         """Whether it has a worker or may still get one."""
         return self.failed is None and (self.workers > 0 or self.pool.most_workers > 0)
 
@@ -89,7 +89,7 @@ def _leave_one(
         return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines, pool.refused)
     if pool.workers:
         return None
-    if not pool.hopeful and (following or pool.pool.spec.queue_timeout is None):
+    if not pool.may_have_workers and (following or pool.pool.spec.queue_timeout is None):
         return Leave(f"pool '{name}' has no workers and will get none", waited)
     limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:

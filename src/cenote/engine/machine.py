@@ -52,7 +52,7 @@ from cenote.engine.retries import Decision, History, decide
 from cenote.engine.scaling import Load
 from cenote.engine.task_classes import TaskClasses
 from cenote.engine.task_ranges import ranges_of
-from cenote.engine.tasks import PARTIAL, READY, SENT, TaskStates
+from cenote.engine.tasks import READY, SENT, TaskStates
 from cenote.plan.plan import Plan
 
 FinalStatus = Literal["succeeded", "partial", "failed", "cancelled"]
@@ -71,20 +71,20 @@ class Engine:
     """Decides what happens next, and nothing else: no clock, no I/O, no threads, no randomness.
 
     Events may come twice, late, or about tasks and workers that it does not know: the first success of a task
-    counts, and FinishRun is said exactly once.
+    counts, and FinishRun comes exactly once.
     """
 
     def __init__(self, plan: Plan, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008 (frozen)
         self._plan = plan
         self._options = options
-        self._rows = TaskClasses(plan)
-        self._states = TaskStates(plan, self._rows)
+        self._classes = TaskClasses(plan)
+        self._states = TaskStates(plan, self._classes)
         names = [pool.name for pool in plan.placement.pools]
         self._pools = Pools(names, options.window_per_slot, options.ahead_seconds)
-        self._ready = ReadyTasks(plan, self._rows, self._states, self._pools)
+        self._ready = ReadyTasks(plan, self._classes, self._states, self._pools)
         self._attempts = Attempts(len(plan.tasks))
-        self._staffing = Autoscaler(plan.placement.pools, options.limits)
-        self._moving = Moving(plan, self._rows, self._states, self._ready, self._attempts, self._staffing, options)
+        self._autoscaler = Autoscaler(plan.placement.pools, options.limits)
+        self._moving = Moving(plan, self._classes, self._states, self._ready, self._attempts, self._autoscaler, options)
         self._now = 0.0
         self._failures: dict[int, FailureInfo] = {}
         self._phase = RunPhase.NEW
@@ -107,26 +107,26 @@ class Engine:
             case TaskReused():
                 self._task_reused(event, commands)
             case ResultLost():
-                self._staffing.make_again(event)
+                self._autoscaler.make_again(event)
             case ResultNotNeeded():
-                self._staffing.spare(event)
+                self._autoscaler.spare(event)
             case WorkerJoined():
                 self._worker_joined(event, commands)
             case WorkerLeaving():
-                self._staffing.leave(event)
-                self._pools.room(event.pool).leave(event.worker)
+                self._autoscaler.leave(event)
+                self._pools.capacity_of(event.pool).leave(event.worker)
             case WorkerSilent():
-                if self._options.manages_workers and self._staffing.fall_silent(event):
-                    self._pools.room(event.pool).hold(event.worker, self._attempts.tasks_on(event.worker))
+                if self._options.manages_workers and self._autoscaler.fall_silent(event):
+                    self._pools.capacity_of(event.pool).hold(event.worker, self._attempts.tasks_on(event.worker))
             case WorkerAnswers():
-                if slots := self._staffing.answer(event):
-                    self._pools.room(event.pool).join(event.worker, slots)
+                if slots := self._autoscaler.answer(event):
+                    self._pools.capacity_of(event.pool).join(event.worker, slots)
             case WorkerLost():
                 self._worker_lost(event)
             case WorkerRequested():
-                self._staffing.request(event)
+                self._autoscaler.request(event)
             case JobChanged():
-                self._staffing.change_job(event)
+                self._autoscaler.change_job(event)
             case RunStarted():
                 self._run_started(commands)
             case CancelAsked():
@@ -145,22 +145,13 @@ class Engine:
         return commands
 
     @property
-    def phase(self) -> RunPhase:
-        """How far the run is."""
-        return self._phase
-
-    @property
     def failures(self) -> Mapping[int, FailureInfo]:
         """The tasks that failed for good, and why."""
         return self._failures
 
-    def is_partial(self, task: int) -> bool:
-        """Whether it is a merge that was done without some of its parts: not to be reused by a later run."""
-        return self._states.codes[task] == PARTIAL
-
     def _task_done(self, event: TaskDone, commands: list[AnyCommand]) -> None:
         task = event.task
-        self._staffing.task_done(event)
+        self._autoscaler.task_done(event)
         if not self._was_tried(task):
             return
         if task in self._attempts.out:
@@ -197,12 +188,12 @@ class Engine:
                 commands += self._moving.passed_over(self._now)
 
     def _worker_joined(self, event: WorkerJoined, commands: list[AnyCommand]) -> None:
-        if self._staffing.join(event, commands):
-            self._pools.room(event.pool).join(event.worker, event.slots)
+        if self._autoscaler.join(event, commands):
+            self._pools.capacity_of(event.pool).join(event.worker, event.slots)
 
     def _worker_lost(self, event: WorkerLost) -> None:
-        self._staffing.lose(event, tasks=self._attempts.tasks_on(event.worker))
-        self._pools.room(event.pool).leave(event.worker)
+        self._autoscaler.lose(event, tasks=self._attempts.tasks_on(event.worker))
+        self._pools.capacity_of(event.pool).leave(event.worker)
 
     def _not_done(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         """A task came back without success: once more, or failed."""
@@ -214,14 +205,14 @@ class Engine:
             self._states.drop(task)
             self._record_abandoned(commands)
         elif (final := self._try_again(event, commands)) is not None:
-            self._give_up(task, event.pool, event.worker, final, commands)
+            self._fail(task, event.pool, event.worker, final, commands)
         else:
             self._states.take_back(task)
             self._ready.add([task])
 
     def _try_again(self, event: TaskFailed, commands: list[AnyCommand]) -> FailureInfo | None:
         """Decide on the next attempt at a task; returns why there is none, if there is none."""
-        fate, alone = (event.failure.fate, True) if event.failure.fate else self._staffing.fate_of(event.worker)
+        fate, alone = (event.failure.fate, True) if event.failure.fate else self._autoscaler.fate_of(event.worker)
         starved = event.failure.cause == "oom" or (event.failure.cause == "lost" and fate == "oom" and alone)
         if starved and self._options.manages_workers:
             return self._moving.after_out_of_memory(event, self._now, commands)
@@ -238,7 +229,7 @@ class Engine:
         history = self._attempts.history.get(task, History())
         return decide(failure, history, segment, self._options.limits, fate=fate, alone=alone)
 
-    def _give_up(self, task: int, pool: str, worker: str, failure: FailureInfo, commands: list[AnyCommand]) -> None:
+    def _fail(self, task: int, pool: str, worker: str, failure: FailureInfo, commands: list[AnyCommand]) -> None:
         """A task failed for good."""
         self._failures[task] = failure
         commands.append(Record(TaskGivenUp(at=self._now, task=task, pool=pool, worker=worker, failure=failure)))
@@ -255,12 +246,12 @@ class Engine:
         return known and self._attempts.number(task) > 0 and self._states.codes[task] in (READY, SENT)
 
     def _follow_up(self, commands: list[AnyCommand]) -> None:
-        """Forget what nobody reads, send what is ready, and finish when there is nothing left."""
+        """Forget what no task reads, send what is ready, and finish when there is nothing left."""
         if self._states.unread:
             commands += [ForgetTask(task) for task in self._states.unread]
             self._states.unread.clear()
-        if self._options.manages_workers and self._phase is RunPhase.GOING and self._staffing.is_due(self._now):
-            self._look_after_pools(commands)
+        if self._options.manages_workers and self._phase is RunPhase.GOING and self._autoscaler.is_due(self._now):
+            self._scale_pools(commands)
         if self._phase is RunPhase.GOING:
             self._send(commands)
             if not self._attempts.out and self._states.open_results == 0:
@@ -279,24 +270,24 @@ class Engine:
             pieces, missing = self._attempts.pieces.get(task, 1), self._states.missing_needs(task)
             commands.append(RunTask(task, pool.name, attempt, pieces, missing))
 
-    def _look_after_pools(self, commands: list[AnyCommand]) -> None:
+    def _scale_pools(self, commands: list[AnyCommand]) -> None:
         """Move what has waited in vain, then start and stop workers for the work that each pool has now."""
-        for stranded in self._moving.leave_in_vain(self._now, commands):
-            self._give_up(stranded.task, stranded.pool, "", stranded.failure, commands)
+        for lost in self._moving.leave_pools(self._now, commands):
+            self._fail(lost.task, lost.pool, "", lost.failure, commands)
             if self._phase is not RunPhase.GOING:
                 return
-        loads = {name: self._load(name) for name in self._staffing.pools}
-        for command in self._staffing.look(loads, self._attempts.busy_workers, self._now):
+        loads = {name: self._load(name) for name in self._autoscaler.pools}
+        for command in self._autoscaler.scale(loads, self._attempts.busy_workers, self._now):
             commands.append(command)
             if isinstance(command, StopWorkers):
-                self._pools.room(command.pool).leave(*command.workers)
+                self._pools.capacity_of(command.pool).leave(*command.workers)
 
     def _load(self, pool: str) -> Load:
-        states, again = self._states, self._staffing.made_again_in(pool)
+        states, again = self._states, self._autoscaler.made_again_in(pool)
         return Load(
-            waiting=sum(states.count(row, READY) for row in self._rows.choosing(pool)),
-            sent=self._pools.room(pool).sent + again,
-            to_come=sum(states.count_open(row) for row in self._rows.reaching(pool)) + again,
+            waiting=sum(states.count(number, READY) for number in self._classes.choosing(pool)),
+            sent=self._pools.capacity_of(pool).sent + again,
+            to_come=sum(states.count_open(number) for number in self._classes.reaching(pool)) + again,
         )
 
     def _stop(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
@@ -339,5 +330,5 @@ class Engine:
         self._record_rest(status, commands)
         if self._options.manages_workers:
             reason = "the run was cancelled" if status == "cancelled" else "the run is over"
-            commands += self._staffing.close(reason, self._now)
+            commands += self._autoscaler.close(reason, self._now)
         commands.append(FinishRun(status))

@@ -126,7 +126,7 @@ class ResultLost(Event, frozen=True, tag=True):
 
 
 class ResultNotNeeded(Event, frozen=True, tag=True):
-    """A result that was lost is not made again after all: meanwhile nobody reads it any more."""
+    """A result that was lost is not made again after all: meanwhile no task reads it any more."""
 
     task: int
     pool: str
@@ -203,7 +203,7 @@ class WorkerAnswers(Event, frozen=True, tag=True):
 
 
 class WorkerLost(Event, frozen=True, tag=True):
-    """A worker is gone, or will never come. What becomes of its tasks is always told by their own events, after this
+    """A worker is gone, or will never come. What becomes of its tasks is in their own events, which follow this
     one: TaskFailed (cause `lost`), or TaskDone where the worker got that far."""
 
     worker: str
@@ -378,7 +378,7 @@ class EndWorkers(Command, frozen=True, tag=True):
 
 
 class ForgetTask(Command, frozen=True, tag=True):
-    """Nobody will read what this task stored any more: its intermediate data may be removed."""
+    """No task will read what this task stored: its intermediate data may be removed."""
 
     task: int
 

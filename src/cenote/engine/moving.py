@@ -10,7 +10,6 @@ import msgspec
 from cenote.engine.attempts import Attempts
 from cenote.engine.autoscaler import Autoscaler
 from cenote.engine.fallback import Leave, leaves_after_preemptions, reason_to_leave
-from cenote.engine.last_lines import with_last_lines
 from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, FellBack, Record, TaskFailed, TaskSplit
 from cenote.engine.options import EngineOptions
 from cenote.engine.out_of_memory import Larger, OutOfMemory, Smaller, TooLarge, after_out_of_memory
@@ -19,11 +18,12 @@ from cenote.engine.task_classes import TaskClass, TaskClasses
 from cenote.engine.tasks import READY, SENT, TaskStates
 from cenote.errors import JOB_REFUSED, NO_WORKER, OUT_OF_MEMORY
 from cenote.plan.plan import Plan
+from cenote.text import with_last_lines
 
 
 @dataclass(frozen=True)
-class Stranded:
-    """A ready task that nobody will ever run."""
+class Unschedulable:
+    """A ready task that no pool will ever run."""
 
     task: int
     pool: str
@@ -35,50 +35,50 @@ class Moving:
     """Carries out the rules of fallback on the tasks of a run."""
 
     plan: Plan
-    rows: TaskClasses
+    classes: TaskClasses
     states: TaskStates
     ready: ReadyTasks
     attempts: Attempts
-    staffing: Autoscaler
+    autoscaler: Autoscaler
     options: EngineOptions
 
-    def leave_in_vain(self, now: float, commands: list[AnyCommand]) -> Iterator[Stranded]:
-        """Tasks that have waited long enough for a worker move on; those that cannot are handed out one by one."""
-        for row in self.rows:
-            if not self.states.count(row.number, READY) and not self.states.count(row.number, SENT):
+    def leave_pools(self, now: float, commands: list[AnyCommand]) -> Iterator[Unschedulable]:
+        """Tasks that have waited long enough for a worker move on; those that cannot are yielded one by one."""
+        for task_class in self.classes:
+            if not self.states.count(task_class.number, READY) and not self.states.count(task_class.number, SENT):
                 continue
-            following = self._following(row)
-            outlooks = [self.staffing.outlook(name) for name in row.choice.pools]
+            following = self._following(task_class)
+            outlooks = [self.autoscaler.outlook(name) for name in task_class.choice.pools]
             choices = [later.choice for later in following]
             leave = reason_to_leave(outlooks, choices, now=now, limits=self.options.limits)
             if leave is None:
                 continue
-            self._call_back(row, commands)
-            tasks = self.states.ready_in(row.number)
+            self._call_back(task_class, commands)
+            tasks = self.states.ready_in(task_class.number)
             if following and tasks:
                 self._move(tasks, following[0])
                 self.ready.add(tasks)
-                commands.append(self._record(row, following[0], leave, now, tasks=len(tasks)))
+                commands.append(self._record(task_class, following[0], leave, now, tasks=len(tasks)))
             elif not following:
-                yield from self._stranded(row, tasks, leave)
+                yield from self._unschedulable(task_class, tasks, leave)
 
     def after_preemption(self, event: TaskFailed, now: float, commands: list[AnyCommand]) -> None:
         """A task that came back was preempted: too often, and it goes to its next choice."""
-        row = self.rows[self.states.row(event.task)]
-        following, times = self._following(row), self.attempts.history[event.task].preemptions
+        task_class = self.classes[self.states.class_of(event.task)]
+        following, times = self._following(task_class), self.attempts.history[event.task].preemptions
         if following and leaves_after_preemptions(self.plan.placement.pool(event.pool), times):
             leave = Leave(f"preempted {times} times in pool '{event.pool}'")
             self._move([event.task], following[0])
-            commands.append(self._record(row, following[0], leave, now, event=event))
+            commands.append(self._record(task_class, following[0], leave, now, event=event))
 
     def after_out_of_memory(self, event: TaskFailed, now: float, commands: list[AnyCommand]) -> FailureInfo | None:
         """A task that came back ran out of memory: it gets more, or needs less; or the reason why neither helps."""
-        task, row = event.task, self.rows[self.states.row(event.task)]
-        following = self._following(row)
-        match after_out_of_memory(self._case(event, row, following)):
+        task, task_class = event.task, self.classes[self.states.class_of(event.task)]
+        following = self._following(task_class)
+        match after_out_of_memory(self._case(event, task_class, following)):
             case Larger(position, reason):
                 self._move([task], following[position])
-                commands.append(self._record(row, following[position], Leave(reason), now, event=event))
+                commands.append(self._record(task_class, following[position], Leave(reason), now, event=event))
             case Smaller(pieces, reason):
                 self.attempts.pieces[task] = pieces
                 commands.append(Record(TaskSplit(at=now, task=task, pieces=pieces, reason=reason)))
@@ -109,40 +109,40 @@ class Moving:
                     )
                     yield Record(move)
 
-    def stage_of(self, row: TaskClass) -> str:
-        """The stage that speaks for a row: the first one; of merges, the first with something to merge."""
-        segment = self.plan.segments[row.segment]
+    def stage_of(self, task_class: TaskClass) -> str:
+        """The stage that speaks for a class: the first one; of merges, the first with something to merge."""
+        segment = self.plan.segments[task_class.segment]
         merged = [step.stage for step in segment.steps if step.product is not None or step.writes]
-        return merged[0] if row.merges and merged else segment.stages[0]
+        return merged[0] if task_class.merges and merged else segment.stages[0]
 
-    def _following(self, row: TaskClass) -> list[TaskClass]:
-        """The later rows whose pools have a worker or may still get one."""
-        return [self.rows[number] for number in row.later if self._hopeful(self.rows[number])]
+    def _following(self, task_class: TaskClass) -> list[TaskClass]:
+        """The later classes whose pools have a worker or may still get one."""
+        return [self.classes[number] for number in task_class.later if self._usable_pools(self.classes[number])]
 
-    def _hopeful(self, row: TaskClass) -> Sequence[str]:
-        return [name for name in row.choice.pools if self.staffing.outlook(name).hopeful]
+    def _usable_pools(self, task_class: TaskClass) -> Sequence[str]:
+        return [name for name in task_class.choice.pools if self.autoscaler.outlook(name).may_have_workers]
 
-    def _case(self, event: TaskFailed, row: TaskClass, following: Sequence[TaskClass]) -> OutOfMemory:
+    def _case(self, event: TaskFailed, task_class: TaskClass, following: Sequence[TaskClass]) -> OutOfMemory:
         pool_of = self.plan.placement.pool
         return OutOfMemory(
             pool=pool_of(event.pool),
-            following=[(later.choice, [pool_of(name) for name in self._hopeful(later)]) for later in following],
+            following=[(later.choice, [pool_of(name) for name in self._usable_pools(later)]) for later in following],
             pieces=self.attempts.pieces.get(event.task, 1),
-            most_pieces=self._most_pieces(event.task, row),
+            most_pieces=self._most_pieces(event.task, task_class),
             message=event.failure.message,
         )
 
-    def _most_pieces(self, task: int, row: TaskClass) -> int:
+    def _most_pieces(self, task: int, task_class: TaskClass) -> int:
         """A partition can be taken in pieces; a merge, or a stage that needs all data at once, cannot."""
-        if row.merges or self.plan.segments[row.segment].scope != "partition":
+        if task_class.merges or self.plan.segments[task_class.segment].scope != "partition":
             return 1
         events = self.plan.partitions[int(self.plan.tasks.partition[task])].events
         return max(1, min(self.options.limits.splits, events))
 
-    def _call_back(self, row: TaskClass, commands: list[AnyCommand]) -> None:
-        """What the pools of a row have been sent and no worker has taken is ready again."""
+    def _call_back(self, task_class: TaskClass, commands: list[AnyCommand]) -> None:
+        """What the pools of a class have been sent and no worker has taken is ready again."""
         out, taken = self.attempts.out, self.attempts.taken
-        for task in [task for task in out if task not in taken and self.states.row(task) == row.number]:
+        for task in [task for task in out if task not in taken and self.states.class_of(task) == task_class.number]:
             commands.append(CancelTask(task))
             self.attempts.come_back(task)
             self.states.take_back(task)
@@ -150,21 +150,21 @@ class Moving:
     def _move(self, tasks: Sequence[int], target: TaskClass) -> None:
         history = self.attempts.history
         for task in tasks:
-            self.states.change_row(task, target.number)
+            self.states.change_class(task, target.number)
             if task in history:
                 history[task] = replace(history[task], preemptions=0)
 
-    def _stranded(self, row: TaskClass, tasks: Sequence[int], leave: Leave) -> Iterator[Stranded]:
+    def _unschedulable(self, task_class: TaskClass, tasks: Sequence[int], leave: Leave) -> Iterator[Unschedulable]:
         words = with_last_lines(leave.reason, leave.last_lines)
         kind = JOB_REFUSED if leave.refused else NO_WORKER
-        failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(row), error_kind=kind.name)
+        failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(task_class), error_kind=kind.name)
         for task in tasks:
             if self.states.codes[task] == READY:  # giving up one task may leave others unread
-                yield Stranded(task, row.choice.pools[0], failure)
+                yield Unschedulable(task, task_class.choice.pools[0], failure)
 
     def _record(
         self,
-        row: TaskClass,
+        task_class: TaskClass,
         target: TaskClass,
         leave: Leave,
         now: float,
@@ -173,13 +173,13 @@ class Moving:
         event: TaskFailed | None = None,
     ) -> Record:
         """The record of a move: of one task after its failure, or of all that waited."""
-        others = [name for later in self._following(row) for name in later.choice.pools]
+        others = [name for later in self._following(task_class) for name in later.choice.pools]
         move = FellBack(
             at=now,
-            stage=self.stage_of(row),
+            stage=self.stage_of(task_class),
             task=event.task if event else None,
             tasks=tasks,
-            from_pool=event.pool if event else row.choice.pools[0],
+            from_pool=event.pool if event else task_class.choice.pools[0],
             to_pool=target.choice.pools[0],
             reason=leave.reason,
             waited=leave.waited,

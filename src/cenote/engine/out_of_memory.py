@@ -64,7 +64,7 @@ def after_out_of_memory(task: OutOfMemory) -> Larger | Smaller | TooLarge:
 
 
 def memory_per_slot(pool: PlacedPool) -> float:
-    """Bytes that one task may use; boundless where nobody said."""
+    """Bytes that one task may use; infinite where it is not stated."""
     memory = pool.granted.memory if pool.granted.memory is not None else pool.resources.memory
     return math.inf if memory is None else memory / pool.slots
 

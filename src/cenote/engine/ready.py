@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cenote.engine.capacity import PoolCapacity, Pools
-from cenote.engine.task_classes import TaskClasses
+from cenote.engine.task_classes import TaskClasses, first_classes
 from cenote.engine.tasks import READY, TaskStates
 from cenote.plan.plan import Plan
 
@@ -26,8 +26,8 @@ class ReadyQueue:
 
     def __init__(self, pools: tuple[PoolCapacity, ...]) -> None:
         self.pools = pools
-        self.rows: set[int] = set()
-        """Whose tasks are here."""
+        self.classes: set[int] = set()
+        """The numbers of the classes whose tasks are here."""
         self._first: memoryview[int] = np.empty(0, dtype=np.int64).data
         self._next = 0
         self._later: list[int] = []
@@ -42,15 +42,15 @@ class ReadyQueue:
 
     def best(self, states: TaskStates) -> int | None:
         """The rank of the next task; those that are not ready any more, or have fallen back, are thrown away."""
-        codes, row_of = states.codes, states.row
+        codes, class_of = states.codes, states.class_of
         while self._later:
             task = self._later[0] & _NUMBER
-            if codes[task] == READY and row_of(task) in self.rows:
+            if codes[task] == READY and class_of(task) in self.classes:
                 break
             heappop(self._later)
         while self._next < len(self._first):
             task = self._first[self._next] & _NUMBER
-            if codes[task] == READY and row_of(task) in self.rows:
+            if codes[task] == READY and class_of(task) in self.classes:
                 break
             self._next += 1
         if self._next == len(self._first):
@@ -62,51 +62,53 @@ class ReadyQueue:
 class ReadyTasks:
     """All ready tasks of the run."""
 
-    def __init__(self, plan: Plan, rows: TaskClasses, states: TaskStates, pools: Pools) -> None:
+    def __init__(self, plan: Plan, classes: TaskClasses, states: TaskStates, pools: Pools) -> None:
         self._states = states
-        self._routes: dict[tuple[str, ...], ReadyQueue] = {}
-        self._route_of_row: list[ReadyQueue] = []
-        self._rank_of_row: list[int] = []
-        for row in rows:
-            rooms = tuple(pools.room(name) for name in row.choice.pools)
-            route = self._routes.setdefault(row.choice.pools, ReadyQueue(rooms))
-            route.rows.add(row.number)
-            self._route_of_row.append(route)
-            self._rank_of_row.append(0 if row.merges else (len(plan.segments) - row.segment) << _NUMBER_BITS)
+        self._queues: dict[tuple[str, ...], ReadyQueue] = {}
+        self._queue_of_class: list[ReadyQueue] = []
+        self._rank_of_class: list[int] = []
+        for task_class in classes:
+            capacities = tuple(pools.capacity_of(name) for name in task_class.choice.pools)
+            queue = self._queues.setdefault(task_class.choice.pools, ReadyQueue(capacities))
+            queue.classes.add(task_class.number)
+            self._queue_of_class.append(queue)
+            self._rank_of_class.append(
+                0 if task_class.merges else (len(plan.segments) - task_class.segment) << _NUMBER_BITS
+            )
         self._start(plan)
 
     def _start(self, plan: Plan) -> None:
         tasks = self._states.ready_at_first()
-        rows = 2 * plan.tasks.segment[tasks].astype(np.int64) + plan.tasks.kind[tasks]
-        ranks = np.array(self._rank_of_row, dtype=np.int64)[rows] | tasks
-        for route in self._routes.values():
-            route.start_with(ranks[np.isin(rows, list(route.rows))])
+        classes = first_classes(plan.tasks)[tasks]
+        ranks = np.array(self._rank_of_class, dtype=np.int64)[classes] | tasks
+        for queue in self._queues.values():
+            queue.start_with(ranks[np.isin(classes, list(queue.classes))])
 
     def add(self, tasks: Iterable[int]) -> None:
         """These have become ready."""
         for task in tasks:
-            row = self._states.row(task)
-            self._route_of_row[row].push(self._rank_of_row[row] | task)
+            number = self._states.class_of(task)
+            self._queue_of_class[number].push(self._rank_of_class[number] | task)
 
     def next(self) -> tuple[int, PoolCapacity] | None:
-        """The best task that a pool has room for, and the pool; the caller sends it."""
+        """The best task that a pool has capacity for, and the pool; the caller sends it."""
         best, target = None, None
-        for route in self._routes.values():
-            pool = choose_pool(route)
+        for queue in self._queues.values():
+            pool = choose_pool(queue)
             if pool is None:
                 continue
-            rank = route.best(self._states)
+            rank = queue.best(self._states)
             if rank is not None and (best is None or rank < best):
                 best, target = rank, pool
         return None if best is None or target is None else (best & _NUMBER, target)
 
 
-def choose_pool(route: ReadyQueue) -> PoolCapacity | None:
-    """Where the next task of a route goes now; None while it has to wait.
+def choose_pool(queue: ReadyQueue) -> PoolCapacity | None:
+    """Where the next task of a queue goes now; None while it has to wait.
 
-    Pools that share work take it in the order written: whichever has an idle slot, then whichever has room.
+    Pools that share work take it in the order written: whichever has an idle slot, then whichever has capacity.
     """
-    for pool in route.pools:
+    for pool in queue.pools:
         if pool.has_idle_slot:
             return pool
-    return next((pool for pool in route.pools if pool.has_room), None)
+    return next((pool for pool in queue.pools if pool.has_capacity), None)

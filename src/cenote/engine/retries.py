@@ -98,21 +98,21 @@ def _after_loss(failure: FailureInfo, history: History, limits: RunLimits) -> De
     if history.losses <= limits.lost:
         return Decision(again=True, history=history, failure=failure)
     message = f"{history.losses} workers were lost while they ran it; the last one: {failure.message}"
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
 def _after_crash(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
     if history.crashes <= limits.crashed:
         return Decision(again=history.losses <= limits.lost, history=history, failure=failure)
     message = f"kills its worker: {history.crashes} workers crashed while they ran it; the last one: {failure.message}"
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
 def _after_preemption(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
     if history.preemptions <= limits.preempted:
         return Decision(again=True, history=history, failure=failure)
     message = f"was preempted {history.preemptions} times; the last time: {failure.message}"
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
 def _after_walltime(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
@@ -122,8 +122,8 @@ def _after_walltime(failure: FailureInfo, history: History, limits: RunLimits) -
         f"takes longer than its workers may live: {history.cut_off} times the walltime was over before it was through;"
         " give the pool a longer `walltime`, or the source a smaller `chunk_size`"
     )
-    return Decision(again=False, history=history, failure=_told(failure, message))
+    return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
-def _told(failure: FailureInfo, message: str) -> FailureInfo:
+def _with_message(failure: FailureInfo, message: str) -> FailureInfo:
     return msgspec.structs.replace(failure, message=message, error_kind=failure.error_kind or WORKER_LOST.name)

@@ -1,14 +1,17 @@
-"""Sort tasks into rows: alike, and at the same choice of pools. A task that falls back changes its row."""
+"""Sort tasks into classes: alike, and at the same choice of pools. A task that falls back changes its class."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cenote.language.execution import Amounts
 from cenote.placement.pools import PlacedPool
 from cenote.placement.resources import lacking, largest, share
-from cenote.plan.plan import Plan, Segment
+from cenote.plan.plan import Plan, Segment, TaskTable
 
 
 @dataclass(frozen=True)
@@ -29,52 +32,53 @@ class TaskClass:
     merges: bool
     choice: CandidatePools
     later: tuple[int, ...]
-    """The rows of the choices that come after this one, in order."""
+    """The classes of the choices that come after this one, in order."""
+
+
+def first_classes(tasks: TaskTable) -> NDArray[np.int32]:
+    """The class that each task begins in: one for the tasks of a segment, the next one for its merges."""
+    return (2 * tasks.segment + tasks.kind).astype(np.int32)
 
 
 class TaskClasses:
-    """All rows of a plan. Row 2 × segment + kind is the first choice of those tasks; later choices come behind."""
+    """All classes of a plan: those of `first_classes`, where tasks begin, and behind them those of later choices."""
 
     def __init__(self, plan: Plan) -> None:
-        choices = [choices_of(segment, plan, merges=merges) for segment in plan.segments for merges in (False, True)]
-        self._of: list[tuple[int, ...]] = []
+        kinds = [(segment, merges) for segment in plan.segments for merges in (False, True)]
+        choices = [choices_of(segment, plan, merges=merges) for segment, merges in kinds]
+        found: list[TaskClass] = []
         free = len(choices)
-        for base, found in enumerate(choices):
-            self._of.append((base, *range(free, free + len(found) - 1)))
-            free += len(found) - 1
-        rows = [
-            TaskClass(number, base // 2, bool(base % 2), choice, self._of[base][place + 1 :])
-            for base, found in enumerate(choices)
-            for place, (number, choice) in enumerate(zip(self._of[base], found, strict=True))
-        ]
-        self._rows = sorted(rows, key=lambda row: row.number)
+        for base, some in enumerate(choices):
+            numbers = (base, *range(free, free + len(some) - 1))
+            free += len(some) - 1
+            found += [
+                TaskClass(number, kinds[base][0].index, kinds[base][1], choice, numbers[place + 1 :])
+                for place, (number, choice) in enumerate(zip(numbers, some, strict=True))
+            ]
+        self._classes = sorted(found, key=lambda one: one.number)
         self._choosing: dict[str, list[int]] = {}
         self._reaching: dict[str, list[int]] = {}
-        for row in self._rows:
-            for pool in row.choice.pools:
-                self._choosing.setdefault(pool, []).append(row.number)
-            for pool in {pool for number in (row.number, *row.later) for pool in self[number].choice.pools}:
-                self._reaching.setdefault(pool, []).append(row.number)
+        for one in self._classes:
+            for pool in one.choice.pools:
+                self._choosing.setdefault(pool, []).append(one.number)
+            for pool in {pool for number in (one.number, *one.later) for pool in self[number].choice.pools}:
+                self._reaching.setdefault(pool, []).append(one.number)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._classes)
 
     def __iter__(self) -> Iterator[TaskClass]:
-        return iter(self._rows)
+        return iter(self._classes)
 
     def __getitem__(self, number: int) -> TaskClass:
-        return self._rows[number]
-
-    def of(self, segment: int, *, merges: bool) -> tuple[int, ...]:
-        """The rows of a segment's tasks, or of its merges, first choice first."""
-        return self._of[2 * segment + merges]
+        return self._classes[number]
 
     def choosing(self, pool: str) -> Sequence[int]:
-        """The rows whose tasks may go to a pool now."""
+        """The classes whose tasks may go to a pool now."""
         return self._choosing.get(pool, ())
 
     def reaching(self, pool: str) -> Sequence[int]:
-        """The rows whose tasks may go to a pool, now or when they have fallen back."""
+        """The classes whose tasks may go to a pool, now or when they have fallen back."""
         return self._reaching.get(pool, ())
 
 

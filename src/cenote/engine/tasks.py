@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.engine.task_classes import TaskClasses
+from cenote.engine.task_classes import TaskClasses, first_classes
 from cenote.plan.plan import MERGE, RUN, Plan
 
 WAITING: Final = 0  # for tasks that it needs
@@ -35,10 +35,10 @@ class TaskStates:
     What follows from a change is left for the caller to take: `ready`, `unread`, `not_needed` and `abandoned`.
     """
 
-    def __init__(self, plan: Plan, rows: TaskClasses) -> None:
+    def __init__(self, plan: Plan, classes: TaskClasses) -> None:
         table = plan.tasks
         self._kind = np.ascontiguousarray(table.kind, dtype=np.uint8).data
-        self._row = (2 * table.segment + table.kind).astype(np.int32).data
+        self._class = first_classes(table).data
         self._needs_start = np.ascontiguousarray(table.needs_start, dtype=np.int64).data
         self._needs = np.ascontiguousarray(table.needs, dtype=np.int32).data
         self._users_start = np.ascontiguousarray(table.users_start, dtype=np.int64).data
@@ -51,15 +51,15 @@ class TaskStates:
         self._unmet = array("i", unmet.tobytes())
         self._readers = array("i", np.diff(table.users_start).astype(np.int32).tobytes())
         self._tally: list[int] = np.bincount(
-            np.asarray(self._row, dtype=np.int64) * STATES + states, minlength=STATES * len(rows)
+            np.asarray(self._class, dtype=np.int64) * STATES + states, minlength=STATES * len(classes)
         ).tolist()
         self._something_missing = False
         self.blame: dict[int, int] = {}
         """Abandoned task → the failed task that is the reason."""
         self.ready: list[int] = []
-        """Tasks that became ready since somebody last took them from here."""
+        """Tasks that became ready and are to be taken from here."""
         self.unread: list[int] = []
-        """Done tasks that nobody will read any more."""
+        """Done tasks that no task will read any more."""
         self.not_needed: set[int] = set()
         """Tasks that need not run, because all that would read them is reused."""
         self.abandoned: list[int] = []
@@ -81,35 +81,35 @@ class TaskStates:
         """The tasks that are ready now, by number: all of those that need nothing, on a fresh table."""
         return np.flatnonzero(np.frombuffer(self._state, dtype=np.uint8) == READY)
 
-    def row(self, task: int) -> int:
-        """The row that it is in."""
-        return self._row[task]
+    def class_of(self, task: int) -> int:
+        """The number of the class that it is in."""
+        return self._class[task]
 
-    def change_row(self, task: int, row: int) -> None:
+    def change_class(self, task: int, number: int) -> None:
         """A task falls back."""
         state = self._state[task]
-        self._tally[self._row[task] * STATES + state] -= 1
-        self._tally[row * STATES + state] += 1
-        self._row[task] = row
+        self._tally[self._class[task] * STATES + state] -= 1
+        self._tally[number * STATES + state] += 1
+        self._class[task] = number
 
-    def ready_in(self, row: int) -> list[int]:
-        """The ready tasks of a row, by number. Looks at every task: for when something rare happens."""
-        if not self.count(row, READY):
+    def ready_in(self, number: int) -> list[int]:
+        """The ready tasks of a class, by number. Looks at every task: for when something rare happens."""
+        if not self.count(number, READY):
             return []
-        codes, rows = np.frombuffer(self._state, dtype=np.uint8), np.asarray(self._row)
-        found: list[int] = np.flatnonzero((codes == READY) & (rows == row)).tolist()
+        codes, classes = np.frombuffer(self._state, dtype=np.uint8), np.asarray(self._class)
+        found: list[int] = np.flatnonzero((codes == READY) & (classes == number)).tolist()
         return found
 
-    def count(self, row: int, state: int) -> int:
-        """How many tasks of a row are in this state."""
-        return self._tally[row * STATES + state]
+    def count(self, number: int, state: int) -> int:
+        """How many tasks of a class are in this state."""
+        return self._tally[number * STATES + state]
 
-    def count_open(self, row: int) -> int:
-        """How many tasks of a row are not settled."""
-        return self.count(row, WAITING) + self.count(row, READY) + self.count(row, SENT)
+    def count_open(self, number: int) -> int:
+        """How many tasks of a class are not settled."""
+        return self.count(number, WAITING) + self.count(number, READY) + self.count(number, SENT)
 
     def is_wanted(self, task: int) -> bool:
-        """Whether somebody still reads it, or the run is for its sake."""
+        """Whether a task still reads it, or the run is for its sake."""
         return self._readers[task] > 0 or bool(self._marks[task] & _RESULT)
 
     def missing_needs(self, task: int) -> tuple[int, ...]:
@@ -132,7 +132,7 @@ class TaskStates:
         self._move(task, READY)
 
     def drop(self, task: int) -> None:
-        """A task that was sent did not succeed, and nobody would read it."""
+        """A task that was sent did not succeed, and no task would read it."""
         self._leave_out(task)
         self._close_needs(task)
 
@@ -215,7 +215,7 @@ class TaskStates:
         return self.blame.get(task, task)
 
     def _close_needs(self, task: int, *, keep: bool = False) -> None:
-        """A task reads its needs no more: those that nobody else reads are unread, or need not run at all."""
+        """A task reads its needs no more: those that no other task reads are unread, or need not run at all."""
         closing = [task]
         while closing:
             closed = closing.pop()
@@ -241,9 +241,9 @@ class TaskStates:
             self.not_needed.add(task)
 
     def _move(self, task: int, state: int) -> None:
-        row = self._row[task] * STATES
-        self._tally[row + self._state[task]] -= 1
-        self._tally[row + state] += 1
+        base = self._class[task] * STATES
+        self._tally[base + self._state[task]] -= 1
+        self._tally[base + state] += 1
         self._state[task] = state
         if state >= DONE and self._marks[task] & _RESULT:
             self.open_results -= 1

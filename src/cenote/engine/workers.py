@@ -1,4 +1,4 @@
-"""Keep the workers of one pool: planned, requested, observed, leaving; and what befell them."""
+"""Keep the workers of one pool: planned, requested, observed, leaving; and how they were lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PoolWorkers:
     slow_arrival: float = 0.0
     """Seconds from asking for a worker until it came, of the slower ones lately."""
     leaving: set[str] = field(default_factory=set)
-    """Workers that were told to stop, or said that they will, and are not gone."""
+    """Workers that were asked to stop, or that announced it, and are not gone."""
     silent: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Workers that do not answer → since when, and the seconds after which they are ended."""
     ever_joined: bool = False
@@ -60,7 +60,7 @@ class PoolWorkers:
     closed: bool = False
     failed: str | None = None
     noted: PoolState | None = None
-    """The state that was last written down."""
+    """The state that was last recorded."""
 
     @property
     def size(self) -> int:
@@ -103,7 +103,7 @@ class PoolWorkers:
             self.last_word = event.reason or event.native or self.last_word
 
     def join(self, event: WorkerJoined) -> bool:
-        """A worker came; False when it was told to leave meanwhile, and so does not count."""
+        """A worker came; False when it was asked to leave meanwhile, and so does not count."""
         worker = event.worker
         if worker in self.leaving:
             return False
@@ -120,7 +120,7 @@ class PoolWorkers:
         return True
 
     def lose(self, event: WorkerLost, *, blameless: bool = False) -> None:
-        """A worker is gone; one that was told to leave is no loss. The pool is `blameless` when the only task that the
+        """A worker is gone; one that was asked to leave is no loss. The pool is `blameless` when the only task that the
         worker had is the reason: that task is counted, and the next worker is welcome at once."""
         self.silent.pop(event.worker, None)
         if event.worker in self.leaving:
@@ -156,7 +156,7 @@ class PoolWorkers:
         return self.silent.pop(worker, None) is not None and worker in self.observed
 
     def end_silent(self, now: float) -> list[tuple[str, float]]:
-        """Workers that have been silent for too long, and for how long; each is told once."""
+        """Workers that have been silent for too long, and for how long; each comes once."""
         silences = [(worker, now - since, patience) for worker, (since, patience) in self.silent.items()]
         overdue = [(worker, seconds) for worker, seconds, patience in silences if seconds >= patience]
         for worker, _ in overdue:

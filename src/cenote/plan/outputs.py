@@ -9,34 +9,13 @@ from pathlib import Path, PurePosixPath
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
+from cenote.plan.output_names import PLOTS, PRODUCTS, plot_stem, product_stem
 from cenote.plan.plan import maker_of, skims_of
 from cenote.plan.stages.resolve import Resolved, ResolvedStage
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import Renderer
-
-PRODUCTS, PLOTS = "products", "plots"
-"""The folders of a run that results lie in."""
-
-PARTS = Path(".parts")
-"""The folder below `products/` with the parts of files that hold a whole dataset: `--resume` finds them there."""
-
-ENDINGS = frozenset({".png", ".pdf", ".svg", ".csv", ".json", ".txt", ".tex", ".html"})
-"""Endings of `out` that are no part of the name: a renderer adds its own."""
-
-
-def product_stem(product: str) -> str:
-    """What the files of a product are called below `products/`, without their endings."""
-    return product.replace(":", ".")
-
-
-def plot_stem(product: str, number: int, render: Render) -> str:
-    """What the files of the picture with this number are called below `plots/`, folders included, without endings."""
-    if render.out is None:
-        return product_stem(product) + (f"-{number}" if number else "")
-    written = PurePosixPath(render.out)
-    return str(written.with_suffix("") if written.suffix.lower() in ENDINGS else written)
 
 
 def skim_path(template: str, *, dataset: str, part: str | None, suffix: str) -> Path:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -16,6 +17,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from cenote import storage
 from cenote.language.execution import Amounts, Elastic, PoolSize, PoolTerms, RunLimits, settings_of
 from cenote.language.origins import KeyPath, Origin
 from cenote.placement.pools import Candidate, PlacedPool, StagePlacement
@@ -315,6 +317,11 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
 def json_text(record: msgspec.Struct) -> str:
     """A record as JSON that people can read."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+
+
+def write_record(path: Path, record: msgspec.Struct) -> None:
+    """Write a record to a file that is whole whenever it is there."""
+    storage.write_text(path, f"{json_text(record)}\n")
 
 
 def as_json(record: msgspec.Struct) -> dict[str, Any]:  # Any: JSON nests as it likes

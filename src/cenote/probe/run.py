@@ -202,8 +202,8 @@ def _see_off(attempts: Sequence[Attempt], pace: Pace, interruptions: Interruptio
 @contextmanager
 def _run_in(out: Path, token: str) -> Iterator[LaunchingRun]:
     """The jobs' output is where a run would have it; gone afterwards, with all that was made for it."""
-    path = RunFolder(out).path.absolute()
-    debug = path / "debug"
+    home = RunFolder(out.absolute())
+    path, debug = home.path, home.debug_root
     made = [folder for folder in (debug, *debug.parents) if not folder.exists()]
     run = LaunchingRun(f"probe-{token[:8]}", debug / f"probe-{token[:8]}", RunLocation.here(path))
     try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from cenote.report.markup import Markup, element, joined
+from cenote.report.render import render_part
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView
 from cenote.text import plural
@@ -43,17 +44,17 @@ class NotebookProgress:
         words = f"looking at the inputs: {done:,} of {plural(files, 'file')}"
         self._draw(_bar(self._title, words, done / max(1, files), WORKING), f"{self._title}: {words}")
 
-    def _draw(self, html: Markup, text: str) -> None:
+    def _draw(self, html: str, text: str) -> None:
         from IPython.display import display  # there: a notebook runs this
 
-        bundle = {"text/html": str(html), "text/plain": text}
+        bundle = {"text/html": html, "text/plain": text}
         if self._shown is None:
             self._shown = display(bundle, raw=True, display_id=True)
         else:
             self._shown.update(bundle, raw=True)
 
 
-def progress_as_html(view: RunView, title: str) -> Markup:
+def progress_as_html(view: RunView, title: str) -> str:
     """A bar, how far and how fast, and what is waited for."""
     tasks = view.tasks
     words = [share_in_words(view), format_seconds(view.seconds)]
@@ -67,9 +68,9 @@ def progress_as_html(view: RunView, title: str) -> Markup:
     if view.events_read and view.seconds:
         words.append(f"{format_count(view.events_read / view.seconds)} events/s")
     head = view.status if view.status != "running" else ""
-    bar = _bar(f"{title} {head}".strip(), ", ".join(words), _share(view), COLOURS.get(view.status, WORKING))
-    waiting = [element("div", line, style="opacity: .75") for line in waiting_in_words(view)[:MOST_LINES]]
-    return joined(bar, waiting)
+    waiting = waiting_in_words(view)[:MOST_LINES]
+    colour = COLOURS.get(view.status, WORKING)
+    return _bar(f"{title} {head}".strip(), ", ".join(words), _share(view), colour, waiting)
 
 
 def share_in_words(view: RunView) -> str:
@@ -83,8 +84,6 @@ def _share(view: RunView) -> float:
     return 1.0 if view.status == "succeeded" else tasks.done / max(1, tasks.total)
 
 
-def _bar(title: str, words: str, share: float, colour: str) -> Markup:
-    """Plain styles on each element: a notebook has a style of its own, light or dark."""
-    fill = element("div", style=f"width: {100 * min(1.0, share):.1f}%; height: 100%; background: {colour}")
-    frame = "height: .6em; margin: .3em 0; max-width: 40em; border-radius: .3em; overflow: hidden; background: #8884"
-    return element("div", element("b", title), f"  {words}", element("div", fill, style=frame), role="status")
+def _bar(title: str, words: str, share: float, colour: str, waiting: Sequence[str] = ()) -> str:
+    values = {"title": title, "words": words, "share": share, "colour": colour, "waiting": waiting}
+    return render_part("notebook.html.j2", "progress", **values)

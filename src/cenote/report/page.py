@@ -1,58 +1,98 @@
-"""Put the page together: head, style, the sections in the order in which people ask for them."""
+"""Write `report.html` of a run: read the run's records, fill the template, put the page in place."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
-from cenote.report import headline, provenance_section, results_sections, work_sections
-from cenote.report.markup import Markup, element, joined
-from cenote.report.run_record import RunRecord
+import msgspec
 
-SECTIONS = (
-    ("failures", "Failures", results_sections.failures),
-    ("warnings", "Warnings", results_sections.warnings),
-    ("pictures", "Pictures", results_sections.pictures),
-    ("cutflows", "Cutflows", results_sections.cutflows),
-    ("plan", "Plan", work_sections.plan),
-    ("stages", "Stages", work_sections.stages),
-    ("pools", "Pools", work_sections.pools),
-    ("fallbacks", "Fallbacks", work_sections.fallbacks),
-    ("products", "Products", results_sections.products),
-    ("provenance", "Provenance", provenance_section.provenance),
-)
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""A browser that keeps to it asks nobody for anything."""
+from cenote import errors, storage
+from cenote.plan.record import PlannedPool, PlannedStage, PlanRecord
+from cenote.report.products_shown import data_uri, read_pictures, read_tables
+from cenote.report.render import render
+from cenote.report.task_names import TaskNames
+from cenote.report.task_timeline import task_timeline
+from cenote.report.timeline import timeline
+from cenote.report.work_timeline import read_timeline
+from cenote.runs.folder import RunFolder
+from cenote.runs.journal import read_events
+from cenote.runs.provenance import Provenance
+from cenote.runs.read_records import read_if_whole
+from cenote.runs.summary import PoolRecord, StageRecord, Summary
+from cenote.runs.view import RunView
 
 
-def page(run: RunRecord) -> str:
-    """The whole document. Sections with nothing to say are left out."""
-    there = [(anchor, title, body) for anchor, title, make in SECTIONS if (body := make(run)) is not None]
-    menu = element("nav", (element("a", title, href=f"#{anchor}") for anchor, title, _ in there), aria_label="Sections")
-    sections = [
-        element(
-            "section", element("h2", title, id=f"{anchor}-title"), body, id=anchor, aria_labelledby=f"{anchor}-title"
+def write_report(folder: Path) -> Path:
+    """Make the page in the folder of a run and return where it is. The file is whole whenever it is there."""
+    run = RunFolder(folder)
+    return storage.write_text(run.report, page(run))
+
+
+def page(run: RunFolder) -> str:
+    """The whole document. A record that is missing or damaged costs what it would have said."""
+    read = read_if_whole(run.plan, PlanRecord)
+    ended = read_if_whole(run.summary, Summary)
+    if not (run.holds_run or read or ended):
+        raise errors.error(
+            errors.NO_RUN,
+            f"{run.path} holds no run: it has neither {run.summary.name} nor {run.journal.name}",
+            hint="name the folder that was given to `cenote run --out`",
         )
-        for anchor, title, body in there
+    plan = read or PlanRecord(workflow="")
+    summary = ended or _so_far(run, plan)
+    provenance = read_if_whole(run.provenance, Provenance) or Provenance()
+    work = read_timeline(run)
+    return render(
+        "page.html.j2",
+        name=plan.workflow or Path(provenance.workflow.file).name or run.path.name,
+        summary=summary,
+        plan=plan,
+        provenance=provenance,
+        command=shlex.join(provenance.command) if provenance.command else "",
+        stages=_stages(plan, summary),
+        pools=_pools(plan, summary),
+        warnings=list(dict.fromkeys((*plan.warnings, *summary.warnings))),
+        drawing=_drawing(run),
+        pictures=read_pictures(run, summary.products),
+        tables=read_tables(run, summary.products),
+        pool_lanes=timeline(work),
+        task_lanes=task_timeline(work, TaskNames(plan)),
+    )
+
+
+def _so_far(run: RunFolder, plan: PlanRecord) -> Summary:
+    """Of a run that wrote no summary: what its journal says."""
+    view = RunView.of(plan, read_events(run.path) if run.holds_run else ())
+    return msgspec.structs.replace(view.summary(), status="unfinished")
+
+
+def _stages(plan: PlanRecord, summary: Summary) -> list[tuple[PlannedStage, StageRecord]]:
+    """As planned and as run, in the order of the plan; those that only the summary knows come last."""
+    planned = {one.id: one for one in plan.stages}
+    ran = {one.id: one for one in summary.stages}
+    return [
+        (
+            planned.get(name, PlannedStage(name)),
+            ran.get(name) or StageRecord(name, planned[name].op, tasks=planned[name].tasks),
+        )
+        for name in dict.fromkeys((*planned, *ran))
     ]
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{run.name}: {run.status}"),
-        element("style", Markup(_beside("page.css"))),
-    )
-    body = element(
-        "body",
-        headline.header(run),
-        menu,
-        element("main", sections),
-        element("footer", element("p", "Written by Cenote. Everything on this page is in the page itself.")),
-        element("script", Markup(_beside("page.js"))),
-    )
-    return joined(Markup("<!DOCTYPE html>\n"), element("html", head, body, lang="en"), Markup("\n"))
 
 
-def _beside(name: str) -> str:
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+def _pools(plan: PlanRecord, summary: Summary) -> list[tuple[PlannedPool, PoolRecord]]:
+    planned = {one.name: one for one in plan.pools}
+    ran = {one.name: one for one in summary.pools}
+    return [
+        (planned.get(name, PlannedPool(name)), ran.get(name) or PoolRecord(name, planned[name].strategy, "–"))
+        for name in dict.fromkeys((*planned, *ran))
+    ]
+
+
+def _drawing(run: RunFolder) -> str:
+    """The plan, within the page; empty where there is none."""
+    try:
+        drawing = run.picture.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+    return data_uri(drawing.encode(), run.picture.suffix) if drawing else ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from cenote.report.json_fields import Fields
+from cenote.plan.record import PlanRecord
 from cenote.text import first_to_last
 
 MERGE = -1
@@ -13,36 +13,30 @@ MERGE = -1
 
 
 class TaskNames:
-    """Tasks by their number. A plan that is old or cut short names fewer of them."""
+    """Tasks by their number. A plan that is missing names none of them."""
 
-    def __init__(self, plan: Fields) -> None:
-        self._segments = [one.texts("stages") for one in plan.objects("segments")]
-        self._blocks: list[tuple[int, int, bool]] = []
-        first = 0
-        for count, segment, merge in plan.rows("task_blocks", 3):
-            self._blocks.append((first, segment, bool(merge)))
-            first += count
-        self._first = [block[0] for block in self._blocks]
+    def __init__(self, plan: PlanRecord) -> None:
+        self._segments = plan.segments
+        self._blocks = plan.task_blocks
+        self._first = list(accumulate((block.count for block in plan.task_blocks), initial=0))[:-1]
         self._partitions = [
-            (one.text("dataset"), one.text("file"), start, stop)
-            for one in plan.objects("input_files")
-            for start, stop in pairwise(one.numbers("edges"))
+            (one.dataset, one.file, start, stop) for one in plan.input_files for start, stop in pairwise(one.edges)
         ]
-        self._taken = sorted(plan.rows("partition_blocks", 3))
-        self._first_taken = [block[0] for block in self._taken]
+        self._taken = sorted(plan.partition_blocks, key=lambda block: block.first_task)
+        self._first_taken = [block.first_task for block in self._taken]
 
     def segment(self, task: int) -> int:
         """Of the task; MERGE for a merge, and for a task that the plan does not have."""
         place = bisect_right(self._first, task) - 1
-        if place < 0 or self._blocks[place][2]:
+        if place < 0 or self._blocks[place].merge:
             return MERGE
-        return self._blocks[place][1]
+        return self._blocks[place].segment
 
     def stages(self, segment: int) -> str:
         """`GoodMuons … DimuonPt`."""
         if segment == MERGE:
             return "merge"
-        stages = self._segments[segment] if segment < len(self._segments) else ()
+        stages = self._segments[segment].stages if segment < len(self._segments) else ()
         if not stages:
             return f"segment {segment}"
         return first_to_last(stages)
@@ -52,9 +46,9 @@ class TaskNames:
         place = bisect_right(self._first_taken, task) - 1
         if place < 0:
             return ""
-        first, partition, count = self._taken[place]
-        number = partition + task - first
-        if task >= first + count or number >= len(self._partitions):
+        block = self._taken[place]
+        number = block.first_partition + task - block.first_task
+        if task >= block.first_task + block.count or number >= len(self._partitions):
             return ""
         dataset, file, start, stop = self._partitions[number]
         return f"{dataset}, {file}, events {start:,} to {stop:,}"

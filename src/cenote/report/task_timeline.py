@@ -1,4 +1,4 @@
-"""Draw what every slot of every worker ran and when, a bar for each task; of very many, bars are joined."""
+"""Lay out what every slot of every worker ran and when: a bar for each task; of very many, bars are joined."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cenote.report.markup import Markup, element, joined
-from cenote.report.run_record import SlotRecord, TaskSpan, Timeline
 from cenote.report.task_names import MERGE, TaskNames
-from cenote.report.timeline import LEFT, WIDTH, label
+from cenote.report.timeline import LEFT, WIDTH
+from cenote.report.work_timeline import TaskSpan, Timeline, WorkerSlot
+from cenote.text import plural
 from cenote.units import format_seconds
 
 MOST_LANES = 60
@@ -42,8 +42,47 @@ class Bar:
         return max(span.end for span in self.spans)
 
 
-def task_timeline(work: Timeline, names: TaskNames) -> Markup | None:
-    """A figure; None for a run of which no task is known."""
+@dataclass(frozen=True)
+class TaskBar:
+    """A bar of the picture, and what a pointer over it shows."""
+
+    x: float
+    y: float
+    width: float
+    kind: str
+    """Its classes."""
+    words: str
+
+
+@dataclass(frozen=True)
+class WorkerLabel:
+    """The name of a worker beside its first lane."""
+
+    y: float
+    words: str
+
+
+@dataclass(frozen=True)
+class TaskLanes:
+    """The picture, in points: a lane for each slot."""
+
+    title: str
+    caption: str
+    seconds: float
+    bottom: float
+    """Where the lanes end, and the times begin."""
+    workers: tuple[WorkerLabel, ...]
+    bars: tuple[TaskBar, ...]
+    legend: tuple[tuple[str, str], ...]
+    """(class, words)"""
+    left: float = LEFT
+    width: float = WIDTH
+    bar_height: float = HEIGHT
+    foot: float = FOOT
+
+
+def task_timeline(work: Timeline, names: TaskNames) -> TaskLanes | None:
+    """None for a run of which no task is known."""
     if not work.slots or work.seconds <= 0:
         return None
     lanes = shown_slots(work.slots)
@@ -52,32 +91,24 @@ def task_timeline(work: Timeline, names: TaskNames) -> Markup | None:
     joins = sum(len(slot.spans) for slot in lanes) > MOST_BARS
     bars = [bars_of(slot, shortest) if joins else _one_each(slot) for slot in lanes]
     tops = list(_tops(lanes))
-    height = tops[-1] + HEIGHT + FOOT
-    title = f"What {_counted(len(work.slots), 'slot')} of workers ran over {format_seconds(work.seconds)}"
     colours = _colours(names, lanes)
-    drawing = element(
-        "svg",
-        element("title", title),
-        _grid(work.seconds, height - FOOT),
-        _workers(lanes, tops),
-        (
+    remarks = [f"{plural(tasks, 'task')}, each in the slot of the worker that ran it.", *_remarks(work, lanes, bars)]
+    return TaskLanes(
+        title=f"What {plural(len(work.slots), 'slot')} of workers ran over {format_seconds(work.seconds)}",
+        caption=" ".join(remarks),
+        seconds=work.seconds,
+        bottom=tops[-1] + HEIGHT,
+        workers=tuple(_workers(lanes, tops)),
+        bars=tuple(
             _bar(bar, slot, top, work.seconds, names, colours)
             for slot, found, top in zip(lanes, bars, tops, strict=True)
             for bar in found
         ),
-        viewBox=f"0 0 {WIDTH:.0f} {height:.0f}",
-        role="img",
-        aria_label=title,
+        legend=tuple(_legend(names, colours, lanes)),
     )
-    caption = element(
-        "figcaption",
-        f"{_counted(tasks, 'task')}, each in the slot of the worker that ran it. ",
-        *_remarks(work, lanes, bars),
-    )
-    return element("figure", drawing, _legend(names, colours, lanes), caption, class_="timeline tasks")
 
 
-def shown_slots(slots: Sequence[SlotRecord]) -> list[SlotRecord]:
+def shown_slots(slots: Sequence[WorkerSlot]) -> list[WorkerSlot]:
     """All if they fit, else those that were busy the longest; in their order."""
     if len(slots) <= MOST_LANES:
         return list(slots)
@@ -86,11 +117,11 @@ def shown_slots(slots: Sequence[SlotRecord]) -> list[SlotRecord]:
     return [slots[place] for place in chosen]
 
 
-def _one_each(slot: SlotRecord) -> list[Bar]:
+def _one_each(slot: WorkerSlot) -> list[Bar]:
     return [Bar((span,)) for span in slot.spans]
 
 
-def bars_of(slot: SlotRecord, shortest: float) -> list[Bar]:
+def bars_of(slot: WorkerSlot, shortest: float) -> list[Bar]:
     """Neighbours joined until each bar is so long; long tasks stand alone, and so do those that failed."""
     bars: list[Bar] = []
     together: list[TaskSpan] = []
@@ -106,7 +137,7 @@ def bars_of(slot: SlotRecord, shortest: float) -> list[Bar]:
     return [*bars, Bar(tuple(together))] if together else bars
 
 
-def _tops(lanes: Sequence[SlotRecord]) -> Iterator[float]:
+def _tops(lanes: Sequence[WorkerSlot]) -> Iterator[float]:
     """Where each lane begins: a little apart where another pool does."""
     top, pool = 4.0, lanes[0].pool
     for slot in lanes:
@@ -116,38 +147,21 @@ def _tops(lanes: Sequence[SlotRecord]) -> Iterator[float]:
         top += HEIGHT + GAP
 
 
-def _grid(seconds: float, bottom: float) -> Iterator[Markup]:
-    """Lines at quarters of the time."""
-    for quarter in range(5):
-        x = LEFT + (WIDTH - LEFT) * quarter / 4
-        yield element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1="0", y2=f"{bottom:.1f}", class_="grid")
-        anchor = {0: "start", 4: "end"}.get(quarter, "middle")
-        yield label(x, bottom + 15, format_seconds(seconds * quarter / 4) if quarter else "0", anchor)
-
-
-def _workers(lanes: Iterable[SlotRecord], tops: Iterable[float]) -> Iterator[Markup]:
+def _workers(lanes: Iterable[WorkerSlot], tops: Iterable[float]) -> Iterator[WorkerLabel]:
     """The name of each worker at its first lane."""
     before = None
     for slot, top in zip(lanes, tops, strict=True):
         if (slot.pool, slot.worker) != before:
             words = slot.worker if len(slot.worker) <= 18 else f"{slot.worker[:8]}…{slot.worker[-9:]}"
-            yield label(LEFT - 8, top + HEIGHT - 2, words, "end", class_="quiet")
+            yield WorkerLabel(top + HEIGHT - 2, words)
         before = slot.pool, slot.worker
 
 
-def _bar(bar: Bar, slot: SlotRecord, top: float, seconds: float, names: TaskNames, colours: dict[int, str]) -> Markup:
+def _bar(bar: Bar, slot: WorkerSlot, top: float, seconds: float, names: TaskNames, colours: dict[int, str]) -> TaskBar:
     scale = (WIDTH - LEFT) / seconds
     start = LEFT + max(0.0, bar.start) * scale
     width = max(NARROWEST, (bar.end - max(0.0, bar.start)) * scale)
-    return element(
-        "rect",
-        element("title", _told(bar, slot, names)),
-        x=f"{min(start, WIDTH - NARROWEST):.1f}",
-        y=f"{top:.1f}",
-        width=f"{width:.1f}",
-        height=f"{HEIGHT:.0f}",
-        class_=_class(bar, names, colours),
-    )
+    return TaskBar(min(start, WIDTH - NARROWEST), top, width, _class(bar, names, colours), _words(bar, slot, names))
 
 
 def _class(bar: Bar, names: TaskNames, colours: dict[int, str]) -> str:
@@ -157,7 +171,7 @@ def _class(bar: Bar, names: TaskNames, colours: dict[int, str]) -> str:
     return f"task {colours[most]}" + (" cut-off" if bar.spans[0].cut_off else "")
 
 
-def _told(bar: Bar, slot: SlotRecord, names: TaskNames) -> str:
+def _words(bar: Bar, slot: WorkerSlot, names: TaskNames) -> str:
     """What a pointer over the bar shows."""
     when = f"{format_seconds(max(0.0, bar.start))} to {format_seconds(bar.end)}"
     where = f"{slot.worker} of pool {slot.pool}, {when}"
@@ -176,32 +190,26 @@ def _told(bar: Bar, slot: SlotRecord, names: TaskNames) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _colours(names: TaskNames, lanes: Iterable[SlotRecord]) -> dict[int, str]:
+def _colours(names: TaskNames, lanes: Iterable[WorkerSlot]) -> dict[int, str]:
     """Segment → its class; merges are pale."""
     found = sorted({names.segment(span.task) for slot in lanes for span in slot.spans})
     return {segment: "merge" if segment == MERGE else f"lane{segment % COLOURS}" for segment in found}
 
 
-def _legend(names: TaskNames, colours: dict[int, str], lanes: Iterable[SlotRecord]) -> Markup:
-    entries = [(colour, names.stages(segment)) for segment, colour in colours.items() if segment != MERGE][:12]
-    entries += [("merge", "merges")] if MERGE in colours else []
+def _legend(names: TaskNames, colours: dict[int, str], lanes: Iterable[WorkerSlot]) -> Iterator[tuple[str, str]]:
+    yield from [(colour, names.stages(segment)) for segment, colour in colours.items() if segment != MERGE][:12]
     spans = [span for slot in lanes for span in slot.spans]
-    entries += [("failed-task", "failed")] if any(span.failure is not None for span in spans) else []
-    entries += [("cut-off", "cut off")] if any(span.cut_off for span in spans) else []
-    return element(
-        "ul",
-        (element("li", element("span", class_=f"key {colour}"), text) for colour, text in entries),
-        class_="legend",
-    )
+    if MERGE in colours:
+        yield "merge", "merges"
+    if any(span.failure is not None for span in spans):
+        yield "failed-task", "failed"
+    if any(span.cut_off for span in spans):
+        yield "cut-off", "cut off"
 
 
-def _remarks(work: Timeline, lanes: Sequence[SlotRecord], bars: Sequence[Sequence[Bar]]) -> Iterator[Markup]:
+def _remarks(work: Timeline, lanes: Sequence[WorkerSlot], bars: Sequence[Sequence[Bar]]) -> Iterator[str]:
     if any(len(bar.spans) > 1 for found in bars for bar in found):
-        yield joined("There are more tasks than fit: neighbours in a slot are drawn as one bar. ")
+        yield "There are more tasks than fit: neighbours in a slot are drawn as one bar."
     if len(lanes) < len(work.slots):
-        yield joined(f"The {len(lanes)} slots that were busy the longest are drawn, of {len(work.slots):,}. ")
-    yield joined("Point at a bar for its stages, data, worker and time.")
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}" + ("" if count == 1 else "s")
+        yield f"The {len(lanes)} slots that were busy the longest are drawn, of {len(work.slots):,}."
+    yield "Point at a bar for its stages, data, worker and time."

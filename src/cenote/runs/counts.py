@@ -20,10 +20,13 @@ class TaskTally:
     done: int = 0
     """Run to the end in this run."""
     reused: int = 0
+    not_needed: int = 0
+    """Of the reused ones: every task that would read their result is reused."""
     running: int = 0
     failed: int = 0
     not_run: int = 0
     """Abandoned, or not begun when the run ended."""
+    abandoned: int = 0
     seconds: float = 0.0
     peak_memory: int = 0
     first_started: float | None = None
@@ -35,6 +38,11 @@ class TaskTally:
     def waiting(self) -> int:
         """Neither running nor finished in any way."""
         return self.tasks - self.done - self.reused - self.running - self.failed - self.not_run
+
+    def abandon(self, count: int = 1) -> None:
+        """One will not run; with -1, it does after all."""
+        self.not_run += count
+        self.abandoned += count
 
     def end(self) -> None:
         """The run is over: nothing waits any more."""
@@ -86,6 +94,8 @@ def totals(tallies: Sequence[TaskTally], *, kept: int | None = None) -> TaskTota
         running=total("running"),
         waiting=total("waiting"),
         not_run=total("not_run"),
+        not_needed=total("not_needed"),
+        abandoned=total("abandoned"),
         seconds=rounded(total("seconds")),
         kept=kept,
     )

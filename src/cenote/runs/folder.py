@@ -14,13 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import msgspec
-
 from cenote import errors, storage
-from cenote.plan.record import json_text
-from cenote.runs import journal
-from cenote.worker.results.store import Store
-from cenote.worker.results.written_files import WrittenFiles
+from cenote.plan.output_names import PLOTS, PRODUCTS
 
 LOCK = ".lock"
 """Held by the driver of a run; it says which process that is: `4711 on hostname`. Its time is the driver's pulse."""
@@ -28,8 +23,6 @@ PULSE_SECONDS = 30.0
 """Between two beats."""
 STILL_SECONDS = 20 * PULSE_SECONDS
 """Without a beat, after which a driver on another machine counts as dead."""
-_LEFT_BEHIND = (journal.NAME, "summary.json", "plan.json", "plan.svg", "provenance.json", "report.html")
-"""Files of a run beside its folders."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems answer that have no locks."""
 
@@ -48,17 +41,22 @@ class RunFolder:
     @property
     def products(self) -> Path:
         """Histograms, tables and skims in open formats."""
-        return self.path / "products"
+        return self.path / PRODUCTS
 
     @property
     def plots(self) -> Path:
         """Pictures."""
-        return self.path / "plots"
+        return self.path / PLOTS
 
     @property
     def debug(self) -> Path:
         """The workers' output: `logs`, `out` and `err`."""
-        return self.path / "debug" / "distributed"
+        return self.debug_root / "distributed"
+
+    @property
+    def debug_root(self) -> Path:
+        """What helps to find out what went wrong."""
+        return self.path / "debug"
 
     @property
     def journal(self) -> Path:
@@ -91,6 +89,11 @@ class RunFolder:
         return self.path / "provenance.json"
 
     @property
+    def _files(self) -> tuple[Path, ...]:
+        """Files of a run beside its folders."""
+        return self.journal, self.summary, self.plan, self.picture, self.provenance, self.report
+
+    @property
     def holds_run(self) -> bool:
         """Whether a run was started here."""
         return self.journal.exists()
@@ -113,20 +116,23 @@ class RunFolder:
 
     def forget(self) -> None:
         """Remove what runs left here: the files that they wrote, by their record, and never anybody else's."""
+        from cenote.worker.results.store import Store  # heavy, and most who ask for a folder remove nothing
+        from cenote.worker.results.written_files import WrittenFiles
+
         WrittenFiles(self.store).clear()
         Store(self.store).clear()
-        for name in _LEFT_BEHIND:
-            (self.path / name).unlink(missing_ok=True)
-        for folder in (self.debug, self.path / "debug" / "profile"):
+        for file in self._files:
+            file.unlink(missing_ok=True)
+        for folder in (self.debug, self.debug_root / "profile"):
             shutil.rmtree(folder, ignore_errors=True)
-        for folder in (self.store, self.products, self.plots, self.path / "debug"):
+        for folder in (self.store, self.products, self.plots, self.debug_root):
             with suppress(OSError):  # somebody keeps something there
                 folder.rmdir()
 
     def _refuse_foreign(self) -> None:
-        ours = {"work", "products", "plots", "debug", LOCK, "error.txt"}
+        ours = {path.name for path in (self.store, self.products, self.plots, self.debug_root)} | {LOCK, "error.txt"}
         if (self.path / LOCK).exists():  # a run began here, and came no further: the disk was full
-            ours.update(_LEFT_BEHIND)
+            ours.update(file.name for file in self._files)
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
         if foreign:
             raise errors.error(
@@ -137,7 +143,7 @@ class RunFolder:
             )
 
     def lock(self) -> IO[str]:
-        """Held while a run goes on; released when the returned file is closed or the process ends."""
+        """Held while a run is in progress; released when the returned file is closed or the process ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("a+")
@@ -158,7 +164,7 @@ class RunFolder:
             file.close()
             raise errors.error(
                 errors.RUN_EXISTS,
-                f"{self.path} is in use by a run that goes on" + (f" (process {owner})" if owner else ""),
+                f"{self.path} is in use by a run in progress" + (f" (process {owner})" if owner else ""),
                 hint="wait for it, or choose another folder for the run",
             )
         with storage.writing(self.path / LOCK):
@@ -178,7 +184,7 @@ class Pulse:
         """May be called as often as one likes."""
         if self._clock() - self._beat >= PULSE_SECONDS:
             self._beat = self._clock()
-            with suppress(OSError):  # a folder that cannot be written to is told of elsewhere
+            with suppress(OSError):  # others report a folder that cannot be written to
                 os.utime(self._lock)
 
 
@@ -237,8 +243,3 @@ def lock_owner(folder: Path) -> tuple[int | None, str]:
         return int(process), host.strip()
     except (OSError, ValueError):
         return None, ""
-
-
-def write_record(path: Path, record: msgspec.Struct) -> None:
-    """Write a file that is whole whenever it is there."""
-    storage.write_text(path, f"{json_text(record)}\n")

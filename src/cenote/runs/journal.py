@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from cenote import errors, storage
-from cenote.engine.messages import AnyEvent
-
-NAME = "journal.jsonl"
+from cenote.engine.messages import AnyEvent, RunStarted
+from cenote.errors import CenoteError
+from cenote.runs.folder import RunFolder
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyEvent)
@@ -21,7 +21,7 @@ class Journal:
     """An open journal of one run. A line is on its way to the disk when `write` returns."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+        self.path = RunFolder(folder).journal
         with storage.writing(self.path):
             self._file: FileIO = self.path.open("ab", buffering=0)
         if self._file.tell() and not self._ends_with_newline():
@@ -54,14 +54,55 @@ class Journal:
             return file.read(1) == b"\n"
 
 
-def read_events(folder: Path) -> Iterator[AnyEvent]:
-    """All events of a run so far; a line that was cut short by a crash is passed over."""
-    path = folder / NAME
-    if not path.is_file():
-        raise errors.error(errors.NO_RUN, f"{folder} holds no run: there is no {NAME}")
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                yield _decoder.decode(line)
-            except msgspec.DecodeError:
-                continue
+class JournalReader:
+    """Read the journal in a run's folder. Each call of `news` reads what was written since the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = RunFolder(folder).journal
+        if not self.path.is_file():
+            raise errors.error(
+                errors.NO_RUN,
+                f"{folder} holds no run: there is no {self.path.name}",
+                hint="name the folder that was given to `cenote run --out`",
+            )
+        self._read = 0
+        self.damage: msgspec.DecodeError | None = None
+        """Why a line could not be read; such a line is passed over, because a crash may cut one short."""
+
+    @property
+    def was_replaced(self) -> bool:
+        """Whether another run has taken the place of what was read."""
+        return self.path.stat().st_size < self._read
+
+    def news(self, *, naming: str = "") -> Iterator[AnyEvent]:
+        """The events since the last call; a line that is still being written waits for the next one.
+
+        With `naming`, lines without this word are passed over unread: a journal can be long.
+        """
+        word = naming.encode()
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._read += len(line)
+                if word in line:
+                    try:
+                        event = _decoder.decode(line)
+                    except msgspec.DecodeError as problem:
+                        self.damage = problem
+                        continue
+                    yield event
+
+
+def read_events(folder: Path, *, naming: str = "") -> Iterator[AnyEvent]:
+    """All events of a run so far; raises `no-run` where there is none."""
+    return JournalReader(folder).news(naming=naming)
+
+
+def runs_in(folder: Path) -> list[str]:
+    """The ids of the runs that this folder had, the last one last; none where it cannot be read."""
+    try:
+        return [event.run for event in read_events(folder, naming="RunStarted") if isinstance(event, RunStarted)]
+    except (OSError, CenoteError):
+        return []

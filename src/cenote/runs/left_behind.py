@@ -5,7 +5,6 @@ A job says which run it belongs to and where that run lives. Whether the run sti
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,22 +13,20 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-import msgspec
-
 from cenote import storage
-from cenote.engine.messages import AnyEvent, RunStarted
 from cenote.errors import CenoteError, Problem
 from cenote.launch import RunLocation
+from cenote.plan.record import PlanRecord
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
-from cenote.runs import journal
 from cenote.runs.folder import RunFolder, has_pulse, is_alive, is_locked, lock_owner
+from cenote.runs.journal import JournalReader, runs_in
+from cenote.runs.read_records import read_if_whole
 from cenote.strategies.interface import Strategy, TracedJob
 
 _PATIENCE = 10.0
 """Seconds that jobs get to be gone once they were cancelled."""
 _LOOK_EVERY = 0.5
-_decoder = msgspec.json.Decoder(AnyEvent)
 
 
 class DriverStatus(Enum):
@@ -131,7 +128,7 @@ def standing_of(run: str, home: RunLocation | None, *, now: float) -> DriverStat
     """Whether something drives this run, as far as its folder shows it to this machine."""
     if home is None:
         return DriverStatus.UNKNOWN
-    runs = _runs_in(home.folder)
+    runs = runs_in(home.folder)
     if run not in runs:  # another file system of the same name, a folder that was removed or used again, or a probe
         if home.host != socket.gethostname():
             return DriverStatus.UNKNOWN
@@ -184,34 +181,14 @@ def _runs_of(search: Search) -> set[str] | None:
     """The ids that are looked for; None for any. Raises `no-run` for a folder that holds none."""
     if search.folder is None:
         return {search.run} if search.run else None
-    next(journal.read_events(search.folder), None)
-    return set(_runs_in(search.folder))
+    JournalReader(search.folder)
+    return set(runs_in(search.folder))
 
 
 def _systems_of(search: Search) -> frozenset[str] | None:
     """Where the run of a folder has its workers; None where that is not known, so that every system counts."""
-    if search.folder is None:
-        return None
-    try:
-        pools = json.loads(RunFolder(search.folder).plan.read_text(encoding="utf-8"))["pools"]
-        return frozenset(pool["strategy"] for pool in pools)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _runs_in(folder: Path) -> list[str]:
-    """The ids of the runs that this folder had, the last one last."""
-    found = []
-    try:
-        with (folder / journal.NAME).open("rb") as file:
-            for line in file:
-                if b'"RunStarted"' in line:
-                    with suppress(msgspec.DecodeError):
-                        event = _decoder.decode(line)
-                        found += [event.run] if isinstance(event, RunStarted) else []
-    except OSError:
-        return []
-    return found
+    plan = None if search.folder is None else read_if_whole(RunFolder(search.folder).plan, PlanRecord)
+    return None if plan is None else frozenset(pool.strategy for pool in plan.pools)
 
 
 def _lives_in(job: TracedJob, folder: Path | None) -> bool:

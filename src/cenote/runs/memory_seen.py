@@ -17,7 +17,7 @@ class MemorySeen:
         self._seen: dict[str, dict[int, Seen]] = {}
         together = plan.workflow.execution.backend != "local"
         self._shared = {pool.name for pool in plan.placement.pools if together and pool.slots > 1}
-        """Pools whose tasks run side by side in one process: nobody can tell whose memory it is."""
+        """Pools whose tasks run side by side in one process: whose memory it is cannot be known."""
 
     def take(self, event: AnyEvent) -> None:
         """Tasks that are done count, unless they were taken in pieces or shared their process."""

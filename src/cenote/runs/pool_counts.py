@@ -31,7 +31,7 @@ class PoolTally:
     workers_requested: int = 0
     workers_started: int = 0
     workers_lost: int = 0
-    """Without those that were told to go, and those whose walltime was over."""
+    """Without those that were stopped on purpose, and those whose walltime was over."""
     workers_timed_out: int = 0
     """Gone because their walltime was over."""
     workers_refused: int = 0
@@ -82,7 +82,7 @@ class PoolTally:
         self.silent.pop(event.worker, None)
 
     def lose(self, event: WorkerLost) -> None:
-        """A worker went; one that nobody knows is not counted."""
+        """A worker left; an unknown one is not counted."""
         self.silent.pop(event.worker, None)
         by_itself = event.cause not in ("retired", "walltime")
         if event.worker in self.workers:
@@ -109,7 +109,7 @@ class PoolTally:
         self.peak_memory = max(self.peak_memory, event.peak_memory)
 
     def fail(self, seconds: float) -> None:
-        """A task of this pool failed; its time was spent all the same."""
+        """A task of this pool failed; its time counts as busy."""
         self.failed += 1
         self.busy += seconds
 
@@ -161,7 +161,7 @@ class PoolTally:
         )
 
     def _word(self, ahead: int) -> str:
-        """For backends whose workers nobody asks for: what the pool is doing."""
+        """For backends that request no workers: what the pool is doing."""
         if self.running:
             return "working"
         if not ahead:

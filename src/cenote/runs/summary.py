@@ -36,6 +36,10 @@ class TaskTotals(msgspec.Struct, frozen=True):
     """Neither running nor finished in any way."""
     not_run: int = 0
     """Not begun when the run ended."""
+    not_needed: int = 0
+    """Of the reused ones: not run and without a result, because every task that would read it is reused."""
+    abandoned: int = 0
+    """Of those not run: a task that they need failed, or the run ended before them."""
     seconds: float = 0.0
     kept: int | None = None
     """Those that the next run need not repeat; None while the run is in progress."""
@@ -89,7 +93,7 @@ class PoolRecord(msgspec.Struct, frozen=True):
     workers_requested: int = 0
     workers_started: int = 0
     workers_lost: int = 0
-    """Without those that were told to go, and those whose walltime was over."""
+    """Without those that were stopped on purpose, and those whose walltime was over."""
     workers_timed_out: int = 0
     workers_refused: int = 0
     """Requested, and gone before they joined."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, assert_never
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -17,8 +17,6 @@ from cenote.engine.messages import (
     FellBack,
     JobChanged,
     PoolChanged,
-    ResultLost,
-    ResultNotNeeded,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -29,11 +27,9 @@ from cenote.engine.messages import (
     TasksNotNeeded,
     TaskSplit,
     TaskStarted,
-    Tick,
     Warned,
     WorkerAnswers,
     WorkerJoined,
-    WorkerLeaving,
     WorkerLost,
     WorkerRequested,
     WorkerSilent,
@@ -126,7 +122,7 @@ class RunView:
                 self._task_reused(event.task)
             case TasksNotNeeded():
                 for task in tasks_in(event.tasks):
-                    self._task_reused(task)
+                    self._task_reused(task, needed=False)
             case TasksAbandoned():
                 for task in tasks_in(event.tasks):
                     self._task_abandoned(task)
@@ -161,10 +157,8 @@ class RunView:
                 self._warnings[event.message] = None
             case RunFinished():
                 self._run_finished(event)
-            case Tick() | TaskSplit() | ResultLost() | ResultNotNeeded() | WorkerLeaving():
-                pass
             case _:
-                assert_never(event)
+                pass  # nothing that a summary counts
 
     def _run_started(self, event: RunStarted) -> None:
         self._reset()
@@ -222,7 +216,7 @@ class RunView:
             self._stages[stages[0]].seconds += event.seconds
             self._stages[stages[0]].events_in += event.events
 
-    def _task_reused(self, task: int) -> None:
+    def _task_reused(self, task: int, *, needed: bool = True) -> None:
         """Its result is there, or everything that would have come of it."""
         state = self._state_of(task)
         if state is None or state == _DONE:
@@ -230,12 +224,13 @@ class RunView:
         self._leave(task)
         self._state[task] = _DONE
         self._tally(task).reused += 1
+        self._tally(task).not_needed += not needed
 
     def _task_abandoned(self, task: int) -> None:
         if self._state_of(task) in (_WAITING, _RUNNING):
             self._leave(task)
             self._state[task] = _ABANDONED
-            self._tally(task).not_run += 1
+            self._tally(task).abandon()
 
     def _task_failed(self, event: TaskFailed) -> None:
         state = self._state_of(event.task)
@@ -281,7 +276,7 @@ class RunView:
             del self._failures[task]
             self._tally(task).failed -= 1
         elif state == _ABANDONED:
-            self._tally(task).not_run -= 1
+            self._tally(task).abandon(-1)
 
     def _pool(self, name: str) -> PoolTally:
         tally = self._pools.get(name)

@@ -28,7 +28,7 @@ class EarlierResults:
     whole: tuple[int, ...] = ()
     """Tasks with everything that they made: what is in the store, and the files that they wrote."""
     spared: tuple[int, ...] = ()
-    """Tasks whose results nobody will read: everything that would is there already."""
+    """Tasks whose results are not needed: everything that would read them is there already."""
     damaged: tuple[int, ...] = ()
     """Tasks with results that are there, but not as they were written."""
 

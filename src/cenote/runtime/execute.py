@@ -20,9 +20,9 @@ from cenote.launch import LaunchingRun, RunLocation
 from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
-from cenote.plan.record import PlanRecord
+from cenote.plan.record import PlanRecord, write_record
 from cenote.runs.configured import Software, backend_of, strategy_of
-from cenote.runs.folder import Pulse, RunFolder, write_record
+from cenote.runs.folder import Pulse, RunFolder
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
 from cenote.runs.provenance import Provenance
@@ -149,7 +149,7 @@ def execute(
 
 @dataclass
 class _Ending:
-    """How a run ends: what went wrong first counts, and the rest is done all the same."""
+    """How a run ends: what went wrong first counts, and the rest is still done."""
 
     status: EndStatus = "failed"
     publication: Publication = field(default_factory=Publication)
@@ -229,7 +229,7 @@ def _open(
     sent = SentFiles(folder.debug / "sent", software.all_credentials)
     request = SessionRequest(
         run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
-        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.path / "debug"),
+        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
         pools=plan.placement.pools,
         store=folder.store,
         cpus=options.workers or options.cpus,
@@ -295,12 +295,12 @@ def _publish(
     names = {product.name: envelopes.name_of(product.task) for product in plan.products}
     partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
 
-    def told(done: int, products: int) -> None:
+    def published(done: int, products: int) -> None:
         watched.saved(done, products)
         interruptions.check()
 
-    told(0, len(plan.products))
-    return publish(plan, store, folder, names=names, partial=partial, told=told)
+    published(0, len(plan.products))
+    return publish(plan, store, folder, names=names, partial=partial, progress=published)
 
 
 def _finish(

@@ -31,7 +31,7 @@ from cenote.worker.results.store import Store
 
 EndStatus = Literal["succeeded", "partial", "failed", "cancelled"]
 _WAIT = 0.25
-"""Seconds without news after which the engine is told that time passed."""
+"""Seconds without news after which the engine gets a Tick."""
 
 
 @dataclass
@@ -41,10 +41,10 @@ class Loop:
     engine: Engine
     session: Session
     journal: Journal
-    envelopes: TaskSpecs
+    specs: TaskSpecs
     store: Store
     listen: Callable[[Iterable[AnyEvent]], None]
-    """Told of every event after it is written down."""
+    """Gets every event after it is journalled."""
     interruptions: Interruptions
     clock: Callable[[], float] = time.time
     status: EndStatus | None = None
@@ -86,7 +86,7 @@ class Loop:
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
             case RunTask(task, pool, attempt, split, missing):
-                spec = self.envelopes.write(task, attempt=attempt, split=split, missing=missing)
+                spec = self.specs.write(task, attempt=attempt, split=split, missing=missing)
                 self.session.run(spec, pool)
             case CancelTask(task):
                 self.session.cancel(task)
@@ -99,7 +99,7 @@ class Loop:
             case Record(event):
                 self._journal([event])
             case ForgetTask(task):
-                names = self.envelopes.stored_names(task)
+                names = self.specs.stored_names(task)
                 self.session.forget(names)
                 for name in names:
                     self.store.remove(name)

@@ -11,7 +11,7 @@ from typing import Any
 from cenote import errors, signals, storage
 from cenote.errors import CenoteError, ErrorKind, words_of
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.outputs import plot_stem, product_stem
+from cenote.plan.output_names import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_file
@@ -37,12 +37,12 @@ class Publication:
     """Files that workers wrote, as far as their lists are published."""
 
 
-Told = Callable[[int, int], None]
-"""Told how many products of how many have been saved and drawn."""
+PublishProgress = Callable[[int, int], None]
+"""Called with how many products of how many have been saved and drawn."""
 
 
 def publish(
-    plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str], partial: set[str], told: Told
+    plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str], partial: set[str], progress: PublishProgress
 ) -> Publication:
     """Save and draw every product that is there; `names` has where each lies in the store."""
     publication = Publication()
@@ -52,7 +52,7 @@ def publish(
         for product in together:
             if product.name in bundle:
                 _publish_one(plan, product, bundle[product.name], folder, publication, partial=product.name in partial)
-                told(len(publication.products), len(plan.products))
+                progress(len(publication.products), len(plan.products))
     order = {product.name: number for number, product in enumerate(plan.products)}
     publication.products.sort(key=lambda published: order[published.name])
     _remove_stale(plan, folder, publication)
@@ -136,7 +136,7 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
         yield
     except Interrupted:
         raise
-    except BaseException as problem:  # told in the summary
+    except BaseException as problem:  # the summary says so
         if refused := storage.refusal(problem, target):
             raise refused from problem
         words = str(problem) if isinstance(problem, CenoteError) else words_of(problem)

@@ -11,7 +11,6 @@ from functools import partial
 import msgspec
 
 from cenote.backends.interface import JoinedSession, Session
-from cenote.engine.last_lines import with_last_lines
 from cenote.engine.messages import (
     AnyEvent,
     JobChanged,
@@ -30,6 +29,7 @@ from cenote.runtime.background_calls import BackgroundCalls
 from cenote.runtime.job_queue import JobListener, JobQueue
 from cenote.runtime.pending_losses import PendingLosses
 from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
+from cenote.text import with_last_lines
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
 from cenote.worker.task_spec import TaskSpec

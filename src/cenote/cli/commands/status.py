@@ -41,7 +41,7 @@ def command(folder: Path, *, follow: bool, as_json: bool) -> None:
     if follow:
         _follow(run, quiet=as_json)
     if as_json:
-        click.echo(json_text(_told(run)))
+        click.echo(json_text(_summary(run)))
     else:
         _show(run)
 
@@ -57,7 +57,7 @@ def _follow(run: FollowedRun, *, quiet: bool) -> None:
         run.catch_up()
 
 
-def _told(run: FollowedRun) -> Summary:
+def _summary(run: FollowedRun) -> Summary:
     """What the run itself wrote at its end; before that, what its journal says so far."""
     from msgspec.structs import replace
 
@@ -82,8 +82,8 @@ def _show(run: FollowedRun) -> None:
 
     console = output()
     if run.driven:
-        run.view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
-    summary = _told(run)
+        run.view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes
+    summary = _summary(run)
     folder = run.folder.path
     pictures = open_run(folder).plots if run.view.finished else ()
     for line in outcome_lines(summary, folder=folder, pictures=pictures):

@@ -26,7 +26,7 @@ def command(folder: Path, stage: str | None) -> None:
     run = FollowedRun(folder)
     view = run.catch_up()
     if run.driven:
-        view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes all the same
+        view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes
     cut_off = status_word(run) == "interrupted"
-    told = explain_run(view, cut_off=cut_off) if stage is None else explain_stage(view, stage, cut_off=cut_off)
-    click.echo(told)
+    words = explain_run(view, cut_off=cut_off) if stage is None else explain_stage(view, stage, cut_off=cut_off)
+    click.echo(words)

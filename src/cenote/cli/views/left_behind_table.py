@@ -12,6 +12,7 @@ from rich.table import Table
 from cenote import storage
 from cenote.cli.console import output
 from cenote.cli.views.problems import show_problems
+from cenote.runs.folder import RunFolder
 from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.text import format_estimate, join_words, plural
 
@@ -94,5 +95,5 @@ def _by_folder(files: Sequence[Path]) -> list[tuple[Path, int]]:
 
 def _run_folder(file: Path) -> Path:
     """Of the run that a half-written file belongs to."""
-    above = [parent for parent in file.parents if (parent / "journal.jsonl").exists()]
+    above = [parent for parent in file.parents if RunFolder(parent).holds_run]
     return above[0] if above else file.parent

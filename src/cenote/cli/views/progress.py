@@ -25,7 +25,7 @@ LINE_APART = 1.0
 
 
 class RunProgress(Protocol):
-    """A context that is told of every change of the view."""
+    """A context that receives every change of the view."""
 
     def __call__(self, view: RunView) -> None: ...
     def planning(self, done: int, files: int) -> None: ...
@@ -112,7 +112,7 @@ def progress_line(view: RunView) -> str:
 
 
 class LiveTable:
-    """A table of stages and pools that is drawn anew as the run goes on."""
+    """A table of stages and pools that is redrawn while the run is in progress."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
@@ -145,7 +145,7 @@ class LiveTable:
 
 
 class Head:
-    """The first line; its clock goes on between two updates."""
+    """The first line; its clock runs between two updates."""
 
     def __init__(self, title: str, status: str, words: str, seconds: float) -> None:
         self._title, self._status, self._words = title, status, words

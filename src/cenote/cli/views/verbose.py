@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import assert_never
 
 from cenote.api import Analysis
 from cenote.engine.messages import (
@@ -14,7 +13,6 @@ from cenote.engine.messages import (
     PoolChanged,
     ResultLost,
     ResultNotNeeded,
-    RunFinished,
     RunStarted,
     TaskDone,
     TaskFailed,
@@ -24,8 +22,6 @@ from cenote.engine.messages import (
     TasksNotNeeded,
     TaskSplit,
     TaskStarted,
-    Tick,
-    Warned,
     WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
@@ -129,10 +125,8 @@ class EventLines:
                 return [f"the run is to end: {event.reason}"]
             case RunStarted():
                 return [f"run {event.run} starts with {plural(event.tasks, 'task')}"]
-            case RunFinished() | Warned() | Tick():
-                return []  # progress and outcome tell
             case _:
-                assert_never(event)
+                return []  # the progress and the outcome tell
 
 
 def _tasks(event: TasksNotNeeded | TasksAbandoned) -> str:

@@ -25,7 +25,8 @@ WORKERS = ("gpu-1", "gpu-2")
 
 @dataclass(frozen=True)
 class BatchScript:
-    """What the commands of a batch system answer in a test: for each program a text, or `{err: …, code: 1}`."""
+    """What the commands of a batch system answer in a test: for each program a text, `{err: …, code: 1}`, or a list of
+    these for one call after the other."""
 
     submits: str
     """The program that takes jobs."""
@@ -44,16 +45,13 @@ class BatchScript:
     @contextmanager
     def answering(self, answers: Mapping[str, Any], run: str = "") -> Iterator[ScriptedShell]:
         """Play the batch system."""
-        replies = {
-            program: Reply(**said) if isinstance(said, dict) else _filled(said, run)
-            for program, said in answers.items()
-        }
-        with scripted_shell(**replies) as shell:
+        with scripted_shell(**{program: list(_replies(said, run)) for program, said in answers.items()}) as shell:
             yield shell
 
 
-def _filled(said: str | Reply, run: str) -> str | Reply:
-    return said.replace("RUN", run).replace("LOCATION", str(LOCATION)) if isinstance(said, str) else said
+def _replies(said: Any, run: str) -> Iterator[Reply | str]:  # Any: as people write it in YAML
+    for one in said if isinstance(said, list) else [said]:
+        yield Reply(**one) if isinstance(one, dict) else one.replace("RUN", run).replace("LOCATION", str(LOCATION))
 
 
 class StrategyContract(PluginContract):

@@ -9,7 +9,8 @@ from typing import Any
 
 from cenote import storage
 from cenote.operations.support.events import Events
-from cenote.plan.outputs import PARTS, skim_path
+from cenote.plan.output_names import PARTS
+from cenote.plan.outputs import skim_path
 from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_content, digest_of_file

@@ -1,17 +1,18 @@
-"""Read a journal for what the summary does not tell: when each pool was busy, and with which tasks."""
+"""Find in a journal when each pool was busy, and with which tasks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.report.run_record import SlotRecord, TaskSpan, Timeline
+from cenote.engine.messages import RunStarted, TaskDone, TaskFailed, TaskStarted
+from cenote.runs.folder import RunFolder
+from cenote.runs.journal import read_events
 
 STEPS = 160
 """Points of time that the picture shows."""
@@ -19,23 +20,36 @@ CLOCK_SKEW = 0.02
 """Seconds by which two tasks of one slot may seem to overlap: their ends are noted when they are heard of."""
 
 
-class _Failure(msgspec.Struct, frozen=True):
-    """As much of a failure as is needed here."""
+@dataclass(frozen=True)
+class TaskSpan:
+    """One attempt at a task: when and how it ran, in seconds since the start of the run."""
 
-    message: str = ""
-    cause: str = ""
+    task: int
+    start: float
+    end: float
+    failure: str | None = None
+    """Why it failed; None where it did not."""
+    cut_off: bool = False
+    """Whether nothing was heard of its end."""
 
 
-class _Line(msgspec.Struct, frozen=True):
-    """As much of an event as is needed here."""
+@dataclass(frozen=True)
+class WorkerSlot:
+    """One slot of a worker, with what ran there, in order of time."""
 
-    type: str = ""
-    at: float = 0.0
-    pool: str = ""
-    worker: str = ""
-    task: int | None = None
-    seconds: float = 0.0
-    failure: _Failure | None = None
+    pool: str
+    worker: str
+    slot: int
+    spans: tuple[TaskSpan, ...]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """How many tasks each pool ran over the course of the run, in steps of equal length; and what each slot ran."""
+
+    seconds: float
+    pools: tuple[tuple[str, tuple[float, ...]], ...]
+    slots: tuple[WorkerSlot, ...] = ()
 
 
 class _Attempt(NamedTuple):
@@ -46,26 +60,28 @@ class _Attempt(NamedTuple):
     span: TaskSpan
 
 
-def read_timeline(journal: Path) -> Timeline:
+def read_timeline(run: RunFolder) -> Timeline:
     """How many tasks ran in each pool over the course of the last attempt, and what each slot of a worker ran."""
     first = last = None
     ended: list[_Attempt] = []
-    begun: dict[int, _Line] = {}
-    for line in _lines(journal):
-        last = line.at
-        match line.type:
-            case "RunStarted":
-                first, ended, begun = line.at, [], {}
-            case "TaskStarted" if line.task is not None:
-                begun[line.task] = line
-            case "TaskDone" | "TaskFailed" if line.task is not None and first is not None:
-                begun.pop(line.task, None)
-                ended.append(_attempt(line, line.task, first))
+    begun: dict[int, TaskStarted] = {}
+    for event in read_events(run.path) if run.holds_run else ():
+        last = event.at
+        match event:
+            case RunStarted():
+                first, ended, begun = event.at, [], {}
+            case TaskStarted():
+                begun[event.task] = event
+            case TaskDone() | TaskFailed() if first is not None:
+                begun.pop(event.task, None)
+                ended.append(_attempt(event, first))
+            case _:
+                pass
     if first is None or last is None or last <= first or not (ended or begun):
         return Timeline(0.0, ())
     open_ends = [
-        _Attempt(line.pool, line.worker, TaskSpan(task, line.at - first, last - first, cut_off=True))
-        for task, line in begun.items()
+        _Attempt(event.pool, event.worker, TaskSpan(task, event.at - first, last - first, cut_off=True))
+        for task, event in begun.items()
     ]
     attempts = [*ended, *open_ends]
     edges = np.linspace(0.0, last - first, STEPS + 1)
@@ -79,13 +95,13 @@ def read_timeline(journal: Path) -> Timeline:
     )
 
 
-def _attempt(line: _Line, task: int, first: float) -> _Attempt:
-    message = line.failure.message.partition("\n")[0] if line.failure else None
-    end = line.at - first
-    return _Attempt(line.pool, line.worker, TaskSpan(task, end - max(line.seconds, 0.0), end, message))
+def _attempt(event: TaskDone | TaskFailed, first: float) -> _Attempt:
+    message = event.failure.message.partition("\n")[0] if isinstance(event, TaskFailed) else None
+    end = event.at - first
+    return _Attempt(event.pool, event.worker, TaskSpan(event.task, end - max(event.seconds, 0.0), end, message))
 
 
-def _slots(attempts: Iterable[_Attempt]) -> Iterator[SlotRecord]:
+def _slots(attempts: Iterable[_Attempt]) -> Iterator[WorkerSlot]:
     """What ran at once on a worker ran in different slots: each task takes the first that is free."""
     workers: dict[tuple[str, str], list[TaskSpan]] = {}
     for attempt in attempts:
@@ -100,26 +116,12 @@ def _slots(attempts: Iterable[_Attempt]) -> Iterator[SlotRecord]:
             else:
                 free.append(span)
         for number, slot in enumerate(slots):
-            yield SlotRecord(pool, worker, number, tuple(slot))
+            yield WorkerSlot(pool, worker, number, tuple(slot))
 
 
 def _as_counted(names: tuple[str, str]) -> tuple[tuple[int | str, ...], ...]:
     """`gpu-2` before `gpu-10`."""
     return tuple(tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)) for name in names)
-
-
-def _lines(journal: Path) -> Iterator[_Line]:
-    """The events that can be read; a last line may be cut short by a kill."""
-    decoder = msgspec.json.Decoder(_Line)
-    try:
-        with journal.open("rb") as file:
-            for text in file:
-                try:
-                    yield decoder.decode(text)
-                except msgspec.DecodeError:
-                    continue
-    except OSError:
-        return
 
 
 def _running(spans: NDArray[np.float64], edges: NDArray[np.float64]) -> tuple[float, ...]:
