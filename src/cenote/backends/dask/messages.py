@@ -84,11 +84,12 @@ class Leaves(msgspec.Struct, frozen=True):
 
 
 class StopsAnswering(msgspec.Struct, frozen=True):
-    """A worker has not answered for so many seconds; it was sent these bundles."""
+    """A worker has not answered for so many seconds."""
 
     worker: str
     seconds: float
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    """Bundles that it was sent; the scheduler adds them."""
 
 
 class AnswersAgain(msgspec.Struct, frozen=True):

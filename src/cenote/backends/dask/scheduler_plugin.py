@@ -13,10 +13,9 @@ from distributed.metrics import time
 from distributed.scheduler import WorkerState, heartbeat_interval
 from tornado.ioloop import PeriodicCallback
 
-from cenote.backends.dask.heartbeats import LOOK_EVERY, Heartbeats, WorkerStopped
+from cenote.backends.dask.heartbeats import LOOK_EVERY, Heartbeats
 from cenote.backends.dask.messages import (
     OPERATION,
-    AnswersAgain,
     Drains,
     Erred,
     Forgotten,
@@ -81,13 +80,12 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         heard = {name: worker.last_seen for name, worker in workers.items()}
         every = heartbeat_interval(len(workers))
         for found in self._pulses.look(time(), heard, lambda name: _signs_of(workers[name]), every=every):
-            if isinstance(found, WorkerStopped):
-                self.inbox.put(StopsAnswering(found.worker, found.seconds, self._spare(found.worker)))
-                continue
-            if found.worker not in self._leaving:
+            if isinstance(found, StopsAnswering):
+                found = msgspec.structs.replace(found, keys=self._spare(found.worker))
+            elif found.worker not in self._leaving:
                 why = f"cenote-answers-{found.worker}"
                 self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
-            self.inbox.put(AnswersAgain(found.worker))
+            self.inbox.put(found)
 
     async def drop(self, names: Collection[str]) -> None:
         """Go on without these workers; if one ever wakes up, it finds itself unknown and ends."""
