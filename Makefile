@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
+# Tests that start no process and take seconds.
+QUICK  := tests/test_text.py tests/test_this_machine.py tests/expressions tests/placement tests/stories tests/strategies
+
 # Compiled modules are kept: without them every start of a worker compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check docs schema clean
+.PHONY: demo test check deep docs schema clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cenote demo --out demo-out
@@ -17,14 +20,19 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --no-loadscope-reorder
 
-# The quick half of `make test`, for while you work.
+# For while you work: under a minute.
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n 2 $(QUICK)
+
+# Tests of chance with many more cases: mutated workflows, simulated schedules, properties. About an hour.
+deep: $(VENV)/.installed-dev
+	CENOTE_DEEP_TESTS=1 $(BIN)/pytest -n 2 --no-loadscope-reorder -m "not live"
 
 # Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
 docs: $(VENV)/.installed-dev

@@ -1,4 +1,5 @@
-"""Write the reference pages from the code: keys, operations, other plugins, functions, commands, errors.
+"""Write the reference pages from the code: keys, operations, other plugins, functions, commands, errors,
+records.
 
 `python docs/generate.py` writes them, `--check` says which ones are not up to date. `make docs` runs it.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import yaml
 
 from cenote import errors
@@ -24,8 +26,11 @@ from cenote.cli.views.plugin_pages import PluginPage, SettingRow, described
 from cenote.cli.views.type_words import default_in_words, type_in_words
 from cenote.expressions.functions import CONSTANTS, FUNCTIONS
 from cenote.language.schema.json_schema import language_schema
+from cenote.plan.record import PlanRecord
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.plugins.settings import docstrings_below
+from cenote.runs.summary import Summary
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
@@ -58,6 +63,7 @@ def pages() -> dict[Path, str]:
         "other-plugins": plugins_page(OTHERS),
         "commands": commands_page(),
         "errors": errors_page(),
+        "record-keys": records_page(),
     }
     begin = _words("introductions")
     return {
@@ -266,6 +272,47 @@ def advice_for_errors() -> dict[str, str]:
     if unknown := sorted(set(advice) ^ {kind.name for kind in errors.KINDS}):
         raise LookupError(f"{WORDS.name} and errors.py do not agree on: {', '.join(unknown)}")
     return advice
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def records_page() -> Iterator[str]:
+    """Every key of the files that a run writes for other programs."""
+    for file, record in (("plan.json", PlanRecord), ("summary.json", Summary)):
+        yield from ("", f"## {_code(file)}", "")
+        yield from _table(("key", "meaning"), ((_code(key), about) for key, about in _record_keys(record, "")))
+
+
+def _record_keys(record: type[Any], path: str) -> Iterator[tuple[str, str]]:
+    """Each key of a record, and of the records in it, with the docstring below the field."""
+    meanings: dict[str, str] = {}
+    for parent in reversed(record.__mro__):
+        meanings |= docstrings_below(parent)
+    for field in msgspec.inspect.type_info(record).fields:
+        key = f"{path}{field.encode_name}"
+        inner, below = _record_in(field.type)
+        about = meanings.get(field.name) or (inspect.getdoc(inner) if inner else "")
+        yield key, about or ""
+        if inner is not None and not _is_array(inner):
+            yield from _record_keys(inner, f"{key}{below}.")
+
+
+def _is_array(record: type[Any]) -> bool:
+    """Whether JSON has a list of its values, without keys."""
+    return issubclass(record, msgspec.Struct) and record.__struct_config__.array_like
+
+
+def _record_in(kind: Any) -> tuple[type[Any] | None, str]:
+    """The record that a value is or holds, and how keys below it are written."""
+    match kind:
+        case msgspec.inspect.StructType() | msgspec.inspect.DataclassType():
+            return kind.cls, ""
+        case msgspec.inspect.UnionType():
+            return next((found for one in kind.types if (found := _record_in(one))[0]), (None, ""))
+        case msgspec.inspect.VarTupleType() | msgspec.inspect.ListType():
+            return _record_in(kind.item_type)[0], "[]"
+    return None, ""
 
 
 # --- Markdown -------------------------------------------------------------------------------------------------------

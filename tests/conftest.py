@@ -32,7 +32,9 @@ class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist p
 
 def pytest_configure(config: pytest.Config) -> None:
     """For this process and those that tests start."""
-    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    examples = 1000 if os.environ.get("CENOTE_DEEP_TESTS") else 100
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("busy machine", max_examples=examples, deadline=None, suppress_health_check=slow)
     settings.load_profile("busy machine")
     os.environ["CENOTE_SITE"] = "none"
     os.environ["PATH"] = path_without_clients(config)

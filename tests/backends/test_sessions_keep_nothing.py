@@ -26,6 +26,7 @@ analysis:
     - {id: Twice, op: define, params: {variables: [{name: twice, expr: "MET_pt * 2"}]}}
     - id: H
       op: hep.hist
+      render: []
       params: {axes: [{name: x, type: regular, source: twice, bins: {nbins: 20, low: 0, high: 300}}]}
       execution: {require: other}
 execution: {backend: dask, pools: {default: {workers: 1}, other: {workers: 1}}}

@@ -24,6 +24,7 @@ analysis:
     - {id: Double, op: define, params: {variables: {y: "2 * x"}}}
     - id: Values
       op: hep.hist
+      render: []
       params: {axes: [{name: y, type: regular, source: y, bins: {nbins: 4, low: 0, high: 8}}]}
 """
 

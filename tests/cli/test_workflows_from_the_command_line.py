@@ -46,6 +46,7 @@ analysis:
     - {id: Shaky, op: custom.shaky}
     - id: Values
       op: hep.hist
+      render: []
       params: {axes: [{name: y, type: regular, source: y, bins: {nbins: 4, low: 0, high: 8}}]}
 execution:
   pools:
@@ -178,7 +179,7 @@ def test_check_as_json_has_places(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     (problem,) = told["problems"]
     assert told["ok"] is False
-    assert (problem["kind"], problem["file"], problem["line"]) == ("unknown-key", "flow.yaml", 17)
+    assert (problem["kind"], problem["file"], problem["line"]) == ("unknown-key", "flow.yaml", 18)
 
 
 def test_plan_as_json_is_one_object_with_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,7 +193,7 @@ def test_plan_as_json_is_one_object_with_the_promised_keys(capsys: pytest.Captur
 def test_plan_says_where_settings_came_from(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(["plan", "flow.yaml", "--set", "execution.pools.default.slots=1"]) == 0
     told = capsys.readouterr().out
-    assert "workers, cost: flow.yaml:17" in told
+    assert "workers, cost: flow.yaml:18" in told
     assert "slots: command line" in told
 
 

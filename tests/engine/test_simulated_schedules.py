@@ -1,8 +1,15 @@
 """The real engine under simulated faults; `PYTHONPATH=tests python -m simulation --seeds 100000` plays more of them."""
 
+from random import Random
+
 import pytest
 
+from cenote.engine.machine import Engine
+from cenote.engine.messages import Record
 from simulation.check import play
+from simulation.expected import expected_of
+from simulation.invariants import Watch
+from simulation.runtime import Life, Store
 from simulation.scenario import a_scenario
 
 SEEDS = 1000
@@ -17,6 +24,20 @@ def test_no_schedule_breaks_an_invariant(first: int) -> None:
 
 def test_a_seed_always_plays_the_same() -> None:
     assert [play(seed) for seed in range(50)] == [play(seed) for seed in range(50)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_replayed_journal_leads_to_the_same_decisions(seed: int) -> None:
+    scenario = a_scenario(seed)
+    life = Life(scenario, Random(seed), Store(), Watch(scenario, expected_of(scenario), frozenset()))
+    life.run(cancel_after=scenario.cancel_after, crash_after=None)
+
+    again = Engine(scenario.plan, scenario.options)
+    for event, commands in life.events:
+        assert again.handle(event) == commands
+        for command in commands:
+            if isinstance(command, Record):
+                assert again.handle(command.event) == []
 
 
 def test_the_seeds_cover_every_kind_of_trouble_and_every_ending() -> None:

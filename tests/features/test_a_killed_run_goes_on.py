@@ -48,6 +48,7 @@ FLOW = """
         - {id: Slow, op: custom.slow, params: {seconds: 0.15}}
         - id: H
           op: hep.hist
+          render: []
           params: {axes: [{name: x, type: regular, source: slow, bins: {nbins: 20, low: 0, high: 200}}]}
           execution: {require: other}
     execution: {pools: {default: {workers: 2}, other: {workers: 1}}}
@@ -149,7 +150,7 @@ def test_ctrl_c_ends_cleanly_and_the_run_can_be_resumed(desk: Desk, flow: Path) 
 def test_a_worker_that_dies_is_replaced_and_its_task_done_elsewhere(desk: Desk, flow: Path) -> None:
     stages = (
         "analysis.stages=[{id: Die, op: custom.die_once, params: {marker: died}},"
-        "{id: Alive, op: hep.hist, params: {axes: [{name: x, type: regular, source: alive,"
+        "{id: Alive, op: hep.hist, render: [], params: {axes: [{name: x, type: regular, source: alive,"
         " bins: {nbins: 4, low: 0, high: 100}}]}}]"
     )
     finished = desk.cenote("run", str(flow), "--out", "out", "--workers", "2", "--set", stages, "--quiet")

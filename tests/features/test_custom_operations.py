@@ -82,7 +82,7 @@ HEAD = """
 
 def hist_of(column: str, *, low: float = 0, high: float = 100, bins: int = 10) -> str:
     axis = f"{{name: x, source: {column}, bins: {{nbins: {bins}, low: {low}, high: {high}}}}}"
-    return f"        - {{id: H, op: hep.hist, params: {{axes: [{axis}]}}}}\n"
+    return f"        - {{id: H, op: hep.hist, render: [], params: {{axes: [{axis}]}}}}\n"
 
 
 @pytest.fixture
@@ -177,9 +177,9 @@ def test_a_product_that_a_stage_does_not_need_is_explained(ops: Desk) -> None:
         "        - {id: Predict, op: custom.predict}\n"
     )
     ops.write("flow.yaml", HEAD + stages + hist_of("excess"))
-    finished = ops.cenote("run", "flow.yaml", "--out", "out")
+    finished = ops.typed("run", "flow.yaml", "--out", "out")
     assert "no product of a stage 'Train' here, only: none; name 'Train' under `needs`" in finished.stderr
-    repaired = ops.cenote(
+    repaired = ops.typed(
         "run", "flow.yaml", "--out", "out", "--replace", "--set", "analysis.stages.Predict.needs=[Even, Train]"
     )
     assert repaired.returncode == 0, repaired.stderr
@@ -209,7 +209,7 @@ def test_something_else_than_declared_is_explained(ops: Desk, returned: str, wor
         """,
     )
     ops.write("flow.yaml", HEAD + "        - {id: Mine, op: custom.mine}\n")
-    finished = ops.cenote("run", "flow.yaml", "--out", "out")
+    finished = ops.typed("run", "flow.yaml", "--out", "out")
     assert finished.returncode == 20
     assert "Mine raised an exception on" in finished.stderr
     assert "a.root, events 0 to 250 (dataset first)" in finished.stderr
@@ -219,7 +219,7 @@ def test_something_else_than_declared_is_explained(ops: Desk, returned: str, wor
 
 def test_a_wrong_parameter_is_told_before_anything_runs(ops: Desk) -> None:
     ops.write("flow.yaml", HEAD + "        - {id: Count, op: custom.count, params: {column: Muon_pt, abve: 2}}\n")
-    finished = ops.cenote("check", "flow.yaml")
+    finished = ops.typed("check", "flow.yaml")
     assert "there is no key 'abve' in the params of stage 'Count'" in finished.stderr
     assert "did you mean 'above'?" in finished.stderr
     assert finished.returncode == 10
@@ -227,14 +227,14 @@ def test_a_wrong_parameter_is_told_before_anything_runs(ops: Desk) -> None:
 
 def test_a_column_that_own_code_wants_and_nobody_has_is_told_before_anything_runs(ops: Desk) -> None:
     ops.write("flow.yaml", HEAD + "        - {id: Count, op: custom.count, params: {column: Muon_ptt}}\n")
-    finished = ops.cenote("check", "flow.yaml")
+    finished = ops.typed("check", "flow.yaml")
     assert "stage 'Count' reads 'Muon_ptt'" in finished.stderr
     assert finished.returncode == 11
 
 
 def test_own_operations_describe_themselves(ops: Desk) -> None:
     ops.write("flow.yaml", HEAD + "        - {id: Even, op: custom.even}\n")
-    shown = ops.cenote("ops", "custom.count", "--plugin", "ops.py")
+    shown = ops.typed("ops", "custom.count", "--plugin", "ops.py")
     assert "How many are above a threshold." in shown.stdout, shown.stderr
     assert "above" in shown.stdout
 

@@ -58,6 +58,7 @@ FLOW = """
         - {{id: Third, op: custom.third, params: {{desk: {desk}}}, execution: {{require: third}}}}
         - id: H
           op: hep.hist
+          render: []
           params:
             weight_expr: c
             axes: [{{name: x, type: regular, source: c, bins: {{nbins: 20, low: 0, high: 60}}}}]

@@ -37,6 +37,7 @@ FLOW = """
         - {id: Picky, op: custom.picky, params: {fail_on: odd}}
         - id: H
           op: hep.hist
+          render: []
           params:
             dataset_axis: true
             axes: [{name: x, type: regular, source: ok, bins: {nbins: 5, low: 0, high: 100}}]
@@ -52,7 +53,7 @@ def flow(desk: Desk) -> Path:
 
 
 def test_a_stage_that_raises_is_told_with_stage_dataset_file_and_the_users_own_line(desk: Desk, flow: Path) -> None:
-    finished = desk.cenote("run", str(flow), "--out", "out")
+    finished = desk.typed("run", str(flow), "--out", "out")
     told = finished.stdout + finished.stderr
     assert finished.returncode == 20
     assert "Picky" in told
@@ -107,7 +108,7 @@ def test_a_task_past_its_timeout_is_stopped(desk: Desk, flow: Path) -> None:
 def test_a_file_cut_in_half_is_named_before_anything_runs(desk: Desk, flow: Path) -> None:
     odd = desk.folder / "odd.root"
     odd.write_bytes(odd.read_bytes()[: odd.stat().st_size // 2])
-    finished = desk.cenote("run", str(flow), "--out", "out")
+    finished = desk.typed("run", str(flow), "--out", "out")
     assert finished.returncode == 11
     assert "odd.root" in finished.stderr
     assert "Traceback" not in finished.stderr
@@ -140,7 +141,7 @@ def test_a_branch_that_one_file_lacks_is_named_with_that_file(desk: Desk) -> Non
         "flow.yaml",
         """
         data: {datasets: [{name: d, files: ["*.root"]}]}
-        analysis: {stages: [{id: H, op: hep.hist, params: {axes: [
+        analysis: {stages: [{id: H, op: hep.hist, render: [], params: {axes: [
           {name: y, type: regular, source: y, bins: {nbins: 2, low: 0, high: 2}}]}}]}
         """,
     )

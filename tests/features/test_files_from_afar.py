@@ -22,7 +22,10 @@ STAGES = """
     analysis:
       stages:
         - {id: Hard, op: hep.select, params: {selection: "MET_pt > 20"}}
-        - {id: Pt, op: hep.hist, params: {axes: [{name: pt, source: Muon_pt, bins: {nbins: 30, low: 0, high: 150}}]}}
+        - id: Pt
+          op: hep.hist
+          render: []
+          params: {axes: [{name: pt, source: Muon_pt, bins: {nbins: 30, low: 0, high: 150}}]}
 """
 
 
@@ -111,7 +114,7 @@ def test_a_parquet_file_over_http_gives_the_same_histogram(desk: Desk, server: s
 
 def test_a_file_that_the_server_does_not_have_is_named(desk: Desk, server: str) -> None:
     flow = desk.write("flow.yaml", f"data: {{datasets: [{{name: d, files: ['{server}/b.root']}}]}}\n" + dedent(STAGES))
-    finished = desk.cenote("check", str(flow))
+    finished = desk.typed("check", str(flow))
     assert f"{server}/b.root" in finished.stderr
     assert "Traceback" not in finished.stderr
     assert finished.returncode == 11
@@ -122,7 +125,7 @@ def test_a_server_that_does_not_answer_is_named(desk: Desk) -> None:
         "flow.yaml",
         "data: {datasets: [{name: d, files: ['http://127.0.0.1:9/a.root']}]}\n" + dedent(STAGES),
     )
-    finished = desk.cenote("check", str(flow))
+    finished = desk.typed("check", str(flow))
     assert "http://127.0.0.1:9/a.root" in finished.stderr
     assert "Traceback" not in finished.stderr
     assert finished.returncode == 11

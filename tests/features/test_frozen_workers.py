@@ -40,6 +40,7 @@ FLOW = """
         - {id: Frozen, op: custom.frozen, execution: {timeout: 1h}}
         - id: H
           op: hep.hist
+          render: []
           params: {axes: [{name: x, type: regular, source: alive, bins: {nbins: 4, low: 0, high: 90}}]}
     execution: {pools: {default: {workers: 2}}}
 """

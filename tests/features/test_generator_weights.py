@@ -38,7 +38,10 @@ REST = """
         - {id: Hard, op: filter, params: {selection: pt > 100}}
         - {id: Weight, op: custom.normalise, needs: [Hard, SumW], applies_to: {eventtype: mc}, params: {lumi: 10}}
         - {id: One, op: define, applies_to: {eventtype: data}, params: {w: "1.0"}}
-        - {id: Pt, op: hep.hist, params: {dataset_axis: true, weight_expr: w, axes: [{source: pt, bins: [2, 0, 200]}]}}
+        - id: Pt
+          op: hep.hist
+          render: []
+          params: {dataset_axis: true, weight_expr: w, axes: [{source: pt, bins: [2, 0, 200]}]}
 """
 FROM_EVENTS = "        - {id: SumW, op: custom.sum, needs: [], applies_to: {eventtype: mc}}\n"
 FROM_RUNS = (

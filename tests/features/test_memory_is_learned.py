@@ -44,7 +44,7 @@ def test_the_next_plan_warns_where_a_pool_has_too_little_memory_and_partitions_s
     assert (after.partitions, after.digest) == (before.partitions, before.digest)
 
     words = ["--set", "execution.pools.default.resources.memory=500MB"]
-    told = json.loads(desk.cenote("plan", str(flow), "--json", *words).stdout)
+    told = json.loads(desk.typed("plan", str(flow), "--json", *words).stdout)
     assert told["learned"][0]["memory"] == 500_000_000
     (warning,) = [warning for warning in told["warnings"] if "learned" in warning]
     assert warning.startswith("stage 'Greedy' needs about ")

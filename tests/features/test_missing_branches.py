@@ -22,6 +22,7 @@ STAGES = """
         - {id: Pass, op: filter, params: {selection: "pt > -1"}, write: {kind: SINK, path: skim, when: dataset}}
         - id: Weighted
           op: hep.hist
+          render: []
           params:
             dataset_axis: true
             weight_expr: genWeight

@@ -212,7 +212,7 @@ def told(finished: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name.replace(" ", "-"))
 def test_a_mistake_is_explained(desk_with_data: Desk, mistake: Mistake) -> None:
     desk_with_data.write("flow.yaml", mistake.text)
-    finished = desk_with_data.cenote("run", "flow.yaml")
+    finished = desk_with_data.typed("run", "flow.yaml")
     answer = told(finished)
     assert [words for words in mistake.words if words not in answer] == [], answer
     assert finished.returncode == mistake.code
@@ -234,7 +234,7 @@ def test_all_mistakes_of_a_file_are_told_at_once_in_its_order(desk_with_data: De
           strateggy: local
         """,
     )
-    finished = desk_with_data.cenote("check", "flow.yaml")
+    finished = desk_with_data.typed("check", "flow.yaml")
     answer = told(finished)
     places = [line.split(": ")[0] for line in answer.splitlines() if line.startswith("flow.yaml:")]
     lines = [int(place.split(":")[1]) for place in places]
@@ -252,19 +252,19 @@ def test_unknown_pools_and_unknown_labels_are_told_together(desk: Desk) -> None:
         f"{DATA}{POOLS}analysis:\n  stages:\n    - {{id: A, {stage}, execution: {{pool: gpuu}}}}\n"
         f"    - {{id: B, {stage}, execution: {{require: gpus}}}}\n",
     )
-    answer = told(desk.cenote("check", "flow.yaml"))
+    answer = told(desk.typed("check", "flow.yaml"))
     assert "2 problems in flow.yaml" in answer
 
 
 def test_a_file_that_is_not_text_is_called_so(desk_with_data: Desk) -> None:
-    finished = desk_with_data.cenote("run", "muons.root")
+    finished = desk_with_data.typed("run", "muons.root")
     assert "muons.root is not a text file" in told(finished)
     assert finished.returncode == 10
 
 
 def test_a_folder_instead_of_a_file_is_called_so(desk: Desk) -> None:
     (desk.folder / "flows").mkdir()
-    finished = desk.cenote("check", "flows")
+    finished = desk.typed("check", "flows")
     assert "flows is a folder, not a file" in told(finished)
     assert finished.returncode == 10
 
@@ -272,16 +272,16 @@ def test_a_folder_instead_of_a_file_is_called_so(desk: Desk) -> None:
 def test_a_missing_workflow_names_the_one_that_was_probably_meant(desk: Desk) -> None:
     desk.write("flow.yaml", DATA)
     desk.write("slurm.yaml", DATA)
-    finished = desk.cenote("check", "flow.yml")
+    finished = desk.typed("check", "flow.yml")
     assert "flow.yml does not exist" in told(finished)
     assert "did you mean 'flow.yaml'?" in finished.stderr
     assert finished.returncode == 10
-    assert "did you mean" not in told(desk.cenote("check", "nosuch.yaml"))
+    assert "did you mean" not in told(desk.typed("check", "nosuch.yaml"))
 
 
 def test_a_walltime_is_text_and_fine(desk_with_data: Desk) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES + "execution: {pools: {default: {config: {walltime: 12:00:00}}}}\n")
-    finished = desk_with_data.cenote("run", "flow.yaml", "--out", "out")
+    finished = desk_with_data.typed("run", "flow.yaml", "--out", "out")
     assert finished.returncode == 0, finished.stderr
     assert "H (histogram" in finished.stdout
 
@@ -298,8 +298,8 @@ def test_what_this_version_cannot_do_is_refused_by_check_as_by_run(
     desk_with_data: Desk, text: str, words: tuple[str, ...]
 ) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES + text + "\n")
-    checked = desk_with_data.cenote("check", "flow.yaml")
-    refused = desk_with_data.cenote("run", "flow.yaml")
+    checked = desk_with_data.typed("check", "flow.yaml")
+    refused = desk_with_data.typed("run", "flow.yaml")
     assert checked.returncode == refused.returncode == 11
     for answer in (told(checked), told(refused)):
         assert [word for word in words if word not in answer] == [], answer
@@ -307,7 +307,7 @@ def test_what_this_version_cannot_do_is_refused_by_check_as_by_run(
 
 def test_resuming_where_nothing_ran_runs_everything_and_says_so(desk_with_data: Desk) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES)
-    finished = desk_with_data.cenote("run", "flow.yaml", "--out", "out", "--resume")
+    finished = desk_with_data.typed("run", "flow.yaml", "--out", "out", "--resume")
     assert "out holds no run yet: there is nothing to resume" in told(finished)
     assert finished.returncode == 0
 
@@ -316,14 +316,14 @@ def test_resuming_where_nothing_ran_runs_everything_and_says_so(desk_with_data: 
 def test_a_folder_that_cannot_be_written_is_named(desk_with_data: Desk, out: str) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES)
     desk_with_data.write("notes.txt", "mine")
-    finished = desk_with_data.cenote("run", "flow.yaml", "--out", out)
+    finished = desk_with_data.typed("run", "flow.yaml", "--out", out)
     assert f"nothing can be written into {out}" in told(finished)
     assert finished.returncode == 34
 
 
 def test_a_folder_with_somebodys_files_is_left_alone(desk_with_data: Desk) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES)
-    finished = desk_with_data.cenote("run", "flow.yaml", "--out", ".")
+    finished = desk_with_data.typed("run", "flow.yaml", "--out", ".")
     assert "is not empty and holds no run" in told(finished)
     assert finished.returncode == 2
 
@@ -350,20 +350,20 @@ def test_a_bad_option_is_explained(
     desk_with_data: Desk, words: tuple[str, ...], code: int, answer: tuple[str, ...]
 ) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES)
-    finished = desk_with_data.cenote("run", "flow.yaml", *words)
+    finished = desk_with_data.typed("run", "flow.yaml", *words)
     assert [word for word in answer if word not in told(finished)] == [], finished.stderr
     assert finished.returncode == code
 
 
 def test_the_status_of_nothing_is_explained(desk: Desk) -> None:
-    finished = desk.cenote("status", "nowhere")
+    finished = desk.typed("status", "nowhere")
     assert "nowhere holds no run" in told(finished)
     assert "--out" in finished.stderr
     assert finished.returncode == 2
 
 
 def test_a_command_that_does_not_exist_names_the_nearest(desk: Desk) -> None:
-    finished = desk.cenote("rum", "flow.yaml")
+    finished = desk.typed("rum", "flow.yaml")
     assert "did you mean 'run'?" in told(finished)
     assert finished.returncode == 2
 
@@ -372,7 +372,7 @@ def test_a_branch_that_one_file_lacks_is_told_with_that_file_before_anything_run
     for name, columns in {"a.root": ["MET_pt", "y"], "b.root": ["y"]}.items():
         write_flat(desk.folder / name, columns, events=10)
     desk.write("flow.yaml", a_file("*.root"))
-    finished = desk.cenote("run", "flow.yaml")
+    finished = desk.typed("run", "flow.yaml")
     assert "b.root" in told(finished)
     assert "'MET_pt'" in finished.stderr
     assert "a.root lacks" not in finished.stderr
@@ -382,7 +382,7 @@ def test_a_branch_that_one_file_lacks_is_told_with_that_file_before_anything_run
 def test_a_file_without_entries_gives_an_empty_histogram(desk: Desk) -> None:
     write_flat(desk.folder / "empty.root", ["MET_pt"], events=0)
     desk.write("flow.yaml", a_file("empty.root"))
-    finished = desk.cenote("run", "flow.yaml")
+    finished = desk.typed("run", "flow.yaml")
     assert finished.returncode == 0, finished.stderr
     assert "0 entries" in finished.stdout
 
@@ -398,7 +398,7 @@ def test_a_broken_plugin_comes_first_and_its_consequences_not_at_all(desk_with_d
     desk_with_data.write("zops.py", "import nothing_of_this_name\n")
     stages = "[{id: A, op: custom.pair}, {id: B, op: own.thing}, {id: H, op: hep.hst}]"
     desk_with_data.write("flow.yaml", f"{DATA}plugins: zops.py\nanalysis: {{stages: {stages}}}\n")
-    answer = desk_with_data.cenote("check", "flow.yaml")
+    answer = desk_with_data.typed("check", "flow.yaml")
     problems = [line for line in answer.stderr.splitlines() if not line.startswith(" ")]
     assert problems[0].startswith("zops.py:1:1: plugin file zops.py fails: ModuleNotFoundError")
     assert problems[1].endswith("there is no operation 'hep.hst'")
@@ -409,6 +409,6 @@ def test_an_expression_that_cannot_be_read_has_its_own_kind(desk_with_data: Desk
     desk_with_data.write(
         "flow.yaml", f"{DATA}analysis: {{stages: [{{id: F, op: filter, params: {{expr: MET_pt > }}}}]}}\n"
     )
-    answer = desk_with_data.cenote("check", "flow.yaml", "--json")
+    answer = desk_with_data.typed("check", "flow.yaml", "--json")
     assert [problem["kind"] for problem in json.loads(answer.stdout)["problems"]] == ["bad-expression"]
     assert answer.returncode == 10

@@ -20,6 +20,7 @@ FLOW = """
         - {id: Where, op: custom.where}
         - id: H
           op: hep.hist
+          render: []
           params: {axes: [{name: met, type: regular, source: MET_pt, bins: {nbins: 4, low: 0, high: 90}}]}
     execution:
       backend: dask
@@ -77,7 +78,7 @@ def test_a_port_that_somebody_has_is_told_before_anything_runs(desk: Desk) -> No
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        told = desk.cenote(
+        told = desk.typed(
             "run",
             "flow.yaml",
             *("--set", "analysis.stages.Where.params.told=told"),

@@ -23,7 +23,7 @@ FLOW = """
 def test_every_pool_is_shown_with_the_text_of_its_jobs(desk: Desk) -> None:
     desk.muons("a.root", events=10)
     desk.write("flow.yaml", FLOW)
-    shown = desk.cenote("plan", "flow.yaml", "--show-jobs")
+    shown = desk.typed("plan", "flow.yaml", "--show-jobs")
     assert shown.returncode == 0, shown.stderr
     for words in (
         "# pool 'default': 20 workers from slurm",
@@ -43,10 +43,10 @@ def test_every_pool_is_shown_with_the_text_of_its_jobs(desk: Desk) -> None:
 def test_the_local_backend_submits_nothing_and_says_so(desk: Desk) -> None:
     desk.muons("a.root", events=10)
     desk.write("flow.yaml", FLOW)
-    shown = desk.cenote("plan", "flow.yaml", "--show-jobs", "--backend", "local")
+    shown = desk.typed("plan", "flow.yaml", "--show-jobs", "--backend", "local")
     assert "submits no jobs" in shown.stdout
 
 
 def test_one_question_at_a_time(desk: Desk) -> None:
     desk.write("flow.yaml", FLOW)
-    assert desk.cenote("plan", "flow.yaml", "--show-jobs", "--json").returncode == 2
+    assert desk.typed("plan", "flow.yaml", "--show-jobs", "--json").returncode == 2

@@ -57,7 +57,7 @@ def answers(pool: dict[str, Any]) -> dict[str, str]:
 def test_workers_of_this_machine_are_probed_by_real_processes_and_nothing_is_left(desk: Desk) -> None:
     before = set_up(desk)
 
-    told = desk.cenote("probe", "flow.yaml", "--json")
+    told = desk.typed("probe", "flow.yaml", "--json")
 
     assert told.returncode == 0, told.stderr
     assert told.stderr == ""
@@ -73,7 +73,7 @@ def test_workers_of_this_machine_are_probed_by_real_processes_and_nothing_is_lef
 def test_for_people_there_is_a_table_and_progress_goes_to_stderr(desk: Desk) -> None:
     set_up(desk)
 
-    told = desk.cenote("probe", "flow.yaml")
+    told = desk.typed("probe", "flow.yaml")
 
     assert "default (local) works\n" in told.stdout
     assert told.stdout.splitlines()[-1].startswith("2 pools probed in ")
@@ -83,7 +83,7 @@ def test_for_people_there_is_a_table_and_progress_goes_to_stderr(desk: Desk) -> 
 def test_the_backend_local_has_nothing_but_this_machine_to_probe(desk: Desk) -> None:
     before = set_up(desk)
 
-    told = desk.cenote("probe", "flow.yaml", "--backend", "local")
+    told = desk.typed("probe", "flow.yaml", "--backend", "local")
 
     assert told.returncode == 0, told.stderr
     assert "there is nothing to probe but this machine" in told.stdout
@@ -93,18 +93,18 @@ def test_the_backend_local_has_nothing_but_this_machine_to_probe(desk: Desk) -> 
 
 def test_the_next_plan_says_when_pools_were_probed(desk: Desk) -> None:
     set_up(desk)
-    assert "probed" not in desk.cenote("plan", "flow.yaml").stdout
-    desk.cenote("probe", "flow.yaml")
+    assert "probed" not in desk.typed("plan", "flow.yaml").stdout
+    desk.typed("probe", "flow.yaml")
 
-    shown = desk.cenote("plan", "flow.yaml")
-    told = json.loads(desk.cenote("plan", "flow.yaml", "--json").stdout)
+    shown = desk.typed("plan", "flow.yaml")
+    told = json.loads(desk.typed("plan", "flow.yaml", "--json").stdout)
 
     assert "ok, just now on " in shown.stdout
     assert {pool["probe"]["verdict"] for pool in told["pools"]} == {"ok"}
-    other = json.loads(desk.cenote("plan", "flow.yaml", "--json", "--set", "execution.pools.big.workers=2").stdout)
+    other = json.loads(desk.typed("plan", "flow.yaml", "--json", "--set", "execution.pools.big.workers=2").stdout)
     assert other["pools"][1]["probe"]["verdict"] == "ok", "the number of workers changes nothing for one of them"
     other = json.loads(
-        desk.cenote("plan", "flow.yaml", "--json", "--set", "execution.pools.big.resources.memory=3GB").stdout
+        desk.typed("plan", "flow.yaml", "--json", "--set", "execution.pools.big.resources.memory=3GB").stdout
     )
     assert [pool["probe"]["verdict"] for pool in other["pools"]] == ["ok", None]
 
@@ -161,7 +161,7 @@ def test_ctrl_c_ends_the_probe_and_its_processes(desk: Desk) -> None:
 def test_a_folder_that_cannot_be_made_is_a_mistake_of_the_user(desk: Desk) -> None:
     set_up(desk)
 
-    told = desk.cenote("probe", "flow.yaml", "--out", "a.root/out")
+    told = desk.typed("probe", "flow.yaml", "--out", "a.root/out")
 
     assert told.returncode == 2
     assert "where nothing can be written: Not a directory" in told.stderr

@@ -64,6 +64,7 @@ THREE_POOLS = """
         - {id: RunInference, op: custom.inference, execution: {require: gpu}}
         - id: MuonPt
           op: hep.hist
+          render: []
           params:
             weight_expr: score
             axes: [{name: pt, type: regular, source: Muon_pt, bins: {nbins: 40, low: 0, high: 200}}]
@@ -186,7 +187,7 @@ def test_a_task_beyond_its_memory_moves_to_the_larger_pool_and_the_users_error_d
     stages = (
         "analysis.stages=[{id: Greedy, op: custom.greedy, params: {megabytes: 900},"
         " execution: {prefer: default, fallback: high_memory}},"
-        "{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: sum,"
+        "{id: H, op: hep.hist, render: [], params: {axes: [{name: x, type: regular, source: sum,"
         " bins: {nbins: 4, low: 0, high: 9}}]}}]"
     )
     pools = (
@@ -303,7 +304,7 @@ def test_merges_run_on_the_pool_called_merge_and_a_stage_of_the_whole_run_on_a_w
     )
     stages = (
         "analysis.stages=[{id: Whole, op: custom.whole, execution: {require: gpu}},"
-        "{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: MET_pt,"
+        "{id: H, op: hep.hist, render: [], params: {axes: [{name: x, type: regular, source: MET_pt,"
         " bins: {nbins: 4, low: 0, high: 9}}]}}]"
     )
     sets = [

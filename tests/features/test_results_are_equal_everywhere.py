@@ -34,12 +34,14 @@ FLOW = """
             selection: {All: ["lead_pt > 20", "MET_pt > 10"]}
         - id: LeadPt
           op: hep.hist
+          render: []
           params:
             dataset_axis: true
             weight_expr: EventWeight
             axes: [{name: pt, type: regular, source: lead_pt, bins: {nbins: 30, low: 0, high: 150}}]
         - id: AllPt
           op: hep.hist
+          render: []
           params:
             axes: [{name: pt, type: regular, source: Muon_pt, bins: {nbins: 30, low: 0, high: 150}}]
     execution:
@@ -138,7 +140,7 @@ def test_work_that_turns_out_to_be_long_is_handed_over_and_stays_the_same(desk: 
         analysis:
           stages:
             - {id: Slow, op: custom.slow}
-            - {id: Met, op: hep.hist, params: {axes: [{name: met, source: met, type: regular,
+            - {id: Met, op: hep.hist, render: [], params: {axes: [{name: met, source: met, type: regular,
                 bins: {nbins: 30, low: 0, high: 150}}]}}
         execution: {pools: {default: {workers: 2}}}
         """,

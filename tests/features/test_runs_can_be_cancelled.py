@@ -40,6 +40,7 @@ FLOW = """
         - {id: Slow, op: custom.slow, params: {seconds: 0.3}}
         - id: H
           op: hep.hist
+          render: []
           params: {axes: [{name: x, type: regular, source: slow, bins: {nbins: 20, low: 0, high: 200}}]}
     execution: {pools: {default: {workers: 2}}}
 """

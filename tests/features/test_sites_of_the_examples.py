@@ -32,7 +32,7 @@ FLAVOURS = {
 @pytest.fixture
 def flow(desk: Desk) -> Desk:
     """The three-pool example, with its data."""
-    made = desk.cenote("init", "--template", "three-pools", ".")
+    made = desk.typed("init", "--template", "three-pools", ".")
     assert made.returncode == 0, made.stderr
     desk.write("profiled.yaml", TAKES_PROFILES)
     return desk
@@ -44,7 +44,7 @@ def at(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def jobs(desk: Desk, *words: str) -> dict[str, str]:
     """The text of the jobs of each pool."""
-    shown = desk.cenote("plan", "three_pools.yaml", "--show-jobs", *words)
+    shown = desk.typed("plan", "three_pools.yaml", "--show-jobs", *words)
     assert shown.returncode == 0, shown.stderr
     parts = re.split(r"^# pool '(\w+)': .*$", shown.stdout, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -52,7 +52,7 @@ def jobs(desk: Desk, *words: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("file", sorted(SITES.glob("*.yaml")), ids=lambda file: file.stem)
 def test_every_file_of_a_site_is_right(desk: Desk, file: Path) -> None:
-    checked = desk.cenote("site", "check", str(file))
+    checked = desk.typed("site", "check", str(file))
     assert checked.returncode == 0, checked.stderr
 
 
@@ -101,7 +101,7 @@ def test_every_flavour_is_a_pool_profile_that_knows_its_time(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, flavour: str, seconds: int
 ) -> None:
     at("htcondor-flavours", monkeypatch)
-    told = json.loads(desk.cenote("site", "show", "--json").stdout)
+    told = json.loads(desk.typed("site", "show", "--json").stdout)
     profile = next(profile for profile in told["pool_profiles"] if profile["name"] == flavour)
     assert (profile["walltime"], profile["settings"]["job_flavour"]) == (seconds, flavour)
 
@@ -133,10 +133,10 @@ def test_a_workflow_without_pools_gets_those_of_the_site(desk: Desk, monkeypatch
         "flow.yaml",
         """
         data: {datasets: [{name: d, files: "*.root"}]}
-        analysis: {stages: [{id: MuonPt, op: hep.hist}]}
+        analysis: {stages: [{id: MuonPt, op: hep.hist, render: []}]}
         """,
     )
     at("slurm-cluster", monkeypatch)
-    (pool,) = json.loads(desk.cenote("plan", "flow.yaml", "--json").stdout)["pools"]
+    (pool,) = json.loads(desk.typed("plan", "flow.yaml", "--json").stdout)["pools"]
     assert (pool["name"], pool["strategy"], pool["elastic"]["max"]) == ("default", "slurm", 50)
     assert pool["origins"]["elastic.max"].startswith("site (slurm-cluster) (")

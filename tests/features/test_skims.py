@@ -28,7 +28,7 @@ MET = "{name: x, source: MET_pt, bins: {nbins: 20, low: 0, high: 200}}"
 PT = "{name: x, source: Muon_pt, bins: {nbins: 20, low: 0, high: 200}}"
 
 
-def hist(name: str, axis: str, more: str = "") -> str:
+def hist(name: str, axis: str, more: str = ", render: []") -> str:
     return f"        - {{id: {name}, op: hep.hist, params: {{dataset_axis: true, axes: [{axis}]}}{more}}}\n"
 
 
@@ -161,7 +161,7 @@ def test_keep_chooses_the_columns(data: Desk) -> None:
 
 def test_a_column_to_keep_that_is_not_there_is_told_before_anything_runs(data: Desk) -> None:
     data.write("flow.yaml", HEAD + select("MET_pt > 40", ", write: {path: skim.root, keep: [MET_ptt]}"))
-    finished = data.cenote("check", "flow.yaml")
+    finished = data.typed("check", "flow.yaml")
     assert "MET_ptt" in finished.stderr
     assert "did you mean 'MET_pt'?" in finished.stderr
     assert finished.returncode == 11
@@ -245,7 +245,7 @@ def test_branches_are_joined_event_by_event(data: Desk, pool: str) -> None:
 def test_a_table_of_trips_in_parquet_has_nothing_to_do_with_physics(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert desk.cenote("init", "trips", "--template", "tabular").returncode == 0
+    assert desk.typed("init", "trips", "--template", "tabular").returncode == 0
     folder = desk.folder / "trips"
     monkeypatch.chdir(folder)
     restore = registry.forget_added()

@@ -25,6 +25,7 @@ FLOW = """
       stages:
         - id: H
           op: hep.hist
+          render: []
           params: {axes: [{name: x, type: regular, source: MET_pt, bins: {nbins: 20, low: 0, high: 200}}]}
 """
 LONG = "x" * 300

@@ -42,6 +42,7 @@ FLOW = """
         - {id: RunInference, op: custom.inference, params: {seconds: 0.5}}
         - id: MuonPt
           op: hep.hist
+          render: []
           params:
             weight_expr: score
             axes: [{name: pt, type: regular, source: Muon_pt, bins: {nbins: 40, low: 0, high: 200}}]
@@ -75,7 +76,8 @@ def test_workers_leave_before_their_walltime_hand_over_and_are_replaced_in_time(
     desk.muons("a.root", events=2400)
     desk.write("ops.py", OPS)
     flow = desk.write("flow.yaml", FLOW)
-    local = cenote.load(flow, backend="local", strategy="local").run(desk.folder / "local", workers=1)
+    at_once = [f"analysis.stages.{stage}.params.seconds=0" for stage in ("BuildIndex", "RunInference")]
+    local = cenote.load(flow, backend="local", strategy="local", sets=at_once).run(desk.folder / "local", workers=1)
     run = cenote.load(flow).run(desk.folder / "dask")
     assert run.status == "succeeded", run.failures
     assert run.product("MuonPt").view(flow=True).tobytes() == local.product("MuonPt").view(flow=True).tobytes()
@@ -107,6 +109,6 @@ def test_a_workers_command_says_how_long_it_may_live(desk: Desk) -> None:
     flow: Path = desk.write(
         "flow.yaml", FLOW.replace("strategy: short_lived", "strategy: slurm, config: {walltime: 4h}")
     )
-    shown = desk.cenote("plan", flow.name, "--show-jobs").stdout
+    shown = desk.typed("plan", flow.name, "--show-jobs").stdout
     assert "#SBATCH --time=04:00:00" in shown
     assert "--walltime 14400" in shown

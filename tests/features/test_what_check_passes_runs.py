@@ -19,8 +19,10 @@ from cenote.language.schema.json_schema import workflow_schema
 from cenote.plugins import registry
 from cenote.testing.muons import write_muons
 
+from .conftest import DEEP
+
 WORKFLOWS = {"zmumu": ["zmumu.yaml"], "tabular": ["trips.yaml"], "three-pools": ["three_pools.yaml", "training.yaml"]}
-MUTANTS, RUNS, SEED = 200, 8, 1
+MUTANTS, RUNS, SEED = (1000, 40, 1) if DEEP else (100, 4, 1)
 ODD: list[Any] = [
     *(None, -1, 0, 1, 2.5, float("nan"), float("inf"), 10**30, True, False, "", "x", "a b", "$x", "%s", "a/b"),
     *([], {}, [1, 2], [None], {"a": 1}, ["x"], "4GB", "4Gb", "data", "default", "Muon_pt", "{dataset}"),
@@ -208,7 +210,7 @@ def test_a_problem_of_several_datasets_is_told_once(muons: Path) -> None:
     (muons / "flow.yaml").write_text(hist() + "sources: {events: {tree: Evens}}")
     (problem,) = cenote.load("flow.yaml").check().problems
     assert "holds no tree 'Evens'" in problem.message
-    assert "the same with one more file of: e" in problem.details
+    assert "the same with 1 more file of: e" in problem.details
 
 
 @pytest.mark.parametrize(

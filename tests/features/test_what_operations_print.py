@@ -32,6 +32,7 @@ FLOW = """
         - {id: Loud, op: custom.loud}
         - id: H
           op: hep.hist
+          render: []
           params: {axes: [{name: x, type: regular, source: loud, bins: {nbins: 4, low: 0, high: 90}}]}
 """
 SAID = ["said by C", "said by Python", "said by the descriptor"]
@@ -72,7 +73,7 @@ def test_what_a_plugin_file_says_as_it_is_read_does_not_reach_stdout(
 
 def test_nothing_is_left_of_a_run_that_says_nothing(desk: Desk, flow: Path) -> None:
     stages = (
-        "analysis.stages=[{id: H, op: hep.hist, params: {axes: [{name: x, type: regular, source: MET_pt,"
+        "analysis.stages=[{id: H, op: hep.hist, render: [], params: {axes: [{name: x, type: regular, source: MET_pt,"
         " bins: {nbins: 4, low: 0, high: 90}}]}}]"
     )
     run = desk.cenote("run", str(flow), "--out", "out", "--workers", "1", "--set", stages, "--set", "plugins=[]")

@@ -38,6 +38,7 @@ analysis:
     - {{id: Cuts, op: hep.selection.cutflow, params: {{selection: {{All: ["nMuon >= 1", "MET_pt > 20"]}}}}}}
     - id: MuonPt
       op: hep.hist
+      render: []
       params: {{dataset_axis: true, axes: [{{name: pt, source: Muon_pt, bins: {{nbins: 30, low: 0, high: 150}}}}]}}
 """
 

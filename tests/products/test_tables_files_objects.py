@@ -139,5 +139,5 @@ def test_objects_are_saved_as_openly_as_they_allow(value: Any, suffixes: list[st
 
 def test_objects_without_a_merge_are_not_guessed_together() -> None:
     assert ObjectProduct().merge([Thing(1)]) == Thing(1)
-    with pytest.raises(errors.CenoteError, match="nobody said how"):
+    with pytest.raises(errors.CenoteError, match="cannot be merged"):
         ObjectProduct().merge([Thing(1), Thing(2)])

@@ -14,6 +14,7 @@ from cenote.engine.messages import (
     RunStarted,
     TaskDone,
     TaskGivenUp,
+    TasksAbandoned,
     TaskStarted,
     Tick,
     WorkerJoined,
@@ -189,3 +190,10 @@ def test_a_stage_that_runs_says_how_many_slots_are_busy() -> None:
     assert explain_stage(view, "Index") == (
         "Stage 'Index': 0 of 2 tasks done, 1 running, 1 waiting. Pool 'default' has 1 of 1 workers, 1 of 1 slots busy."
     )
+
+
+def test_a_stage_whose_tasks_were_abandoned_says_why() -> None:
+    abandoned = TasksAbandoned(at=9.0, tasks=((2, 3),), reason="task 0 failed", failed=0)
+    words = why(some_record(GPU, ("gpu",)), [BEGUN, WAITS, abandoned], "Infer")
+    assert "0 of 2 tasks done, 2 not run." in words
+    assert "2 tasks were abandoned: task 0 failed." in words

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.engine.messages import RunStarted, TaskDone, Warned
+from cenote.engine.messages import RunStarted, TaskDone, TaskReused, TasksAbandoned, Warned
+from cenote.engine.task_ranges import ranges_of, tasks_in
 from cenote.errors import CenoteError
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import Journal, read_events
@@ -21,6 +22,27 @@ def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal.write([DONE])
     assert list(read_events(tmp_path)) == [STARTED, DONE]
     journal.close()
+
+
+def test_a_journal_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    lines = (
+        '{"type":"RunStarted","at":1.0,"run":"r","plan_digest":"d","tasks":2}',
+        '{"type":"TaskReused","at":1.0,"task":0,"spared":true}',
+    )
+    RunFolder(tmp_path).journal.write_text("\n".join(lines) + "\n")
+    assert list(read_events(tmp_path)) == [STARTED, TaskReused(at=1.0, task=0)]
+
+
+def test_tasks_that_are_left_out_are_kept_as_ranges(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    left_out = [*range(100_000), 100_002]
+    event = TasksAbandoned(at=2.0, tasks=ranges_of(left_out), reason="the run was cancelled")
+    journal.write([event])
+    journal.close()
+    assert RunFolder(tmp_path).journal.stat().st_size < 200
+    (found,) = read_events(tmp_path)
+    assert found == event
+    assert list(tasks_in(event.tasks)) == left_out
 
 
 def test_a_line_that_was_cut_short_is_passed_over_and_does_not_spoil_the_next(tmp_path: Path) -> None:

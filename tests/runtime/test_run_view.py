@@ -346,3 +346,14 @@ def test_a_plan_is_the_same_from_its_json() -> None:
     record = PlanRecord.of(plan)
     assert msgspec.json.decode(msgspec.json.encode(record), type=PlanRecord) == record
     assert sum(block.count for block in record.task_blocks) == record.tasks == len(plan.tasks)
+
+
+def test_tasks_that_are_not_needed_count_as_reused() -> None:
+    view = view_of(TaskReused(at=T0, task=2), TasksNotNeeded(at=T0, tasks=((0, 2),)))
+    assert (view.tasks.reused, view.tasks.done, view.tasks.waiting) == (3, 3, view.tasks.total - 3)
+
+
+def test_abandoned_tasks_wait_no_more_and_keep_their_reason() -> None:
+    view = view_of(done(0, T0 + 1), TasksAbandoned(at=T0 + 2, tasks=((0, 1),), reason="task 9 failed", failed=9))
+    assert (view.tasks.done, view.tasks.not_run) == (1, 1)
+    assert view.abandoned(0) == {"task 9 failed": 1}

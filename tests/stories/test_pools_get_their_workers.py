@@ -1,5 +1,7 @@
 """Stories of pools whose workers the engine asks for: how many, when, and what becomes of them."""
 
+import pytest
+
 from builders.plans import a_plan, a_pool, a_segment
 from builders.stories import Story, done, job, joined, later, lost, requested, started, taken
 from cenote.engine.messages import (
@@ -16,7 +18,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.options import EngineOptions
 from cenote.engine.pool_status import PoolState
-from cenote.language.execution import Elastic
+from cenote.language.execution import Elastic, RunLimits
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 GROWS = Elastic(min=0, max=5, idle_time=60, resize_period=10)
@@ -209,3 +211,16 @@ def test_a_run_whose_workers_join_by_themselves_never_asks_for_any() -> None:
     story = Story(a_plan(partitions=2, pools=[a_pool("default", workers=4)]))
 
     assert story.after(started(), later(1000.0)) == []
+
+
+@pytest.mark.parametrize(("limit", "losses"), [(1, 2), (2, 4), (3, 6)])
+def test_a_pool_is_given_up_after_as_many_losses_as_the_limits_allow(limit: int, losses: int) -> None:
+    story = Story(a_plan(partitions=1), EngineOptions(manages_workers=True, limits=RunLimits(pool=limit)))
+    story.after(started())
+
+    failed_at = []
+    for number in range(1, losses + 1):
+        at = 100.0 * number
+        found = story.after(requested(f"w{number}", at=at), lost(f"w{number}", at=at), later(at + 50))
+        failed_at += [number for pool, state in states(found) if state is PoolState.FAILURE]
+    assert failed_at == [losses]

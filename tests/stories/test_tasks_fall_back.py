@@ -245,3 +245,25 @@ def test_a_worker_killed_for_memory_with_one_task_means_that_the_task_ran_out_of
     commands = story.after(lost("a", cause="oom", reason="killed"), failed(0, "lost", worker="a", attempt=1))
 
     assert RunTask(0, "large", 2) in commands
+
+
+def test_the_limits_say_how_often_a_task_may_be_preempted_and_into_how_many_pieces_it_is_split() -> None:
+    calm = EngineOptions(manages_workers=True, limits=RunLimits(preempted=0))
+    story = Story(a_plan(partitions=1), calm)
+    story.after(started(), requested("a"), joined("a"), taken(0, "a", attempt=1))
+    story.after(lost("a", cause="preempted"), failed(0, "lost", worker="a", attempt=1))
+    assert "preempted 1 times" in story.engine.failures[0].message
+
+    whole = EngineOptions(manages_workers=True, limits=RunLimits(splits=1))
+    story = Story(a_memory_plan(a_segment("Index")), whole)
+    story.after(started(), requested("a"), joined("a"), failed(0, "oom", attempt=1))
+    assert story.engine.failures[0].error_kind == "out-of-memory"
+
+
+def test_the_limits_say_how_long_tasks_wait_where_their_pool_does_not() -> None:
+    options = EngineOptions(manages_workers=True, limits=RunLimits(no_worker_for=600))
+    story = Story(a_gpu_plan(), options)
+    story.after(started(), requested("cpu"), joined("cpu"), later(1.0))
+
+    assert not [one for one in story.after(later(599.0)) if isinstance(one, FellBack)]
+    assert [one.waited for one in story.after(later(600.0)) if isinstance(one, FellBack)] == [600.0]

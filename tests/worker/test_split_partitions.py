@@ -22,6 +22,7 @@ analysis:
     - {id: Other, op: hep.define, needs: [Cut], params: {variables: [{name: twice, expr: "MET_pt * 2"}]}}
     - id: H
       op: hep.hist
+      render: []
       needs: [Lead, Other]
       params: {axes: [{name: x, type: regular, source: lead + twice, bins: {nbins: 20, low: 0, high: 300}}]}
       write: {kind: parquet, path: skim, keep: [lead]}

@@ -25,7 +25,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True)
 class Result:
-    """What a call of `run` gives: the events that go on, and a product if the operation makes one."""
+    """What a call of `run` gives: the events for the next stage, and a product if the operation makes one."""
 
     events: Events
     product: Any | None = None
@@ -100,7 +100,7 @@ class Operation(Plugin):
         return ()
 
     def keeps(self) -> Collection[str] | None:
-        """The only columns that go on; None where all do."""
+        """The only columns for the next stage; None for all."""
         return None
 
     def shape(self) -> ProductShape:

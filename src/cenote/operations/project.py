@@ -1,4 +1,4 @@
-"""The operation `project`: go on with some columns only."""
+"""The operation `project`: keep some columns only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cenote.operations.support.events import Events
 
 
 class Project(Operation):
-    """Drops columns. It reads none itself: a column that nobody needs later is not even read from the files."""
+    """Drops columns. It reads none itself: a column that no later stage needs is not read from the files."""
 
     example: ClassVar[str] = """
     - id: Narrow
@@ -44,7 +44,7 @@ class Project(Operation):
         return super().resolve(columns).model_copy(update={"keep": names})
 
     def keeps(self) -> Collection[str]:
-        """The columns that go on."""
+        """The columns that are kept."""
         return self.keep
 
     def run(self, events: Events) -> Result:

@@ -86,7 +86,7 @@ def _refusing(kind: PluginKind, name: str) -> Iterator[None]:
 
 @contextmanager
 def blamed(kind: PluginKind, name: str) -> Iterator[None]:
-    """What somebody's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
+    """What a user's plugin raises before anything runs, SystemExit included, is a `bad-plugin`; ours is our fault."""
     try:
         with _refusing(kind, name):
             yield

@@ -92,13 +92,13 @@ def meanings(model: Described) -> dict[str, str]:
     found: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         if is_described(parent) and parent is not BaseModel:
-            own = _docstrings_below(parent)
+            own = docstrings_below(parent)
             found |= {name: own.get(name, "") for name in inspect.get_annotations(parent)}
     return {name: text for name, text in found.items() if text and name in fields_of(model)}
 
 
 @cache
-def _docstrings_below(cls: type[Any]) -> dict[str, str]:
+def docstrings_below(cls: type[Any]) -> dict[str, str]:
     """Annotated name → the string below it, from the source; nothing where there is no source.
 
     Read only for the schema and the documentation: parsing takes longer than declaring the class, and Python 3.11 does

@@ -23,7 +23,7 @@ class SourceFile:
     path: str
     source: bytes
     module: str = ""
-    """What others import it as; empty for a plugin file, which nobody imports."""
+    """What others import it as; empty for a plugin file, which no module imports."""
     package: bool = False
     target: str = ""
     """The plugin, as the workflow names it, whose declarations are in here; empty for a module that only helps."""

@@ -32,7 +32,7 @@ class ObjectProduct(Product):
             return parts[0]
         raise errors.error(
             errors.BAD_PLUGIN,
-            f"{len(parts)} products of type {type(parts[0]).__name__} are to be merged, and nobody said how",
+            f"{len(parts)} products of type {type(parts[0]).__name__} cannot be merged: the operation has no merge",
             hint="declare merge=, a function of the list of products, in @operation",
         )
 

@@ -27,6 +27,8 @@ class TaskTally:
     not_run: int = 0
     """Abandoned, or not begun when the run ended."""
     abandoned: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Why tasks were abandoned: each reason with how many."""
     seconds: float = 0.0
     peak_memory: int = 0
     first_started: float | None = None

@@ -49,16 +49,16 @@ def explain_run(view: RunView, *, cut_off: bool = False) -> str:
     whole += f"{tasks.done} of {tasks.total} tasks done"
     whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
     whole += f", {tasks.failed} failed" if tasks.failed else ""
-    told = [stage for stage in _one_of_each_segment(view) if stage.done < stage.tasks]
+    unfinished = [stage for stage in _one_of_each_segment(view) if stage.done < stage.tasks]
     silent = [] if view.finished or cut_off else [f"{line[0].upper()}{line[1:]}." for line in _silence(view)]
     paragraphs = [
         f"{whole}.",
         *silent,
         *_losses(view),
-        *(_paragraph(view, stage, cut_off) for stage in told[:_MOST_STAGES]),
+        *(_paragraph(view, stage, cut_off) for stage in unfinished[:_MOST_STAGES]),
     ]
-    if len(told) > _MOST_STAGES:
-        paragraphs.append(f"… and {len(told) - _MOST_STAGES} more stages; ask for one of them by its name.")
+    if len(unfinished) > _MOST_STAGES:
+        paragraphs.append(f"… and {len(unfinished) - _MOST_STAGES} more stages; ask for one of them by its name.")
     return "\n\n".join(paragraphs)
 
 
@@ -109,11 +109,11 @@ def _one_of_each_segment(view: RunView) -> list[StageRecord]:
 def _losses(view: RunView) -> Iterator[str]:
     """Of workers that went by themselves: somebody else may want to know what became of them."""
     lost = [pool for pool in view.pools if pool.workers_lost]
-    told = [
+    losses = [
         f"Pool '{pool.name}' lost {plural(pool.workers_lost, 'worker')}; the last: {pool.last_loss}." for pool in lost
     ]
-    if told:
-        yield " ".join(told)
+    if losses:
+        yield " ".join(losses)
 
 
 def _silence(view: RunView) -> Iterator[str]:
@@ -134,6 +134,8 @@ def _paragraph(view: RunView, stage: StageRecord, cut_off: bool) -> str:
             sentences += _pool_sentences(view, segment)
     sentences += _moves(view, segment)
     sentences += _failures(view, segment)
+    for reason, count in view.abandoned(stage.segment).items():
+        sentences.append(f"{plural(count, 'task')} {'was' if count == 1 else 'were'} abandoned: {reason}.")
     return " ".join(sentences)
 
 
@@ -141,11 +143,12 @@ def _progress(stage: StageRecord, segment: PlannedSegment, cut_off: bool) -> str
     others = [other for other in segment.stages if other != stage.id]
     together = f" (with {listed(others)}, in the same tasks)" if others else ""
     running = 0 if cut_off else stage.running
-    waiting = stage.tasks - stage.done - running - stage.failed
+    waiting = stage.tasks - stage.done - running - stage.failed - stage.not_run
     parts = [f"{stage.done} of {stage.tasks} tasks done"]
     parts += [f"{running} running"] if running else []
     parts += [f"{waiting} waiting"] if waiting else []
     parts += [f"{stage.failed} failed"] if stage.failed else []
+    parts += [f"{stage.not_run} not run"] if stage.not_run else []
     return f"Stage '{stage.id}'{together}: {', '.join(parts)}."
 
 

@@ -60,6 +60,8 @@ class StageRecord(msgspec.Struct, frozen=True):
     failed: int = 0
     reused: int = 0
     running: int = 0
+    not_run: int = 0
+    """Abandoned, or not begun when the run ended."""
     seconds: float = 0.0
     """Of this stage alone, all its tasks together."""
     events_in: int = 0

@@ -125,7 +125,7 @@ class RunView:
                     self._task_reused(task, needed=False)
             case TasksAbandoned():
                 for task in tasks_in(event.tasks):
-                    self._task_abandoned(task)
+                    self._task_abandoned(task, event.reason)
             case TaskFailed():
                 self._task_failed(event)
             case TaskGivenUp():
@@ -226,11 +226,12 @@ class RunView:
         self._tally(task).reused += 1
         self._tally(task).not_needed += not needed
 
-    def _task_abandoned(self, task: int) -> None:
+    def _task_abandoned(self, task: int, reason: str) -> None:
         if self._state_of(task) in (_WAITING, _RUNNING):
             self._leave(task)
             self._state[task] = _ABANDONED
             self._tally(task).abandon()
+            self._tally(task).reasons[reason] += 1
 
     def _task_failed(self, event: TaskFailed) -> None:
         state = self._state_of(event.task)
@@ -364,6 +365,7 @@ class RunView:
             failed=tasks.failed,
             reused=tasks.reused,
             running=tasks.running,
+            not_run=tasks.not_run,
             seconds=rounded(own.seconds),
             events_in=own.events_in,
             events_out=own.events_out,
@@ -371,6 +373,11 @@ class RunView:
             peak_memory=tasks.peak_memory,
             time_left=0.0 if self.finished else tasks.time_left(self.clock),
         )
+
+    def abandoned(self, segment: int) -> Mapping[str, int]:
+        """Why tasks of a segment were abandoned: each reason with how many."""
+        own = [tally.reasons for tally in self._tallies if tally.segment == segment and not tally.merge]
+        return own[0] if own else {}
 
     @property
     def pools(self) -> tuple[PoolRecord, ...]:

@@ -1,4 +1,4 @@
-"""Sources describe files, and read columns of an entry range."""
+"""State what a source is: it describes files, and reads columns of an entry range."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def named(paths: Iterable[str]) -> dict[str, str]:
 
 
 def clashes(columns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The flat name that several columns would have → these columns: which of them is meant, nobody can say."""
+    """The flat name that several columns would have → these columns: a name that means none of them."""
     found: dict[str, list[str]] = {}
     for name in columns:
         found.setdefault(flat_name(path_name(name)), []).append(name)
@@ -69,7 +69,7 @@ def clashes(columns: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def find_column(name: str, columns: Container[str]) -> str | None:
-    """The column that a name means: the very name, or `Muon_pt` where somebody wrote `Muon.pt` or a branch's path."""
+    """The column that a name means: the very name, or `Muon_pt` for `Muon.pt` or a branch's path."""
     spellings = (name, flat_name(name), flat_name(path_name(name)))
     return next((spelling for spelling in spellings if spelling in columns), None)
 

@@ -26,6 +26,7 @@ FLOW = """
             require: gpu
         - id: MuonPt
           op: hep.hist
+          render: []
           params:
             weight_expr: score
             axes: [{name: pt, type: regular, source: Muon_pt, bins: {nbins: 40, low: 0, high: 200}}]

@@ -25,7 +25,7 @@ OBJECT = "object"
 
 @dataclass(frozen=True)
 class Declaration:
-    """What the decorator was told."""
+    """The arguments of the decorator."""
 
     name: str
     reads: ColumnNames | None

@@ -69,7 +69,7 @@ def local_stamp(url: str) -> str:
 
 
 def stamp_of(url: str) -> str:
-    """The same without an error, and for remote files from one short question; empty where nobody knows."""
+    """The same without an error, and for remote files from one short request; empty where unknown."""
     try:
         return _remote_stamp(url) if is_remote(url) else local_stamp(url)
     except Exception:  # whatever is wrong will be said, better, by whoever opens the file
