@@ -69,7 +69,7 @@ class DaskSession(JoinedSession):
     def __init__(self, request: SessionRequest, network: Network, patience: float) -> None:
         self._request, self._patience = request, patience
         self._pools = {pool.name: pool for pool in request.pools}
-        self._news = SchedulerEvents(patience)
+        self._scheduler_events = SchedulerEvents(patience)
         self._network = network
         self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
         self._configured.enter_context(dask.config.set(_CONFIG))
@@ -80,10 +80,10 @@ class DaskSession(JoinedSession):
         except BaseException:
             self._configured.close()
             raise
-        self._client.register_plugin(TaskPlugin(request.program))
+        self._client.register_plugin(TaskPlugin(request.run_spec))
         self._tasks = SentTasks(
             self._client,
-            request.program,
+            request.run_spec,
             store=Store(request.store),
             now=self._now,
         )
@@ -102,7 +102,7 @@ class DaskSession(JoinedSession):
             "port": port,
             "dashboard": False,
             "dashboard_address": "127.0.0.1:0",
-            "plugins": (self._news,),
+            "plugins": (self._scheduler_events,),
         }
         return SpecCluster(workers={}, scheduler={"cls": Scheduler, "options": options}, name="cenote")
 
@@ -125,16 +125,16 @@ class DaskSession(JoinedSession):
 
     def drop(self, workers: Sequence[str]) -> None:
         """Go on without workers that do not answer."""
-        self._client.loop.add_callback(self._news.drop, frozenset(workers))
+        self._client.loop.add_callback(self._scheduler_events.drop, frozenset(workers))
 
     # tasks
 
-    def run(self, envelope: TaskSpec, pool: str) -> None:
-        self._tasks.add(envelope, pool)
+    def run(self, spec: TaskSpec, pool: str) -> None:
+        self._tasks.add(spec, pool)
 
     def cancel(self, task: int) -> None:
         for event in self._tasks.cancel(task):
-            self._news.inbox.put(event)
+            self._scheduler_events.inbox.put(event)
 
     def forget(self, names: Sequence[str]) -> None:
         self._tasks.forget(names)
@@ -143,9 +143,9 @@ class DaskSession(JoinedSession):
         self._tasks.send(self._slots)
         told: list[AnyEvent] = []
         try:
-            told += self._heard(self._news.inbox.get(timeout=seconds))
+            told += self._heard(self._scheduler_events.inbox.get(timeout=seconds))
             while True:
-                told += self._heard(self._news.inbox.get_nowait())
+                told += self._heard(self._scheduler_events.inbox.get_nowait())
         except queue.Empty:
             return told
 

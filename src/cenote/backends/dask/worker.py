@@ -1,4 +1,4 @@
-"""The worker of the Dask backend: a Dask worker that belongs to a pool and runs envelopes.
+"""The worker of the Dask backend: a Dask worker that belongs to a pool and runs its tasks.
 
 Started as `python -m cenote.backends.dask.worker`. It ends when its scheduler is gone, and when it goes beyond its
 memory, which it says first.
@@ -109,8 +109,8 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
     def setup(self, worker: Worker) -> None:
         """Make the worker ready for tasks."""
         self.worker = worker
-        self.farewell: Drain = worker.farewell
-        self.farewell.tell(lambda reason: self.send(Drains(worker.name, reason)))
+        self.drain: Drain = worker.drain
+        self.drain.tell(lambda reason: self.send(Drains(worker.name, reason)))
         try:
             self.runner = TaskRunner(self.program)
         except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
@@ -158,7 +158,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
 
 def run_bundle(
-    key: str, expected: float, envelopes: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: dict[str, Events]
+    key: str, expected: float, specs: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: dict[str, Events]
 ) -> dict[str, Events]:
     """Tasks, as Dask runs them: one after the other. They take about so many seconds, and go elsewhere when this
     worker has less.
@@ -166,18 +166,18 @@ def run_bundle(
     Outcomes and products are told to the driver, events stay here for the tasks that need them.
     """
     plugin: TaskPlugin = get_worker().plugins[PLUGIN]
-    if not plugin.farewell.begins(expected):
+    if not plugin.drain.begins(expected):
         raise Reschedule
     try:
-        return _run_all(plugin, key, envelopes, inline, upstream)
+        return _run_all(plugin, key, specs, inline, upstream)
     finally:
-        plugin.farewell.ends()
+        plugin.drain.ends()
 
 
 def _run_all(
     plugin: TaskPlugin,
     key: str,
-    envelopes: Sequence[TaskSpec],
+    specs: Sequence[TaskSpec],
     inline: dict[str, bytes],
     upstream: Sequence[dict[str, Events]],
 ) -> dict[str, Events]:
@@ -187,9 +187,9 @@ def _run_all(
         inputs.update(earlier)
     reports: list[TaskReport] = []
     exports: dict[str, Events] = {}
-    for envelope in envelopes:
+    for spec in specs:
         parcel = TaskPayload(inputs)
-        outcome = plugin.runner.run(envelope, exchange=parcel, on_step=partial(plugin.on_step, key, envelope.task))
+        outcome = plugin.runner.run(spec, exchange=parcel, on_step=partial(plugin.on_step, key, spec.task))
         reports.append(TaskReport(outcome, parcel.products))
         if outcome.failure is None:
             exports.update(parcel.exports)
@@ -222,11 +222,11 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         dashboard=False,
     )
     leave_if_unreachable(options.scheduler, lambda: worker.status is Status.running, options.patience)
-    worker.farewell = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
+    worker.drain = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
     await _start(worker, options)
     async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
-        leaving = asyncio.create_task(worker.farewell.attend(worker))
+        leaving = asyncio.create_task(worker.drain.attend(worker))
         await worker.finished()
         leaving.cancel()
 
