@@ -1,10 +1,10 @@
-"""Find the name that somebody probably meant, and make names of workers and files."""
+"""Find the name that somebody probably meant, and make names of columns, workers and files."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from difflib import get_close_matches
 
 _MEANT_OTHERWISE = re.compile(r"^[^\w]|[^\w .+=@-]")
@@ -46,6 +46,11 @@ def plain_name(name: str) -> str:
     if plain == name:
         return name
     return f"{plain}-{hashlib.blake2b(name.encode(), digest_size=2).hexdigest()}"
+
+
+def column_name(name: str, known: Container[str] = ()) -> str:
+    """The column that people mean by `Muon.pt`: `Muon_pt`, unless one is called as it is written."""
+    return name if name in known else name.replace(".", "_")
 
 
 def worker_name(pool: str, number: int) -> str:

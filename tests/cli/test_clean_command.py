@@ -46,7 +46,7 @@ def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leavings]:
     journal = Journal(folder.path)
     journal.write([RunStarted(at=1.0, run=run, tasks=1)])
     journal.close()
-    folder.plan.write_text('{"pools": [{"name": "gpu", "strategy": "local"}]}')
+    folder.plan.write_text('{"workflow": "flow.yaml", "pools": [{"name": "gpu", "strategy": "local"}]}')
     (folder.products / ".4711.unfinished").mkdir()
     (folder.products / ".4711.unfinished" / "half.root").touch()
     launch = a_launch("sleep", "60", run=run, folder=tmp_path / "output", location=RunLocation.here(folder.path))
@@ -198,5 +198,5 @@ def test_a_system_that_the_run_used_must_answer(
     client.write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
     client.chmod(0o755)
     monkeypatch.setenv("PATH", str(client.parent), prepend=os.pathsep)
-    left.folder.plan.write_text('{"pools": [{"name": "gpu", "strategy": "slurm"}]}')
+    left.folder.plan.write_text('{"workflow": "flow.yaml", "pools": [{"name": "gpu", "strategy": "slurm"}]}')
     assert exit_code_of(["clean", "out", "--yes"]) == 40

@@ -58,9 +58,9 @@ def test_what_led_to_a_result_that_is_there_is_spared() -> None:
 
 def test_a_merge_without_some_of_its_parts_is_not_there(tmp_path: Path) -> None:
     plan = a_plan(partitions=2)
-    store, envelopes = Store(tmp_path / "work"), TaskSpecs(plan)
+    store, specs = Store(tmp_path / "work"), TaskSpecs(plan)
     merge = len(plan.tasks) - 1
-    partial = envelopes.write(merge, attempt=1, missing=[1])
+    partial = specs.write(merge, attempt=1, missing=[1])
     for name in (plan.tasks.key(0), partial.key):
         store.write(name, {})
-    assert earlier_results(plan, store, envelopes, tmp_path / "products").whole == (0,)
+    assert earlier_results(plan, store, specs, tmp_path / "products").whole == (0,)

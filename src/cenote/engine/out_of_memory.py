@@ -52,21 +52,15 @@ class OutOfMemory:
 
 def after_out_of_memory(task: OutOfMemory) -> Larger | Smaller | TooLarge:
     """A larger pool if one is allowed, each once; else twice as many pieces; else it failed, with the numbers."""
-    held = memory_per_slot(task.pool)
+    held = task.pool.memory_per_slot
     for position, (choice, pools) in enumerate(task.following):
         allowed = choice.own or task.pool.spec.fallback_when.oom
-        offered = min((memory_per_slot(pool) for pool in pools), default=0)
+        offered = min((pool.memory_per_slot for pool in pools), default=0)
         if allowed and offered > held:
             return Larger(position, f"out of memory in '{task.pool.name}' ({_in_words(held)}): {task.message}")
     if 2 * task.pieces <= task.most_pieces:
         return Smaller(2 * task.pieces, f"out of memory in '{task.pool.name}' ({_in_words(held)}): {task.message}")
     return TooLarge(_the_end(task, held))
-
-
-def memory_per_slot(pool: PlacedPool) -> float:
-    """Bytes that one task may use; infinite where it is not stated."""
-    memory = pool.granted.memory if pool.granted.memory is not None else pool.resources.memory
-    return math.inf if memory is None else memory / pool.slots
 
 
 def _the_end(task: OutOfMemory, held: float) -> str:

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from pydantic import AliasChoices, Field
 
 from cenote import errors
-from cenote.names import did_you_mean, listed
+from cenote.names import column_name, did_you_mean, listed
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 
@@ -55,5 +55,4 @@ class Project(Operation):
 def _matching(wanted: str, columns: Collection[str]) -> list[str]:
     if wanted in columns:
         return [wanted]
-    underscored = wanted.replace(".", "_")
-    return [name for name in columns if fnmatchcase(name, wanted) or name == underscored]
+    return [name for name in columns if fnmatchcase(name, wanted) or name == column_name(wanted)]

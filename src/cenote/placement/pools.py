@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -47,6 +48,12 @@ class PlacedPool:
     def asked_size(self) -> PoolSize:
         """How large it would be where there is room."""
         return self.scaled_from or PoolSize(self.workers, self.elastic, self.slots)
+
+    @property
+    def memory_per_slot(self) -> float:
+        """Bytes that one task may use; infinite where it is not stated."""
+        memory = self.granted.memory if self.granted.memory is not None else self.resources.memory
+        return math.inf if memory is None else memory / self.slots
 
     @property
     def most_workers(self) -> int:

@@ -54,8 +54,7 @@ def analyse(
     strategies = {pool.strategy or execution.strategy for pool in execution.pools}
     here = execution.backend == "local" or "local" in strategies
     placement = place(workflow, machine, on_this_machine=here, strict=strict)
-    inputs = look_at_inputs(workflow, look, progress=progress)
-    resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
+    inputs, resolved = _read(workflow, look, progress)
     flow = column_flow(workflow, resolved)
     lacking = what_is_lacking(workflow, inputs)
     no_data = [nothing_to_read(workflow)] if not workflow.datasets and look is not Look.NONE else []
@@ -73,8 +72,7 @@ def analyse(
             *resolved.problems,
             *flow.problems,
             *lacking.problems,
-            *undrawable(workflow, resolved.stages),
-            *output_clashes(workflow, resolved),
+            *_result_problems(workflow, resolved),
         ),
         warnings=(*placement.warnings, *inputs.warnings, *lacking.warnings, *resolved.warnings, *left_out),
     )
@@ -83,12 +81,20 @@ def analyse(
 def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     later, _ = unavailable(workflow)
-    inputs = look_at_inputs(workflow, look)
-    resolved = resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
-    drawn = [*undrawable(workflow, resolved.stages), *output_clashes(workflow, resolved)]
-    found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *drawn]
+    inputs, resolved = _read(workflow, look)
+    results = _result_problems(workflow, resolved)
+    found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *results]
     # Names that are not there were told of when the file was read, or are a broken plugin's.
     return [problem for problem in found if problem.kind not in (UNKNOWN_OPERATION, UNKNOWN_PLUGIN)]
+
+
+def _read(workflow: Workflow, look: Look, progress: InputsProgress | None = None) -> tuple[Inputs, Resolved]:
+    inputs = look_at_inputs(workflow, look, progress=progress)
+    return inputs, resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
+
+
+def _result_problems(workflow: Workflow, resolved: Resolved) -> list[Problem]:
+    return [*undrawable(workflow, resolved.stages), *output_clashes(workflow, resolved)]
 
 
 def build_plan(
@@ -106,10 +112,11 @@ def build_plan(
         raise CenoteError([*analysed.problems, *bad])
     fills = analysed.lacking.fills
     segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement, fills=fills)
-    missing = _missing_columns(workflow, segments, analysed.inputs)
+    filled = _filled(workflow, segments)
+    missing = _missing_columns(workflow, segments, analysed.inputs, filled)
     if missing and not keep_going:
         raise CenoteError(missing)
-    partitions = _partitions(workflow, segments, analysed.inputs)
+    partitions = _partitions(workflow, segments, analysed.inputs, filled)
     notes = [problem.message for problem in (*(file.problem for file in analysed.inputs.bad), *missing)]
     notes += filled_in(analysed.inputs, fills, _source_columns(segments))
     return _assembled(workflow, analysed, segments, partitions, warnings=(*analysed.warnings, *notes))
@@ -167,9 +174,10 @@ def _filled(workflow: Workflow, segments: Sequence[Segment]) -> dict[str, list[s
     return {source: list(names) for source, names in found.items()}
 
 
-def _missing_columns(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Problem]:
+def _missing_columns(
+    workflow: Workflow, segments: Sequence[Segment], inputs: Inputs, filled: Mapping[str, Sequence[str]]
+) -> list[Problem]:
     paths = {dataset.name: dataset.path for dataset in workflow.datasets}
-    filled = _filled(workflow, segments)
     return [
         problem.at(workflow.place(*paths[dataset], "files"))
         for (dataset, source), names in _source_columns(segments).items()
@@ -179,10 +187,11 @@ def _missing_columns(workflow: Workflow, segments: Sequence[Segment], inputs: In
     ]
 
 
-def _partitions(workflow: Workflow, segments: Sequence[Segment], inputs: Inputs) -> list[Partition]:
+def _partitions(
+    workflow: Workflow, segments: Sequence[Segment], inputs: Inputs, filled: Mapping[str, Sequence[str]]
+) -> list[Partition]:
     columns = _source_columns(segments)
     used = {segment.root for segment in segments}
-    filled = _filled(workflow, segments)
     bad = {(file.dataset, file.source, file.url) for file in inputs.bad}
     partitions: list[Partition] = []
     for use in workflow.sources:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
-from cenote.placement.pools import PlacedPool
 from cenote.plan.memory_history import Seen, memory_key
 from cenote.plan.plan import Learned, Partition, Plan, Segment
 from cenote.plan.tasks import applies
@@ -41,7 +41,7 @@ def _learned(plan: Plan, segment: Segment, history: Mapping[str, Sequence[Seen]]
         peak_memory=peak,
         tasks=sum(one.tasks for one in seen),
         pool=pool.name,
-        memory=memory_per_task(pool),
+        memory=int(pool.memory_per_slot) if isfinite(pool.memory_per_slot) else None,
     )
 
 
@@ -73,11 +73,6 @@ def largest_input(segment: Segment, partitions: Sequence[Partition]) -> int:
             else:
                 sizes[partition.dataset if segment.scope == "dataset" else "all"] += partition.events
     return max(sizes.values(), default=0)
-
-
-def memory_per_task(pool: PlacedPool) -> int | None:
-    """What a worker of the pool has for one task; None where that is not known."""
-    return None if pool.granted.memory is None else pool.granted.memory // max(1, pool.slots)
 
 
 def too_little(learned: Learned) -> str | None:

@@ -38,12 +38,15 @@ class PlannedStage(msgspec.Struct, frozen=True):
     verdict: str = ""
     """`yes`, `not now` (no worker yet) or `never`."""
     reason: str = ""
+    """Why it runs there."""
     considered: tuple[Candidate, ...] = ()
     segment: int | None = None
-    """Number of its segment; None where nothing runs it."""
+    """Number of its segment; null where nothing runs it."""
     tasks: int = 0
     reads: tuple[str, ...] = ()
+    """Columns that it reads."""
     adds: tuple[str, ...] = ()
+    """Columns that it adds."""
 
     @classmethod
     def of(cls, stage: StageSummary, placement: StagePlacement | None) -> Self:
@@ -158,8 +161,10 @@ class PlannedSegment(msgspec.Struct, frozen=True):
     shared: bool = False
     """Whether the pools share the tasks; otherwise every pool but the first is a fallback."""
     scope: str = "partition"
+    """`partition`, `dataset` or `run`: what one task takes."""
     tasks: int = 0
     source: str | None = None
+    """Null where its events come from earlier segments."""
     reads: dict[str, tuple[str, ...]] = {}
     """Dataset → columns."""
     imports: tuple[str, ...] = ()
@@ -254,17 +259,21 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[PlannedStage, ...] = ()
     pools: tuple[PlannedPool, ...] = ()
     merge_pool: str = "default"
+    """Where merges run."""
     segments: tuple[PlannedSegment, ...] = ()
     datasets: tuple[PlannedDataset, ...] = ()
     products: tuple[PlannedProduct, ...] = ()
     events: int = 0
+    """To read, all datasets together."""
     partitions: int = 0
     tasks: int = 0
     """Merges included."""
     merges: int = 0
     task_blocks: tuple[TaskBlock, ...] = ()
+    """How many tasks, of which segment, whether merges: all tasks in the order of their numbers."""
     input_files: tuple[InputFile, ...] = ()
     partition_blocks: tuple[PartitionBlock, ...] = ()
+    """First task, first partition, how many: which task takes which partition."""
     learned: tuple[Learned, ...] = ()
     """From earlier runs."""
     warnings: tuple[str, ...] = ()

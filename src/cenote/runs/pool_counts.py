@@ -45,7 +45,6 @@ class PoolTally:
     """How it was, as far as that was written down."""
     running: int = 0
     done: int = 0
-    failed: int = 0
     busy: float = 0.0
     peak_memory: int = 0
     _worker_seconds: float = 0.0
@@ -107,11 +106,6 @@ class PoolTally:
         self.done += 1
         self.busy += event.seconds
         self.peak_memory = max(self.peak_memory, event.peak_memory)
-
-    def fail(self, seconds: float) -> None:
-        """A task of this pool failed; its time counts as busy."""
-        self.failed += 1
-        self.busy += seconds
 
     def lifetimes(self, now: float) -> tuple[float, float]:
         """Worker-seconds and slot-seconds until now."""

@@ -31,6 +31,7 @@ class TaskTotals(msgspec.Struct, frozen=True):
     """Finished tasks, those reused from an earlier run included."""
     failed: int = 0
     reused: int = 0
+    """Not run, because an earlier run did them or everything derived from them."""
     running: int = 0
     waiting: int = 0
     """Neither running nor finished in any way."""
@@ -41,8 +42,9 @@ class TaskTotals(msgspec.Struct, frozen=True):
     abandoned: int = 0
     """Of those not run: a task that they need failed, or the run ended before them."""
     seconds: float = 0.0
+    """Of all of them together."""
     kept: int | None = None
-    """Those that the next run need not repeat; None while the run is in progress."""
+    """Those that the next run need not repeat; null while the run is in progress."""
 
 
 class StageRecord(msgspec.Struct, frozen=True):
@@ -67,11 +69,11 @@ class StageRecord(msgspec.Struct, frozen=True):
     events_in: int = 0
     events_out: int = 0
     rate: float | None = None
-    """Events per second of wall time since its first task started; None before one is done."""
+    """Events per second of wall time since its first task started; null before one is done."""
     peak_memory: int = 0
     """Bytes, the largest of its tasks."""
     time_left: float | None = None
-    """Seconds, at this pace; None while unknown."""
+    """Seconds, at this pace; null while unknown."""
 
 
 class StateRecord(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ class PoolRecord(msgspec.Struct, frozen=True):
     workers_lost: int = 0
     """Without those that were stopped on purpose, and those whose walltime was over."""
     workers_timed_out: int = 0
+    """Left because their walltime was over."""
     workers_refused: int = 0
     """Requested, and gone before they joined."""
     slots: int = 1
@@ -107,11 +110,12 @@ class PoolRecord(msgspec.Struct, frozen=True):
     waiting: int = 0
     """Tasks that this pool may run and that no worker has taken."""
     slot_seconds_busy: float = 0.0
+    """Time that slots were busy, added up."""
     slot_seconds_idle: float = 0.0
     peak_memory: int = 0
     """Bytes, the largest of the tasks done there."""
     cost: float | None = None
-    """In the unit of the pool's `cost`; None where it has none."""
+    """In the unit of the pool's `cost`; null where it has none."""
     workers: int = 0
     """There now."""
     awaited: int = 0
@@ -127,7 +131,7 @@ class PoolRecord(msgspec.Struct, frozen=True):
     last_lines: str = ""
     """The last output of that worker."""
     time_left: float | None = None
-    """Seconds, at this pace; None while unknown."""
+    """Seconds, at this pace; null while unknown."""
 
 
 class ProductRecord(msgspec.Struct, frozen=True):
@@ -137,7 +141,9 @@ class ProductRecord(msgspec.Struct, frozen=True):
     kind: str
     files: tuple[str, ...] = ()
     plots: tuple[str, ...] = ()
+    """Its pictures."""
     partial: bool = False
+    """Whether some of the data is missing from it."""
     description: str = ""
     stage: str = ""
 
@@ -147,6 +153,7 @@ class FallbackRecord(msgspec.Struct, frozen=True):
 
     stage: str
     task: int | None = None
+    """Null where all that were waiting moved."""
     tasks: int = 1
     from_pool: str = msgspec.field(name="from", default="")
     to_pool: str = msgspec.field(name="to", default="")
@@ -193,12 +200,14 @@ class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
     stage: str | None = None
     task: int | None = None
     cause: str = ""
+    """`error` (the stage's own code), `bad_input`, `timeout`, `lost` (its worker), `oom`, `damaged` or `internal`."""
     kind: str | None = None
     """The name of an ErrorKind."""
     message: str
     dataset: str | None = None
     file: str | None = None
     entries: tuple[int, int] | None = None
+    """First and last event of the partition."""
     traceback: str | None = None
     pool: str | None = None
     worker: str | None = None
@@ -224,16 +233,22 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is, or how it ended."""
 
     status: str
+    """`succeeded`, `partial`, `failed` or `cancelled`; earlier `waiting`, `running`, `cancelling`, `interrupted`."""
     run: str | None = None
+    """An id of this run."""
     resumed: bool = False
+    """Whether it continued an earlier run."""
     started: str | None = None
+    """UTC."""
     ended: str | None = None
     seconds: float
     cpu_seconds: float = 0.0
+    """Of all tasks."""
     tasks: TaskTotals
     """Merges included."""
     merges: TaskTotals = TaskTotals(0, 0)
     retries: int
+    """How often a task was tried again."""
     events: int
     """Read so far."""
     bytes_read: int = 0
@@ -247,7 +262,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[FailureRecord, ...]
     warnings: tuple[str, ...]
     time_left: float | None = None
-    """Seconds until the slowest segment is done, at this pace; None while unknown."""
+    """Seconds until the slowest segment is done, at this pace; null while unknown."""
 
 
 def iso_time(at: float) -> str:

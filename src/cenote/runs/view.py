@@ -6,6 +6,7 @@ The fold never looks at a clock or a file: the same events give the same view, l
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -64,13 +65,15 @@ class RunView:
         self.plan = plan
         self.probes = probes or {}
         """Pool → its last probe, which may be younger than the run."""
-        numbers: dict[tuple[int, bool], int] = {}
+        self._planned = Counter[tuple[int, bool]]()
+        """(segment, whether merges) → tasks."""
+        for block in plan.task_blocks:
+            self._planned[block.segment, block.merge] += block.count
+        places = {kind: place for place, kind in enumerate(self._planned)}
         self._tally_of = array("i")
         """Task → the place of its tally."""
         for block in plan.task_blocks:
-            number = numbers.setdefault((block.segment, block.merge), len(numbers))
-            self._tally_of.extend(array("i", [number]) * block.count)
-        self._kinds = list(numbers)
+            self._tally_of.extend(array("i", [places[block.segment, block.merge]]) * block.count)
         self._reset()
 
     @classmethod
@@ -90,7 +93,6 @@ class RunView:
         self.now = 0.0
         self.events_read = 0
         self.bytes_read = 0
-        self.bytes_out = 0
         self.cpu_seconds = 0.0
         self.retries = 0
         self.saved: tuple[int, int] | None = None
@@ -98,9 +100,7 @@ class RunView:
         self.fallbacks: list[FallbackRecord] = []
         self._splits: dict[int, SplitRecord] = {}
         self._state = bytearray(len(self._tally_of))
-        self._tallies = [TaskTally(segment, merge) for segment, merge in self._kinds]
-        for block in self.plan.task_blocks:
-            self._tallies[self._kinds.index((block.segment, block.merge))].tasks += block.count
+        self._tallies = [TaskTally(*kind, tasks) for kind, tasks in self._planned.items()]
         self._stages = {stage.id: StageTally() for stage in self.plan.stages}
         self._pools = {pool.name: PoolTally() for pool in self.plan.pools}
         self._running: dict[int, tuple[str, str, float]] = {}
@@ -201,7 +201,6 @@ class RunView:
             self._count_stages(event, self._segment(event.task).stages)
             self.events_read += event.events
         self.bytes_read += event.bytes_read
-        self.bytes_out += event.bytes_out
         self.cpu_seconds += event.cpu_seconds
         self._attempts.pop(event.task, None)
 
@@ -239,11 +238,9 @@ class RunView:
             return
         self._leave(event.task)
         self._state[event.task] = _WAITING
-        if event.failure.cause == "stopped":
-            self._pool(event.pool).busy += event.seconds
-            return
-        self._pool(event.pool).fail(event.seconds)
-        self._attempts[event.task] = self._attempts.get(event.task, 0) + 1
+        self._pool(event.pool).busy += event.seconds
+        if event.failure.cause != "stopped":
+            self._attempts[event.task] = self._attempts.get(event.task, 0) + 1
 
     def _task_given_up(self, event: TaskGivenUp) -> None:
         state = self._state_of(event.task)

@@ -12,6 +12,7 @@ from cenote.engine.messages import FailureInfo
 from cenote.plan.plan import Plan, maker_of
 from cenote.runs.folder import RunFolder
 from cenote.runtime.task_specs import TaskSpecs
+from cenote.text import plural
 from cenote.worker.results.run_key import NAME as KEY
 from cenote.worker.results.run_key import trusted_key
 from cenote.worker.results.skim import is_as_written
@@ -36,12 +37,12 @@ class EarlierResults:
         return len(self.whole) + len(self.spared)
 
 
-def earlier_results(plan: Plan, store: Store, envelopes: TaskSpecs, files: Path) -> EarlierResults:
+def earlier_results(plan: Plan, store: Store, specs: TaskSpecs, files: Path) -> EarlierResults:
     """Look at everything that the plan would make; `files` is where skims lie."""
     there = store.names()
     whole, damaged = [], []
     for task in range(len(plan.tasks)) if there else ():
-        names = envelopes.stored_names(task)
+        names = specs.stored_names(task)
         if not there.issuperset([plan.tasks.key(task), *names]):  # a merge without some of its parts has another name
             continue
         if not all(store.is_whole(name) for name in names):
@@ -116,17 +117,17 @@ class Reuse:
                 f"{folder.store / KEY} is missing, or not yours alone: the results that lie beside it are not trusted, "
                 "and everything runs again"
             )
-        envelopes = TaskSpecs(plan)
+        specs = TaskSpecs(plan)
         for task in force:
-            self._remove(envelopes.stored_names(task))
+            self._remove(specs.stored_names(task))
 
-    def found(self, envelopes: TaskSpecs) -> EarlierResults:
+    def found(self, specs: TaskSpecs) -> EarlierResults:
         """What is there now. Results that are not whole are removed, and that is said."""
-        results = earlier_results(self._plan, self._store, envelopes, self._folder.products)
+        results = earlier_results(self._plan, self._store, specs, self._folder.products)
         if results.damaged and self._trusted:
             self._say(results.damaged)
         for task in results.damaged:
-            self._remove(envelopes.stored_names(task))
+            self._remove(specs.stored_names(task))
         return results
 
     def drop_damaged(self, failures: Iterable[FailureInfo]) -> bool:
@@ -150,6 +151,5 @@ class Reuse:
         segments = dict.fromkeys(int(self._plan.tasks.segment[task]) for task in tasks)
         for number in segments:
             count = sum(int(self._plan.tasks.segment[task]) == number for task in tasks)
-            what = "a stored result" if count == 1 else f"{count:,} stored results"
-            words = "is damaged and is" if count == 1 else "are damaged and are"
-            self.warnings.append(f"{what} of '{self._plan.segments[number].name}' {words} made again")
+            what = f"{plural(count, 'damaged result')} of '{self._plan.segments[number].name}'"
+            self.warnings.append(f"{what} cannot be reused: made again")

@@ -134,8 +134,7 @@ def execute(
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
         record = PlanRecord.of(plan)
         write_record(folder.plan, record)
-        with storage.writing(folder.picture):
-            folder.picture.write_text(svg(plan), encoding="utf-8")
+        storage.write_text(folder.picture, svg(plan))
         write_record(folder.provenance, Provenance.of(plan, command=options.command))
         watched = _Watched(plan, record, folder, time.time, listen, hear)
         journal = Journal(folder.path)

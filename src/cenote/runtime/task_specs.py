@@ -1,4 +1,4 @@
-"""Write the envelopes: from the plan's table to what a worker needs to know."""
+"""Write the specs of tasks: from the plan's table to what a worker needs to know."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_run_spec(plan: Plan, *, store: Path, files: Path, debug: Path) -> RunSp
 
 
 class TaskSpecs:
-    """Writes envelopes for the tasks of one plan."""
+    """Writes specs for the tasks of one plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cenote.names import column_name
 from cenote.operations.support.events import Column
 from cenote.plugins.settings import Plugin
 from cenote.sources.support.files import stamp_of
@@ -41,7 +42,7 @@ class FileInfo:
 
 def flat_name(name: str) -> str:
     """`Muon.pt` and `Muon/pt` → `Muon_pt`: how columns inside others are called."""
-    return name.replace("/", "_").replace(".", "_")
+    return column_name(name.replace("/", "_"))
 
 
 def path_name(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -82,40 +82,34 @@ def command(
     folder = out or Path("out") / choices.name.stem
     analysis = choices.load()
     console = messages()
+    asked: dict[str, Any] = {  # Any: keywords of both
+        "until": until,
+        "only": only,
+        "force": force,
+        "fresh": fresh or replace,
+        "keep_going": keep_going,
+        "workers": workers,
+        "strict": strict,
+    }
+    with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
+        if dry_run:
+            preview = analysis.preview(folder, **asked, progress=progress.planning)
+        else:
+            run = analysis.run(
+                folder,
+                **asked,
+                resume=resume,
+                listen=progress,
+                hear=_event_printer(console, choices.verbose) if choices.verbose else None,
+                progress=progress.planning,
+                command=["cenote", *sys.argv[1:]],
+            )
     if dry_run:
         from cenote.cli.views.dry_run import tell_preview
 
-        with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
-            preview = analysis.preview(
-                folder,
-                until=until,
-                only=only,
-                force=force,
-                fresh=fresh or replace,
-                keep_going=keep_going,
-                workers=workers,
-                strict=strict,
-                progress=progress.planning,
-            )
         if not quiet:
             tell_preview(preview, verbose=choices.verbose, as_json=as_json)
         return 0
-    with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
-        run = analysis.run(
-            folder,
-            until=until,
-            only=only,
-            force=force,
-            fresh=fresh or replace,
-            resume=resume,
-            keep_going=keep_going,
-            workers=workers,
-            strict=strict,
-            listen=progress,
-            hear=_event_printer(console, choices.verbose) if choices.verbose else None,
-            progress=progress.planning,
-            command=["cenote", *sys.argv[1:]],
-        )
     if as_json:
         click.echo(json_text(run.record) if run.record else "{}")
     else:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 from pydantic import ConfigDict, Field, PrivateAttr, create_model
 
 from cenote import errors
+from cenote.names import column_name
 from cenote.operations.interface import Merge, Operation, Result, Scope
 from cenote.operations.support.declared import Declared, parts_of
 from cenote.operations.support.events import Events
@@ -100,7 +101,7 @@ class CustomOperation(Operation):
             filters=self.declaration.filters,
             product=self.declaration.product,
         )
-        seen = events.keep(name.replace(".", "_") if name not in events.columns else name for name in declared.reads)
+        seen = events.keep(column_name(name, events.columns) for name in declared.reads)
         with declared.explained():
             returned = self._ready(seen)
         parts = parts_of(returned, declared, events)

@@ -10,7 +10,7 @@ import awkward as ak
 import numpy as np
 
 from cenote.language.workflow import DEFAULT_EVENTTYPE
-from cenote.names import did_you_mean, listed
+from cenote.names import column_name, did_you_mean, listed
 
 Column = Any
 """A numpy array (one value per event) or an awkward array (any nesting); awkward publishes no types."""
@@ -71,18 +71,14 @@ class Events:
     """The columns that a later stage reads; None where that is not known. A selection need not carry the others."""
 
     def __getitem__(self, name: str) -> Column:
-        try:
-            return self.columns[name]
-        except KeyError:
-            pass
-        underscored = name.replace(".", "_")
-        if underscored in self.columns:
-            return self.columns[underscored]
+        column = self.columns.get(column_name(name, self.columns))
+        if column is not None:
+            return column
         hint = did_you_mean(name, self.columns)
         raise NoColumnError(f"no column '{name}' here" + (f"; {hint}" if hint else ""))
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self.columns or name.replace(".", "_") in self.columns)
+        return isinstance(name, str) and column_name(name, self.columns) in self.columns
 
     def __len__(self) -> int:
         return self.size

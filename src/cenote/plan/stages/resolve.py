@@ -15,7 +15,7 @@ from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.expressions.functions import CONSTANTS
 from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow, Write
-from cenote.names import did_you_mean, listed, nearest
+from cenote.names import column_name, did_you_mean, listed, nearest
 from cenote.operations.interface import Operation, Scope
 from cenote.operations.support.events import DATASET, DatasetInfo
 from cenote.plan.stages.available_columns import Available
@@ -333,7 +333,7 @@ class _Resolving:
         """The column that a name means; None where it means something else, or nothing."""
         if columns is None:  # no file could be looked at
             return None if name in operation.facts() else name
-        known = name if name in columns else name.replace(".", "_")
+        known = column_name(name, columns)
         return known if known in columns else None
 
     def _without(self, name: str, operation: Operation, flavour: Flavour) -> Iterable[str]:
@@ -454,7 +454,7 @@ def _matching(wanted: str, columns: Collection[str] | None) -> list[str]:
     """What a name or pattern under `keep` means here; as written where the columns are not known."""
     if columns is None:
         return [wanted]
-    plain = wanted if wanted in columns else wanted.replace(".", "_")
+    plain = column_name(wanted, columns)
     return [plain] if plain in columns else fnmatch.filter(columns, wanted)
 
 

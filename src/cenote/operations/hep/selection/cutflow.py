@@ -13,6 +13,7 @@ from pydantic import AliasChoices, Field, field_validator
 from cenote.expressions.arrays import dimensions
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.problems import EvaluationError
+from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.conditions import Condition
 from cenote.operations.support.cut_groups import CutGroup, Groups, column_part, step_name
@@ -77,7 +78,7 @@ class SelectionCutflow(Operation):
         return (*flags, *([self.output_field] if self.output_field else []))
 
     def _flag(self, group: str) -> str:
-        return f"{self.stage}_{column_part(group)}".replace(".", "_")
+        return column_name(f"{self.stage}_{column_part(group)}")
 
     def run(self, events: Events) -> Result:
         """Count, flag and keep."""

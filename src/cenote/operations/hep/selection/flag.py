@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
+from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.conditions import Conditions, mask_of
 from cenote.operations.support.events import Events
@@ -31,7 +32,7 @@ class Flag(Operation):
 
     @property
     def _column(self) -> str:
-        return (self.output or self.stage).replace(".", "_")
+        return column_name(self.output or self.stage)
 
     def resolve(self, columns: Collection[str]) -> Self:
         """Raises `column-clash` when the column is there already."""
