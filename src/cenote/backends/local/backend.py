@@ -31,7 +31,7 @@ class LocalBackend(Backend):
         from cenote.backends.local.in_process import Here  # a file is planned without worker processes
         from cenote.backends.local.processes import Processes
 
-        timed = any(step.timeout is not None for segment in request.program.segments for step in segment.steps)
+        timed = any(step.timeout is not None for segment in request.run_spec.segments for step in segment.steps)
         if timed or not request.in_process or (request.cpus > 1 and not request.small):
             return Processes(request, self.patience)
         return Here(request, self.patience)
