@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cenote.runs.pool_words import pool_word
-from cenote.text import FAILURE_CAUSES, RUN_STATUSES, format_amounts, plural
+from cenote.text import FAILURE_CAUSES, format_amounts, plural
 from cenote.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _environment() -> Environment:
         "seconds": format_seconds,
         "short": format_count,
     }
-    found.globals |= {"causes": FAILURE_CAUSES, "plural": plural, "pool_word": pool_word, "statuses": RUN_STATUSES}
+    found.globals |= {"causes": FAILURE_CAUSES, "plural": plural, "pool_word": pool_word}
     return found
 
 
