@@ -22,7 +22,7 @@ class SessionRequest:
     """What a session needs to know."""
 
     run: LaunchingRun
-    program: RunSpec
+    run_spec: RunSpec
     pools: tuple[PlacedPool, ...]
     store: Path
     """Where products are kept under their content hash."""
@@ -57,7 +57,7 @@ class Session(ABC):
     """Whether workers come only when asked for; if not, they join by themselves and nobody asks."""
 
     @abstractmethod
-    def run(self, envelope: TaskSpec, pool: str) -> None:
+    def run(self, spec: TaskSpec, pool: str) -> None:
         """Take a task for a pool; it waits here until a worker of that pool is free."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ class LocalBackend(Backend):
 
     def open(self, request: SessionRequest) -> Session:
         """In this process when one core is all there is or the work is small; by processes otherwise."""
-        timed = any(step.timeout is not None for segment in request.program.segments for step in segment.steps)
+        timed = any(step.timeout is not None for segment in request.run_spec.segments for step in segment.steps)
         if timed or not request.in_process or (request.cpus > 1 and not request.small):
             return Processes(request, self.patience)
         return Here(request, self.patience)
