@@ -66,7 +66,7 @@ def test_it_shows_run_folder_pool_system_and_state_and_removes_on_yes(
 ) -> None:
     assert exit_code_of(["clean", "out", "--yes"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"run {left.run} in out: nothing drives it any more"
+    assert lines[0] == f"run {left.run} in out: its driver is no longer running"
     assert lines[1].split() == ["pool", "system", "jobs", "state", "since"]
     assert lines[2].split()[:4] == ["gpu", "local", "2", "running"]
     assert lines[-2:] == ["1 half-written file in out", "removed 2 processes and 1 half-written file"]

@@ -45,7 +45,7 @@ def test_pools_are_told_one_by_one_with_what_to_do() -> None:
 
 
 def test_without_jobs_it_is_said_that_there_is_only_this_machine() -> None:
-    assert shown(WELL, jobs=False).startswith("this backend starts no jobs: there is nothing to probe but this machine")
+    assert shown(WELL, jobs=False).startswith("this backend submits no jobs: only this machine can be probed")
 
 
 def test_the_last_line_sums_up() -> None:

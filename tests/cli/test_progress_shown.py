@@ -143,7 +143,7 @@ def a_run_that_waits() -> RunView:
     return view
 
 
-WHY = "Stage0 waits for pool 'default': 0 of 2 workers, 1 asked for and not there yet"
+WHY = "Stage0 waits for pool 'default': 0 of 2 workers, 1 requested and not joined yet"
 
 
 def test_a_pool_is_shown_with_its_state_and_workers_there_wanted_and_asked_for() -> None:

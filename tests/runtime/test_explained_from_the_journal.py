@@ -65,7 +65,7 @@ def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
     assert told == (
         "Stage 'Infer': 0 of 2 tasks done, 2 waiting. "
         "Its events come from 'Index', which has 1 of 2 tasks done. "
-        "Pool 'gpu' has 0 of 2 workers, 2 asked for and not there yet (Priority). "
+        "Pool 'gpu' has 0 of 2 workers, 2 requested and not joined yet (Priority). "
         "For 10m its state has been Submitted (no worker has a machine yet): waits for 2 workers. "
         "Tasks that wait fail in 1h 50m (queue_timeout: 2h)."
     )
@@ -172,7 +172,7 @@ def test_the_progress_view_says_why_a_stage_waits_once_it_has_waited_for_a_momen
     view.apply(Tick(at=30.0))
 
     assert waiting_in_words(view)[-1] == (
-        "Infer waits for pool 'gpu': 0 of 2 workers, 2 asked for and not there yet (Priority), for 30s"
+        "Infer waits for pool 'gpu': 0 of 2 workers, 2 requested and not joined yet (Priority), for 30s"
     )
 
 

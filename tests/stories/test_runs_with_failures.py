@@ -62,7 +62,7 @@ def test_a_task_that_loses_worker_after_worker_is_given_up_and_not_blamed() -> N
     assert finished == FinishRun("failed")
     assert isinstance(given_up, TaskGivenUp)
     assert (given_up.task, given_up.worker, given_up.failure) == (0, "worker", story.engine.failures[0])
-    assert story.engine.failures[0].message.startswith("3 workers were lost while they ran it; the last one: ")
+    assert story.engine.failures[0].message.startswith("3 workers were lost while running it; the last one: ")
 
 
 def test_a_task_that_crashes_its_worker_twice_is_blamed_and_nobody_waits_for_that() -> None:
