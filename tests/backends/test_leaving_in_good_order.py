@@ -25,15 +25,15 @@ def test_the_end_of_a_workers_time_is_for_ending_tasks_and_then_for_its_data(
 
 def test_a_task_that_would_not_be_through_is_not_begun_and_the_worker_leaves() -> None:
     said: list[str] = []
-    farewell = Drain(Lifetime(3600))
-    farewell.tell(said.append)
-    assert farewell.begins(60.0)
-    farewell.ends()
-    assert farewell.begins(60.0)
-    assert not farewell.begins(3550.0)
+    drain = Drain(Lifetime(3600))
+    drain.tell(said.append)
+    assert drain.begins(60.0)
+    drain.ends()
+    assert drain.begins(60.0)
+    assert not drain.begins(3550.0)
     (reason,) = said
     assert "a task takes about 59m" in reason
-    assert not farewell.begins(0.0)
+    assert not drain.begins(0.0)
     assert len(said) == 1
 
 
@@ -42,10 +42,10 @@ def test_a_worker_that_has_done_nothing_yet_begins_whatever_comes() -> None:
 
 
 def test_a_worker_without_a_walltime_begins_everything() -> None:
-    farewell = Drain(None)
-    assert farewell.begins(0.0)
-    farewell.ends()
-    assert farewell.begins(1e9)
+    drain = Drain(None)
+    assert drain.begins(0.0)
+    drain.ends()
+    assert drain.begins(1e9)
 
 
 def test_how_long_a_task_takes_is_learned_from_the_longest_and_from_those_that_were_cut_off() -> None:
@@ -95,9 +95,9 @@ async def _states_of_a_worker_that_leaves_alone() -> list[str]:
         data = client.submit(abs, -1)
         await data
         seen = scheduler.workers[worker.address]
-        farewell = Drain(Lifetime(4), age=2)
-        farewell.tell(lambda _: scheduler.handle_worker_status_change(Status.paused, seen, stimulus_id="leaves"))
-        await farewell.attend(worker)
+        drain = Drain(Lifetime(4), age=2)
+        drain.tell(lambda _: scheduler.handle_worker_status_change(Status.paused, seen, stimulus_id="leaves"))
+        await drain.attend(worker)
         told = [event for _, event in scheduler.get_events(worker.address)]
         states = [event["status"] for event in told if event["action"] == "worker-status-change"]
         return states[states.index("paused") :]

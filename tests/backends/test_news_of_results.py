@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import queue
-from typing import Any
 
 import pytest
 
+from cenote.backends.dask.messages import Forgotten, InMemory, MadeAgain, Message
 from cenote.backends.dask.scheduler_plugin import SchedulerEvents
 
 
-def heard_after(*states: str) -> list[tuple[Any, ...]]:
+def heard_after(*states: str) -> list[Message]:
     news = SchedulerEvents(60.0)
     for start, finish in itertools.pairwise(states):
         news.transition("bundle", start, finish, stimulus_id="test")
@@ -25,18 +25,18 @@ def heard_after(*states: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("way", [("released", "forgotten"), ("forgotten",)])
 def test_a_result_that_is_let_go_is_not_lost(way: tuple[str, ...]) -> None:
-    assert heard_after("waiting", "processing", "memory", *way) == [("memory", "bundle"), ("forgotten", "bundle")]
+    assert heard_after("waiting", "processing", "memory", *way) == [InMemory("bundle"), Forgotten("bundle")]
 
 
 def test_a_result_that_is_made_again_was_lost() -> None:
     heard = heard_after("processing", "memory", "released", "waiting", "processing", "memory")
-    assert heard == [("memory", "bundle"), ("again", "bundle"), ("memory", "bundle")]
+    assert heard == [InMemory("bundle"), MadeAgain("bundle"), InMemory("bundle")]
 
 
 def test_a_bundle_that_waits_again_before_it_has_a_result_has_lost_none() -> None:
-    assert heard_after("processing", "released", "waiting", "processing", "memory") == [("memory", "bundle")]
+    assert heard_after("processing", "released", "waiting", "processing", "memory") == [InMemory("bundle")]
 
 
 def test_a_lost_result_that_nobody_needs_any_more_is_forgotten() -> None:
     heard = heard_after("processing", "memory", "released", "waiting", "released", "forgotten")
-    assert heard == [("memory", "bundle"), ("again", "bundle"), ("forgotten", "bundle")]
+    assert heard == [InMemory("bundle"), MadeAgain("bundle"), Forgotten("bundle")]

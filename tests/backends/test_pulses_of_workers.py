@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cenote.backends.dask.heartbeats import Heartbeats, WorkerResponds, WorkerStopped
+from cenote.backends.dask.heartbeats import Heartbeats
+from cenote.backends.dask.messages import AnswersAgain, StopsAnswering
 from cenote.backends.support.process_state import VitalSigns
 
 NO_SIGNS: Mapping[float, VitalSigns] = {}
@@ -12,7 +13,7 @@ NO_SIGNS: Mapping[float, VitalSigns] = {}
 
 def found(
     heard: Mapping[float, float], *, until: int, signs: Mapping[float, VitalSigns] = NO_SIGNS, patience: float = 60.0
-) -> list[tuple[int, WorkerStopped | WorkerResponds]]:
+) -> list[tuple[int, StopsAnswering | AnswersAgain]]:
     """What is told second by second; `heard` and `signs` hold from the second that they stand under."""
 
     def latest(facts: Mapping[float, object], now: int) -> Iterator[object]:
@@ -29,11 +30,11 @@ def found(
 
 
 def test_a_worker_without_heartbeats_is_silent_after_ten_seconds() -> None:
-    assert found({0: 0.0}, until=30) == [(11, WorkerStopped("one", 11.0))]
+    assert found({0: 0.0}, until=30) == [(11, StopsAnswering("one", 11.0))]
 
 
 def test_a_worker_that_is_heard_again_answers() -> None:
-    assert found({0: 0.0, 20: 20.0}, until=25) == [(11, WorkerStopped("one", 11.0)), (20, WorkerResponds("one"))]
+    assert found({0: 0.0, 20: 20.0}, until=25) == [(11, StopsAnswering("one", 11.0)), (20, AnswersAgain("one"))]
 
 
 def test_a_worker_of_this_machine_that_computes_is_not_silent() -> None:
@@ -43,12 +44,12 @@ def test_a_worker_of_this_machine_that_computes_is_not_silent() -> None:
 
 def test_a_stopped_process_is_silent() -> None:
     stopped = {0.0: VitalSigns(stopped=True, computed=7)}
-    assert found({0: 0.0}, until=30, signs=stopped) == [(11, WorkerStopped("one", 11.0))]
+    assert found({0: 0.0}, until=30, signs=stopped) == [(11, StopsAnswering("one", 11.0))]
 
 
 def test_a_process_that_waits_for_a_file_system_is_silent() -> None:
     hangs = {0.0: VitalSigns(stopped=False, computed=7)}
-    assert found({0: 0.0}, until=30, signs=hangs) == [(17, WorkerStopped("one", 11.0))]
+    assert found({0: 0.0}, until=30, signs=hangs) == [(17, StopsAnswering("one", 11.0))]
 
 
 def test_a_driver_that_stood_still_blames_nobody() -> None:
@@ -59,4 +60,4 @@ def test_a_driver_that_stood_still_blames_nobody() -> None:
 
 
 def test_with_little_patience_a_worker_is_silent_sooner() -> None:
-    assert found({0: 0.0}, until=10, patience=4.0) == [(3, WorkerStopped("one", 3.0))]
+    assert found({0: 0.0}, until=10, patience=4.0) == [(3, StopsAnswering("one", 3.0))]

@@ -44,7 +44,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session
     return (
         SessionRequest(
             run=LaunchingRun("test", tmp_path),
-            program=program,
+            run_spec=program,
             pools=plan.placement.pools,
             store=tmp_path / "store",
             cpus=1,

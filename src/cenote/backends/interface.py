@@ -22,7 +22,7 @@ class SessionRequest:
     """What a session needs to know."""
 
     run: LaunchingRun
-    program: RunSpec
+    run_spec: RunSpec
     pools: tuple[PlacedPool, ...]
     store: Path
     """Where products are kept under their content hash."""
@@ -57,7 +57,7 @@ class Session(ABC):
     """Whether workers come only when asked for; if not, they join by themselves and nobody asks."""
 
     @abstractmethod
-    def run(self, envelope: TaskSpec, pool: str) -> None:
+    def run(self, spec: TaskSpec, pool: str) -> None:
         """Take a task for a pool; it waits here until a worker of that pool is free."""
 
     @abstractmethod
@@ -110,6 +110,10 @@ class JoinedSession(Session):
 class Backend(Plugin):
     """Opens sessions. Its fields are the settings under `execution.config` that it knows."""
 
+    runs_here: ClassVar[bool] = False
+    """Whether it runs all tasks on this machine by itself, so that strategies start no workers for it."""
+    shares_process: ClassVar[bool] = True
+    """Whether the tasks that a worker runs at once share its process, so that no one can tell whose memory it is."""
     packages: ClassVar[tuple[str, ...]] = ()
     """What its workers need besides what everything needs."""
 

@@ -12,6 +12,7 @@ from cenote.engine.messages import FailureInfo
 from cenote.plan.plan import Plan, maker_of
 from cenote.runs.folder import RunFolder
 from cenote.runtime.task_specs import TaskSpecs
+from cenote.text import plural
 from cenote.worker.results.run_key import NAME as KEY
 from cenote.worker.results.run_key import trusted_key
 from cenote.worker.results.skim import is_as_written
@@ -150,6 +151,5 @@ class Reuse:
         segments = dict.fromkeys(int(self._plan.tasks.segment[task]) for task in tasks)
         for number in segments:
             count = sum(int(self._plan.tasks.segment[task]) == number for task in tasks)
-            what = "a stored result" if count == 1 else f"{count:,} stored results"
-            words = "is damaged and is" if count == 1 else "are damaged and are"
-            self.warnings.append(f"{what} of '{self._plan.segments[number].name}' {words} made again")
+            what = f"{plural(count, 'damaged result')} of '{self._plan.segments[number].name}'"
+            self.warnings.append(f"{what} cannot be reused: made again")

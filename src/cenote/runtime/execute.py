@@ -228,7 +228,7 @@ def _open(
     sent = SentFiles(folder.debug / "sent", software.all_credentials)
     request = SessionRequest(
         run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
-        program=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
+        run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
         pools=plan.placement.pools,
         store=folder.store,
         cpus=options.workers or options.cpus,

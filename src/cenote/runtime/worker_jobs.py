@@ -100,8 +100,8 @@ class WorkerJobs(Session):
 
     # tasks
 
-    def run(self, envelope: TaskSpec, pool: str) -> None:
-        self._inner.run(envelope, pool)
+    def run(self, spec: TaskSpec, pool: str) -> None:
+        self._inner.run(spec, pool)
 
     def cancel(self, task: int) -> None:
         self._inner.cancel(task)

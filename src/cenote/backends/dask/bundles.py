@@ -17,9 +17,9 @@ BundleKey = tuple[int, str]
 """Tasks of one segment and kind: alike in what they do and in what they ask for."""
 
 
-def row_of(envelope: TaskSpec) -> BundleKey:
+def key_of(spec: TaskSpec) -> BundleKey:
     """The row that a task belongs to."""
-    return envelope.segment, envelope.kind
+    return spec.segment, spec.kind
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Bundle:
 
     key: str
     pool: str
-    envelopes: dict[int, TaskSpec]
+    specs: dict[int, TaskSpec]
     """By task; those that are cancelled are taken out."""
     future: Any
     """Its result, for as long as somebody waits for it."""
@@ -37,12 +37,12 @@ class Bundle:
     since: float = 0.0
 
     def __post_init__(self) -> None:
-        self.segment, self.kind = row_of(next(iter(self.envelopes.values())))
+        self.segment, self.kind = key_of(next(iter(self.specs.values())))
 
     def slim(self) -> None:
         """Keep no more of the tasks than who they are: they are through, and many may wait for their readers."""
-        bare = {task: replace(one, pieces=(), products=(), parts=()) for task, one in self.envelopes.items()}
-        self.envelopes = bare
+        bare = {task: replace(one, pieces=(), products=(), parts=()) for task, one in self.specs.items()}
+        self.specs = bare
 
 
 class Bundling:
@@ -52,23 +52,23 @@ class Bundling:
         self._typical: dict[BundleKey, float] = {}
         self._longest: dict[BundleKey, float] = {}
 
-    def finish(self, envelope: TaskSpec, seconds: float) -> None:
+    def finish(self, spec: TaskSpec, seconds: float) -> None:
         """A task took so long."""
-        known = self._typical.get(row_of(envelope), seconds)
-        self._typical[row_of(envelope)] = known + _FORGETS * (seconds - known)
-        self.take_longer(envelope, seconds)
+        known = self._typical.get(key_of(spec), seconds)
+        self._typical[key_of(spec)] = known + _FORGETS * (seconds - known)
+        self.take_longer(spec, seconds)
 
-    def take_longer(self, envelope: TaskSpec, seconds: float) -> None:
+    def take_longer(self, spec: TaskSpec, seconds: float) -> None:
         """A task takes at least so long."""
-        row = row_of(envelope)
+        row = key_of(spec)
         self._longest[row] = max(seconds, self._longest.get(row, 0.0))
 
-    def expected(self, envelopes: Sequence[TaskSpec]) -> float:
+    def expected(self, specs: Sequence[TaskSpec]) -> float:
         """Seconds that tasks of one row will hardly exceed together; 0 where nothing is known yet."""
-        first = envelopes[0]
-        if len(envelopes) > 1:
-            return self._typical[row_of(first)] * len(envelopes)
-        return self._longest.get(row_of(first), 0.0)
+        first = specs[0]
+        if len(specs) > 1:
+            return self._typical[key_of(first)] * len(specs)
+        return self._longest.get(key_of(first), 0.0)
 
     def bundles(self, waiting: Sequence[TaskSpec], wanted: int) -> Iterator[tuple[TaskSpec, ...]]:
         """Share tasks out to about so many bundles, but none with more work than is enough.
@@ -76,14 +76,14 @@ class Bundling:
         Tasks of unknown length go alone. So do those that failed before: one that kills its worker is found out.
         """
         rows: dict[BundleKey, list[TaskSpec]] = {}
-        for envelope in waiting:
-            if envelope.attempt > 1 or envelope.split > 1 or row_of(envelope) not in self._typical:
-                yield (envelope,)
+        for spec in waiting:
+            if spec.attempt > 1 or spec.split > 1 or key_of(spec) not in self._typical:
+                yield (spec,)
             else:
-                rows.setdefault(row_of(envelope), []).append(envelope)
-        work = sum(self._typical[row] * len(envelopes) for row, envelopes in rows.items())
+                rows.setdefault(key_of(spec), []).append(spec)
+        work = sum(self._typical[row] * len(specs) for row, specs in rows.items())
         seconds = min(ENOUGH_SECONDS, work / max(1, wanted))
-        for row, envelopes in rows.items():
+        for row, specs in rows.items():
             size = max(1, round(seconds / max(self._typical[row], 1e-6)))
-            for start in range(0, len(envelopes), size):
-                yield tuple(envelopes[start : start + size])
+            for start in range(0, len(specs), size):
+                yield tuple(specs[start : start + size])

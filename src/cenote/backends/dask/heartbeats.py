@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+from cenote.backends.dask.messages import AnswersAgain, StopsAnswering
 from cenote.backends.support.process_state import VitalSigns
 
 LOOK_EVERY = 1.0
@@ -15,21 +15,6 @@ _MISSED = 10
 """Heartbeats that are missing by then at the least: where there are many workers, they come less often."""
 _STANDSTILL = 2.0
 """If this process itself did not look for so long, it could not hear anybody."""
-
-
-@dataclass(frozen=True)
-class WorkerStopped:
-    """A worker has not answered for so many seconds."""
-
-    worker: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class WorkerResponds:
-    """A silent worker is back."""
-
-    worker: str
 
 
 class Heartbeats:
@@ -45,7 +30,7 @@ class Heartbeats:
 
     def look(
         self, now: float, heard: Mapping[str, float], signs: Callable[[str], VitalSigns | None], *, every: float
-    ) -> Iterator[WorkerStopped | WorkerResponds]:
+    ) -> Iterator[StopsAnswering | AnswersAgain]:
         """What has changed; `heard` is when each worker was last heard of, `every` how often that should be.
 
         A worker of this machine that computes is not silent: user code may hold Python's lock for minutes.
@@ -61,10 +46,10 @@ class Heartbeats:
                 self._excused[worker], silence = now, 0.0
             if silence > limit and worker not in self._silent:
                 self._silent.add(worker)
-                yield WorkerStopped(worker, silence)
+                yield StopsAnswering(worker, silence)
             elif silence <= limit and worker in self._silent:
                 self._silent.discard(worker)
-                yield WorkerResponds(worker)
+                yield AnswersAgain(worker)
 
     def _computes(self, worker: str, signs: Callable[[str], VitalSigns | None]) -> bool:
         """Whether it has had a core since it was last looked at."""

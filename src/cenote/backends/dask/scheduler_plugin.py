@@ -6,14 +6,28 @@ import queue
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
 from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time
 from distributed.scheduler import WorkerState, heartbeat_interval
 from tornado.ioloop import PeriodicCallback
 
-from cenote.backends.dask.heartbeats import LOOK_EVERY, Heartbeats, WorkerStopped
-from cenote.backends.dask.worker import TOPIC, pool_of
+from cenote.backends.dask.heartbeats import LOOK_EVERY, Heartbeats
+from cenote.backends.dask.messages import (
+    OPERATION,
+    Drains,
+    Erred,
+    Forgotten,
+    InMemory,
+    Joins,
+    Leaves,
+    MadeAgain,
+    Message,
+    StopsAnswering,
+    decode,
+)
+from cenote.backends.dask.worker import pool_of
 from cenote.backends.support.process_state import VitalSigns, vital_signs
 
 
@@ -24,7 +38,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
 
     def __init__(self, patience: float) -> None:
         self._pulses = Heartbeats(patience)
-        self.inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._made: set[str] = set()
         """Keys of bundles whose results were there, and have neither been forgotten nor begun again."""
         self._names: dict[str, str] = {}
@@ -34,6 +48,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
     async def start(self, scheduler: Scheduler) -> None:
         """The scheduler begins."""
         self._scheduler = scheduler
+        scheduler.stream_handlers[OPERATION] = self._hear
         self._looking = PeriodicCallback(self._feel_pulses, 1000 * LOOK_EVERY)
         self._looking.start()
 
@@ -45,20 +60,19 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         """A worker joined."""
         joined = scheduler.workers[worker]
         self._names[worker] = str(joined.name)
-        self.inbox.put(("joined", self._names[worker], next(filter(None, map(pool_of, joined.resources)), "")))
+        self.inbox.put(Joins(self._names[worker], next(filter(None, map(pool_of, joined.resources)), "")))
 
     def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:  # noqa: ARG002
         """A worker is gone."""
-        self.inbox.put(("gone", self._names.pop(worker, worker)))
+        self.inbox.put(Leaves(self._names.pop(worker, worker)))
 
-    def log_event(self, topic: str, msg: Any) -> None:
+    def _hear(self, worker: str, message: bytes) -> None:  # noqa: ARG002  # its address: messages have its name
         """A worker says something."""
-        if topic == TOPIC:
-            worker, word, *rest = msg
-            if word == "leaving":
-                self._leaving.add(worker)
-                rest.append(self._spare(worker))
-            self.inbox.put((word, worker, *rest))
+        said = decode(message)
+        if isinstance(said, Drains):
+            self._leaving.add(said.worker)
+            said = msgspec.structs.replace(said, keys=self._spare(said.worker))
+        self.inbox.put(said)
 
     def _feel_pulses(self) -> None:
         """Send silent workers nothing more, until they answer."""
@@ -66,13 +80,12 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         heard = {name: worker.last_seen for name, worker in workers.items()}
         every = heartbeat_interval(len(workers))
         for found in self._pulses.look(time(), heard, lambda name: _signs_of(workers[name]), every=every):
-            if isinstance(found, WorkerStopped):
-                self.inbox.put(("silent", found.worker, found.seconds, self._spare(found.worker)))
-                continue
-            if found.worker not in self._leaving:
+            if isinstance(found, StopsAnswering):
+                found = msgspec.structs.replace(found, keys=self._spare(found.worker))
+            elif found.worker not in self._leaving:
                 why = f"cenote-answers-{found.worker}"
                 self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
-            self.inbox.put(("answers", found.worker))
+            self.inbox.put(found)
 
     async def drop(self, names: Collection[str]) -> None:
         """Go on without these workers; if one ever wakes up, it finds itself unknown and ends."""
@@ -80,12 +93,12 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         for address in found:
             await self._scheduler.remove_worker(address, stimulus_id=f"cenote-drop-{address}")
 
-    def _spare(self, name: str) -> list[str]:
+    def _spare(self, name: str) -> tuple[str, ...]:
         """Send a worker nothing more; what it was sent."""
         found = [worker for worker in self._scheduler.workers.values() if str(worker.name) == name]
         for worker in found:
             self._scheduler.handle_worker_status_change(Status.paused, worker, stimulus_id=f"cenote-leaving-{name}")
-        return [str(task.key) for worker in found for task in worker.processing]
+        return tuple(str(task.key) for worker in found for task in worker.processing)
 
     def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """A bundle is through, failed in a way that our own code could not tell of, is made again, or is let go.
@@ -95,15 +108,15 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         match finish:
             case "memory":
                 self._made.add(key)
-                self.inbox.put(("memory", key))
+                self.inbox.put(InMemory(key))
             case "erred":
-                self.inbox.put(("erred", key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
+                self.inbox.put(Erred(key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
             case "forgotten":
                 self._made.discard(key)
-                self.inbox.put(("forgotten", key))
+                self.inbox.put(Forgotten(key))
             case "waiting" if key in self._made:
                 self._made.discard(key)
-                self.inbox.put(("again", key))
+                self.inbox.put(MadeAgain(key))
 
 
 def _signs_of(worker: WorkerState) -> VitalSigns | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import queue
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import assert_never
 
 import dask
 import msgspec
@@ -15,6 +14,24 @@ from distributed import Client, Scheduler, SpecCluster
 from distributed.utils import silence_logging_cmgr
 
 from cenote.backends.dask.launch import worker_launch
+from cenote.backends.dask.messages import (
+    KEEP_NO_MESSAGES,
+    AnswersAgain,
+    AnyWorkerMessage,
+    BundleDone,
+    BundleStarted,
+    Drains,
+    Erred,
+    Forgotten,
+    InMemory,
+    Joins,
+    Leaves,
+    MadeAgain,
+    Message,
+    OutOfMemory,
+    StopsAnswering,
+    TaskEndsWorker,
+)
 from cenote.backends.dask.network import Network
 from cenote.backends.dask.scheduler_plugin import SchedulerEvents
 from cenote.backends.dask.tasks import SentTasks
@@ -22,6 +39,7 @@ from cenote.backends.dask.worker import TaskPlugin
 from cenote.backends.interface import JoinedSession, SessionRequest
 from cenote.engine.messages import (
     AnyEvent,
+    Event,
     FailureInfo,
     WorkerAnswers,
     WorkerJoined,
@@ -36,9 +54,9 @@ from cenote.worker.results.store import Store
 from cenote.worker.task_spec import TaskSpec
 
 _CONFIG = {
+    **KEEP_NO_MESSAGES,
     "distributed.comm.compression": None,  # within a site the network is faster than the compressor
     "distributed.scheduler.allowed-failures": 1_000_000,  # our engine counts losses, and only of tasks that had begun
-    "distributed.admin.low-level-log-length": 1,  # our messages carry products: Dask must not keep them
     "distributed.scheduler.worker-ttl": None,  # silent workers are our engine's business
     "distributed.worker.profile.enabled": False,
     "distributed.admin.event-loop": "asyncio",
@@ -51,7 +69,7 @@ class DaskSession(JoinedSession):
     def __init__(self, request: SessionRequest, network: Network, patience: float) -> None:
         self._request, self._patience = request, patience
         self._pools = {pool.name: pool for pool in request.pools}
-        self._news = SchedulerEvents(patience)
+        self._scheduler_events = SchedulerEvents(patience)
         self._network = network
         self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
         self._configured.enter_context(dask.config.set(_CONFIG))
@@ -62,10 +80,10 @@ class DaskSession(JoinedSession):
         except BaseException:
             self._configured.close()
             raise
-        self._client.register_plugin(TaskPlugin(request.program))
+        self._client.register_plugin(TaskPlugin(request.run_spec))
         self._tasks = SentTasks(
             self._client,
-            request.program,
+            request.run_spec,
             store=Store(request.store),
             now=self._now,
         )
@@ -84,7 +102,7 @@ class DaskSession(JoinedSession):
             "port": port,
             "dashboard": False,
             "dashboard_address": "127.0.0.1:0",
-            "plugins": (self._news,),
+            "plugins": (self._scheduler_events,),
         }
         return SpecCluster(workers={}, scheduler={"cls": Scheduler, "options": options}, name="cenote")
 
@@ -107,16 +125,16 @@ class DaskSession(JoinedSession):
 
     def drop(self, workers: Sequence[str]) -> None:
         """Go on without workers that do not answer."""
-        self._client.loop.add_callback(self._news.drop, frozenset(workers))
+        self._client.loop.add_callback(self._scheduler_events.drop, frozenset(workers))
 
     # tasks
 
-    def run(self, envelope: TaskSpec, pool: str) -> None:
-        self._tasks.add(envelope, pool)
+    def run(self, spec: TaskSpec, pool: str) -> None:
+        self._tasks.add(spec, pool)
 
     def cancel(self, task: int) -> None:
         for event in self._tasks.cancel(task):
-            self._news.inbox.put(("told", event))
+            self._scheduler_events.inbox.put(event)
 
     def forget(self, names: Sequence[str]) -> None:
         self._tasks.forget(names)
@@ -125,9 +143,9 @@ class DaskSession(JoinedSession):
         self._tasks.send(self._slots)
         told: list[AnyEvent] = []
         try:
-            told += self._heard(self._news.inbox.get(timeout=seconds))
+            told += self._heard(self._scheduler_events.inbox.get(timeout=seconds))
             while True:
-                told += self._heard(self._news.inbox.get_nowait())
+                told += self._heard(self._scheduler_events.inbox.get_nowait())
         except queue.Empty:
             return told
 
@@ -139,49 +157,48 @@ class DaskSession(JoinedSession):
 
     # news
 
-    def _heard(self, news: tuple[Any, ...]) -> list[AnyEvent]:
-        match news:
-            case ("started", worker, key):
-                return [*self._answers(worker), *self._tasks.started(key, worker)]
-            case ("done", worker, key, outcomes):
-                self._tasks.said(key, worker, pickle.loads(outcomes))
-                return self._answers(worker)
-            case ("memory", key):
+    def _heard(self, message: Message) -> list[AnyEvent]:
+        match message:
+            case InMemory(key):
                 return self._tasks.through(key)
-            case ("again", key):
+            case MadeAgain(key):
                 return self._tasks.made_again(key)
-            case ("forgotten", key):
+            case Forgotten(key):
                 return self._tasks.forgotten(key)
-            case ("failed", worker, key, outcome):
-                return self._tasks.failed(key, worker, pickle.loads(outcome))
-            case ("erred", key, text):
+            case Erred(key, text):
                 return self._tasks.erred(key, text)
-            case ("joined", worker, pool) if pool in self._pools:
-                self._pool_of[worker] = pool
-                return self._joined(worker)
-            case ("leaving" | "silent" | "answers" | "gone" | "oom", worker, *rest) if worker in self._pool_of:
-                return self._heard_of_worker(news[0], worker, *rest)
-            case ("told", event):
-                return [event]
-        return []
+            case Joins(worker, pool):
+                return self._joined(worker, pool) if pool in self._pools else []
+            case Event():
+                return [message]
+        return self._heard_of_worker(message) if message.worker in self._pool_of else []
 
-    def _heard_of_worker(self, word: str, worker: str, *rest: Any) -> list[AnyEvent]:
-        match word, rest:
-            case "leaving", (reason, keys):
-                return self._leaves(worker, reason, keys)
-            case "silent", (seconds, keys):
-                return self._falls_silent(worker, seconds, keys)
-            case "answers", _:
+    def _heard_of_worker(self, message: AnyWorkerMessage | StopsAnswering | AnswersAgain | Leaves) -> list[AnyEvent]:
+        match message:
+            case BundleStarted(worker, key):
+                return [*self._answers(worker), *self._tasks.started(key, worker)]
+            case BundleDone(worker, key, reports):
+                self._tasks.reported(key, worker, reports)
                 return self._answers(worker)
-            case "oom", (used, limit):
+            case TaskEndsWorker(worker, key, outcome):
+                return self._tasks.failed(key, worker, outcome)
+            case Drains(worker, reason, keys):
+                return self._leaves(worker, reason, keys)
+            case StopsAnswering(worker, seconds, keys):
+                return self._falls_silent(worker, seconds, keys)
+            case AnswersAgain(worker):
+                return self._answers(worker)
+            case OutOfMemory(worker, used, limit):
                 words = f"ran out of memory: its worker used {format_bytes(used)} of {format_bytes(limit)}"
                 self._last_words[worker] = FailureInfo(cause="oom", message=words)
                 return []
-        return self._gone(worker)
+            case Leaves(worker):
+                return self._gone(worker)
+        assert_never(message)
 
-    def _joined(self, worker: str) -> list[AnyEvent]:
-        pool = self._pools[self._pool_of[worker]]
-        self._slots[pool.name] = self._slots.get(pool.name, 0) + pool.slots
+    def _joined(self, worker: str, name: str) -> list[AnyEvent]:
+        self._pool_of[worker], pool = name, self._pools[name]
+        self._slots[name] = self._slots.get(name, 0) + pool.slots
         return [WorkerJoined(at=self._now(), worker=worker, pool=pool.name, slots=pool.slots)]
 
     def _leaves(self, worker: str, reason: str, keys: Sequence[str]) -> list[AnyEvent]:

@@ -8,6 +8,7 @@ from distributed import Client, Future
 
 from cenote.backends.dask.bundles import Bundle, Bundling
 from cenote.backends.dask.launch import stated
+from cenote.backends.dask.messages import TaskReport
 from cenote.backends.dask.worker import pool_resource, run_bundle
 from cenote.backends.support.outcomes import event_of, placed, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed, TaskStarted
@@ -39,8 +40,8 @@ class SentTasks:
         """Key of a bundle that was sent and is not through → the bundle."""
         self._bundle_of: dict[int, Bundle] = {}
         """The same by task."""
-        self._said: dict[str, tuple[str, list[tuple[Outcome, bytes]]]] = {}
-        """Bundle → what its worker said of it: outcomes, products. They count once Dask has the result too."""
+        self._reports: dict[str, tuple[str, Sequence[TaskReport]]] = {}
+        """Bundle → its worker, and what that reported. It counts once Dask has the result too."""
         self._futures: dict[str, Future] = {}
         """Name of a stored result → the future of the bundle that made it."""
         self._left: dict[str, Bundle] = {}
@@ -51,9 +52,9 @@ class SentTasks:
 
     # there
 
-    def add(self, envelope: TaskSpec, pool: str) -> None:
+    def add(self, spec: TaskSpec, pool: str) -> None:
         """A task for a pool."""
-        self._waiting.setdefault(pool, {})[envelope.task] = envelope
+        self._waiting.setdefault(pool, {})[spec.task] = spec
 
     def send(self, slots: Mapping[str, int]) -> None:
         """All that wait: two bundles for each slot, so that a worker finds the next one already there."""
@@ -61,14 +62,14 @@ class SentTasks:
             if waiting:
                 out = sum(bundle.pool == pool for bundle in self._bundles.values())
                 wanted = 2 * slots.get(pool, 0) - out
-                for envelopes in self._bundling.bundles(list(waiting.values()), wanted):
-                    self._send(envelopes, pool)
+                for specs in self._bundling.bundles(list(waiting.values()), wanted):
+                    self._send(specs, pool)
                 waiting.clear()
 
-    def _send(self, envelopes: tuple[TaskSpec, ...], pool: str) -> None:
-        first, inline, upstream = envelopes[0], {}, {}
-        for envelope in envelopes:
-            found, futures = self._inputs(envelope)
+    def _send(self, specs: tuple[TaskSpec, ...], pool: str) -> None:
+        first, inline, upstream = specs[0], {}, {}
+        for spec in specs:
+            found, futures = self._inputs(spec)
             inline.update(found)
             upstream.update(dict.fromkeys(futures))
         segment = self._segments[first.segment]
@@ -76,18 +77,18 @@ class SentTasks:
         key = f"{segment.stages[0]}-{first.kind}-{first.key}-{self._sent}"
         asked = segment.amounts if first.kind == "run" else Amounts()
         resources = {pool_resource(pool): 1, **stated(asked)}
-        expected = self._bundling.expected(envelopes)
+        expected = self._bundling.expected(specs)
         future = self._client.submit(
-            run_bundle, key, expected, envelopes, inline, *upstream, key=key, pure=False, resources=resources
+            run_bundle, key, expected, specs, inline, *upstream, key=key, pure=False, resources=resources
         )
-        bundle = Bundle(key, pool, {envelope.task: envelope for envelope in envelopes}, future)
+        bundle = Bundle(key, pool, {spec.task: spec for spec in specs}, future)
         self._bundles[key] = bundle
-        self._bundle_of.update(dict.fromkeys(bundle.envelopes, bundle))
+        self._bundle_of.update(dict.fromkeys(bundle.specs, bundle))
 
-    def _inputs(self, envelope: TaskSpec) -> tuple[dict[str, bytes], list[Future]]:
-        """Products travel in the envelope; events come from the workers that hold them."""
-        events = [name for piece in envelope.pieces for _, names in piece.imports for name in names if name]
-        stored = [*envelope.parts, *(key for _, key in envelope.products)]
+    def _inputs(self, spec: TaskSpec) -> tuple[dict[str, bytes], list[Future]]:
+        """Products travel with the task; events come from the workers that hold them."""
+        events = [name for piece in spec.pieces for _, names in piece.imports for name in names if name]
+        stored = [*spec.parts, *(key for _, key in spec.products)]
         stored += [name for name in events if name not in self._futures]  # an earlier run on this machine left them
         inline = {name: bytes(self._store.read_packed(name)) for name in stored}
         return inline, [self._futures[name] for name in events if name in self._futures]
@@ -96,18 +97,18 @@ class SentTasks:
         """Stop a task, wherever it is."""
         if (bundle := self._bundle_of.get(task)) is None:
             found = [(pool, waiting.pop(task)) for pool, waiting in self._waiting.items() if task in waiting]
-            return [withdrawn(envelope, at=self._now(), pool=pool) for pool, envelope in found]
-        envelope = self._take_out(bundle, task)
+            return [withdrawn(spec, at=self._now(), pool=pool) for pool, spec in found]
+        spec = self._take_out(bundle, task)
         if bundle.worker is None:
-            return [withdrawn(envelope, at=self._now(), pool=bundle.pool)]
-        return [self._failure(bundle, envelope, FailureInfo(cause="stopped", message="stopped, as asked"))]
+            return [withdrawn(spec, at=self._now(), pool=bundle.pool)]
+        return [self._failure(bundle, spec, FailureInfo(cause="stopped", message="stopped, as asked"))]
 
     def take_back(self, keys: Sequence[str]) -> None:
         """Whichever of these nobody has begun is sent once more, for others."""
         for bundle in [self._bundles[key] for key in keys if key in self._bundles]:
             if bundle.worker is None:
                 self._release(bundle)
-                self._waiting.setdefault(bundle.pool, {}).update(bundle.envelopes)
+                self._waiting.setdefault(bundle.pool, {}).update(bundle.specs)
 
     def forget(self, names: Sequence[str]) -> None:
         """Dask still knows how they were made, in case something made from them is lost."""
@@ -130,55 +131,56 @@ class SentTasks:
         if bundle is None:
             return []  # Dask makes lost data again: nobody asked for this
         bundle.worker, bundle.since = worker, self._now()
-        return [_task_started(bundle, next(iter(bundle.envelopes.values())), at=bundle.since)]
+        return [_task_started(bundle, next(iter(bundle.specs.values())), at=bundle.since)]
 
-    def said(self, key: str, worker: str, outcomes: list[tuple[Outcome, bytes]]) -> None:
+    def reported(self, key: str, worker: str, reports: Sequence[TaskReport]) -> None:
         """A worker is done with a bundle; it counts when Dask has the result too."""
-        self._said[key] = (worker, outcomes)
+        self._reports[key] = (worker, reports)
 
     def through(self, key: str) -> list[AnyEvent]:
         """Dask has the result of a bundle, so that its worker may go."""
         if key in self._left:
             return self._through_again(key)
         bundle = self._bundles.get(key)
-        if bundle is None or key not in self._said:
+        if bundle is None or key not in self._reports:
             return []
         events = self._outcomes(bundle)
         self._close(bundle)
         bundle.future = None  # Dask may forget it with the last of its names
-        if self._segments[bundle.segment].exports and bundle.kind == "run" and bundle.envelopes:
+        if self._segments[bundle.segment].exports and bundle.kind == "run" and bundle.specs:
             bundle.slim()
             self._left[key] = bundle
         return events
 
     def _outcomes(self, bundle: Bundle) -> list[AnyEvent]:
         """What became of the tasks of a bundle, as if each had been told of in its time."""
-        bundle.worker, told = self._said.pop(bundle.key)
+        bundle.worker, reports = self._reports.pop(bundle.key)
         events: list[AnyEvent] = []
         at = bundle.since
-        for number, (outcome, products) in enumerate(told):
+        for number, report in enumerate(reports):
+            outcome = report.outcome
             started, at = at, min(self._now(), at + outcome.seconds)
-            envelope = bundle.envelopes.get(outcome.task)
-            if envelope is None:
+            spec = bundle.specs.get(outcome.task)
+            if spec is None:
                 continue  # cancelled meanwhile
             if number:
-                events.append(_task_started(bundle, envelope, at=started))
+                events.append(_task_started(bundle, spec, at=started))
             if outcome.failure is None:
-                self._keep(bundle, envelope, outcome, products)
+                self._keep(bundle, spec, outcome, report.products)
             else:
-                self._bundle_of.pop(bundle.envelopes.pop(outcome.task).task)
-            events.append(event_of(outcome, envelope, at=at, pool=bundle.pool, worker=bundle.worker))
+                self._bundle_of.pop(bundle.specs.pop(outcome.task).task)
+            events.append(event_of(outcome, spec, at=at, pool=bundle.pool, worker=bundle.worker))
         return events
 
-    def _keep(self, bundle: Bundle, envelope: TaskSpec, outcome: Outcome, products: bytes) -> None:
-        self._bundling.finish(envelope, outcome.seconds)
-        segment, ran = self._segments[envelope.segment], envelope.kind == "run"
+    def _keep(self, bundle: Bundle, spec: TaskSpec, outcome: Outcome, products: bytes) -> None:
+        self._bundling.finish(spec, outcome.seconds)
+        segment, ran = self._segments[spec.segment], spec.kind == "run"
         carries_skims = ran and "files" in segment.products.values()
         packed = bring_home(products, self._files, self._written) if carries_skims else [products]
-        wait = is_worth_waiting(envelope.kind, outcome.seconds)
-        self._store.write_packed(envelope.key, packed, wait=wait)
+        wait = is_worth_waiting(spec.kind, outcome.seconds)
+        self._store.write_packed(spec.key, packed, wait=wait)
         exports = segment.exports if ran else ()
-        self._futures.update({f"{envelope.key}-{n}": bundle.future for n in range(len(exports))})
+        self._futures.update({f"{spec.key}-{n}": bundle.future for n in range(len(exports))})
 
     def made_again(self, key: str) -> list[AnyEvent]:
         """The events of finished tasks went with their worker, and Dask makes them again."""
@@ -186,36 +188,36 @@ class SentTasks:
             return []
         self._again.add(key)
         bundle = self._left[key]
-        return [ResultLost(at=self._now(), task=task, pool=bundle.pool) for task in bundle.envelopes]
+        return [ResultLost(at=self._now(), task=task, pool=bundle.pool) for task in bundle.specs]
 
     def _through_again(self, key: str) -> list[AnyEvent]:
         bundle = self._left[key]
         self._again.discard(key)
-        if key not in self._said:
+        if key not in self._reports:
             return []
-        worker, told = self._said.pop(key)
+        worker, reports = self._reports.pop(key)
         return [
-            event_of(outcome, bundle.envelopes[outcome.task], at=self._now(), pool=bundle.pool, worker=worker)
-            for outcome, _ in told
-            if outcome.task in bundle.envelopes
+            event_of(one.outcome, bundle.specs[one.outcome.task], at=self._now(), pool=bundle.pool, worker=worker)
+            for one in reports
+            if one.outcome.task in bundle.specs
         ]
 
     def forgotten(self, key: str) -> list[AnyEvent]:
         """Nobody needs the result of a bundle any more; if it was being made again, that has come to nothing."""
-        self._said.pop(key, None)
+        self._reports.pop(key, None)
         bundle = self._left.pop(key, None)
         if bundle is None or key not in self._again:
             return []
         self._again.discard(key)
-        return [ResultNotNeeded(at=self._now(), task=task, pool=bundle.pool) for task in bundle.envelopes]
+        return [ResultNotNeeded(at=self._now(), task=task, pool=bundle.pool) for task in bundle.specs]
 
     def failed(self, key: str, worker: str, outcome: Outcome) -> list[AnyEvent]:
         """A task ended its worker."""
         bundle = self._bundles.get(key)
-        if bundle is None or outcome.task not in bundle.envelopes:
+        if bundle is None or outcome.task not in bundle.specs:
             return []
-        envelope = self._take_out(bundle, outcome.task)
-        return [event_of(outcome, envelope, at=self._now(), pool=bundle.pool, worker=worker)]
+        spec = self._take_out(bundle, outcome.task)
+        return [event_of(outcome, spec, at=self._now(), pool=bundle.pool, worker=worker)]
 
     def erred(self, key: str, text: str) -> list[AnyEvent]:
         """Dask itself failed."""
@@ -224,7 +226,7 @@ class SentTasks:
             return []
         self._release(bundle)
         info = FailureInfo(cause="internal", message=f"Dask could not run it: {text}")
-        return [self._failure(bundle, envelope, info) for envelope in bundle.envelopes.values()]
+        return [self._failure(bundle, spec, info) for spec in bundle.specs.values()]
 
     def lost_with(self, worker: str, words: FailureInfo) -> tuple[list[AnyEvent], list[AnyEvent]]:
         """A worker is gone: what is to be told before that, and what after it.
@@ -234,47 +236,47 @@ class SentTasks:
         before: list[AnyEvent] = []
         after: list[AnyEvent] = []
         for bundle in [bundle for bundle in self._bundles.values() if bundle.worker == worker]:
-            first, *others = bundle.envelopes.values()
-            before += [_task_started(bundle, envelope, at=self._now()) for envelope in others]
+            first, *others = bundle.specs.values()
+            before += [_task_started(bundle, spec, at=self._now()) for spec in others]
             self._release(bundle)
             if not others:
                 self._bundling.take_longer(first, self._now() - bundle.since)
             # Whose fault it was that memory ran out shows when each runs alone.
             told = FailureInfo(cause="lost", message=words.message) if others and words.cause == "oom" else words
-            after += [self._failure(bundle, envelope, told) for envelope in (first, *others)]
+            after += [self._failure(bundle, spec, told) for spec in (first, *others)]
         return before, after
 
-    def _failure(self, bundle: Bundle, envelope: TaskSpec, info: FailureInfo) -> TaskFailed:
+    def _failure(self, bundle: Bundle, spec: TaskSpec, info: FailureInfo) -> TaskFailed:
         at = self._now()
         return TaskFailed(
             at=at,
-            task=envelope.task,
-            attempt=envelope.attempt,
+            task=spec.task,
+            attempt=spec.attempt,
             pool=bundle.pool,
             worker=bundle.worker or "",
-            failure=placed(info, envelope),
+            failure=placed(info, spec),
             seconds=at - bundle.since if bundle.worker else 0.0,
         )
 
     def _take_out(self, bundle: Bundle, task: int) -> TaskSpec:
         """Wait no longer for this task; a bundle that nobody waits for is cancelled."""
-        envelope = bundle.envelopes.pop(task)
+        spec = bundle.specs.pop(task)
         del self._bundle_of[task]
-        if not bundle.envelopes:
+        if not bundle.specs:
             self._release(bundle)
-        return envelope
+        return spec
 
     def _release(self, bundle: Bundle) -> None:
         self._close(bundle)
-        self._said.pop(bundle.key, None)
+        self._reports.pop(bundle.key, None)
         bundle.future.cancel(force=True)
 
     def _close(self, bundle: Bundle) -> None:
         self._bundles.pop(bundle.key, None)
-        for task in bundle.envelopes:
+        for task in bundle.specs:
             self._bundle_of.pop(task, None)
 
 
-def _task_started(bundle: Bundle, envelope: TaskSpec, *, at: float) -> TaskStarted:
+def _task_started(bundle: Bundle, spec: TaskSpec, *, at: float) -> TaskStarted:
     worker = bundle.worker or ""
-    return TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=bundle.pool, worker=worker)
+    return TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=bundle.pool, worker=worker)

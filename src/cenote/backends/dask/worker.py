@@ -1,4 +1,4 @@
-"""The worker of the Dask backend: a Dask worker that belongs to a pool and runs envelopes.
+"""The worker of the Dask backend: a Dask worker that belongs to a pool and runs its tasks.
 
 Started as `python -m cenote.backends.dask.worker`. It ends when its scheduler is gone, and when it goes beyond its
 memory, which it says first.
@@ -11,7 +11,6 @@ import asyncio
 import faulthandler
 import logging
 import os
-import pickle
 import signal
 import sys
 import tempfile
@@ -28,6 +27,18 @@ from distributed import Reschedule, Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from cenote.backends.dask.drain import Drain
+from cenote.backends.dask.messages import (
+    KEEP_NO_MESSAGES,
+    OPERATION,
+    AnyWorkerMessage,
+    BundleDone,
+    BundleStarted,
+    Drains,
+    OutOfMemory,
+    TaskEndsWorker,
+    TaskReport,
+    encode,
+)
 from cenote.engine.messages import FailureInfo
 from cenote.operations.support.events import Events
 from cenote.units import format_bytes
@@ -41,8 +52,6 @@ from cenote.worker.results.store import pack, unpack
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
 
-TOPIC = "cenote"
-"""Of the messages from workers to the driver."""
 PLUGIN = "cenote"
 _POOL = "resource."
 _LOOK_EVERY = 0.1
@@ -100,8 +109,8 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
     def setup(self, worker: Worker) -> None:
         """Make the worker ready for tasks."""
         self.worker = worker
-        self.farewell: Drain = worker.farewell
-        self.farewell.tell(partial(self.say, "leaving"))
+        self.drain: Drain = worker.drain
+        self.drain.tell(lambda reason: self.send(Drains(worker.name, reason)))
         try:
             self.runner = TaskRunner(self.program)
         except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
@@ -111,9 +120,9 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def say(self, *message: Any) -> None:
-        """Tell the driver."""
-        self.worker.log_event(TOPIC, [self.worker.name, *message])
+    def send(self, message: AnyWorkerMessage) -> None:
+        """Tell the driver: on the stream that also says when Dask has a result, and before it does."""
+        self.worker.loop.add_callback(self.worker.batched_send, {"op": OPERATION, "message": encode(message)})
 
     def on_step(self, key: str, task: int, stage: str, timeout: int | None) -> None:
         """A stage of a task begins in this thread."""
@@ -133,13 +142,13 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
                 if now > over:
                     self._end_for_timeout(key, task, stage, timeout)
             if limit and _resident() > _MEMORY_MARGIN * limit:
-                self.say("oom", _resident(), limit)
+                self.send(OutOfMemory(self.worker.name, _resident(), limit))
                 self._end(EXIT_OUT_OF_MEMORY)
 
     def _end_for_timeout(self, key: str, task: int, stage: str, timeout: int) -> None:
         info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
         outcome = Outcome(task=task, failure=info, seconds=float(timeout))
-        self.say("failed", key, pickle.dumps(outcome))
+        self.send(TaskEndsWorker(self.worker.name, key, outcome))
         self._end(1)
 
     def _end(self, code: int) -> None:
@@ -149,7 +158,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
 
 def run_bundle(
-    key: str, expected: float, envelopes: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: dict[str, Events]
+    key: str, expected: float, specs: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: dict[str, Events]
 ) -> dict[str, Events]:
     """Tasks, as Dask runs them: one after the other. They take about so many seconds, and go elsewhere when this
     worker has less.
@@ -157,34 +166,34 @@ def run_bundle(
     Outcomes and products are told to the driver, events stay here for the tasks that need them.
     """
     plugin: TaskPlugin = get_worker().plugins[PLUGIN]
-    if not plugin.farewell.begins(expected):
+    if not plugin.drain.begins(expected):
         raise Reschedule
     try:
-        return _run_all(plugin, key, envelopes, inline, upstream)
+        return _run_all(plugin, key, specs, inline, upstream)
     finally:
-        plugin.farewell.ends()
+        plugin.drain.ends()
 
 
 def _run_all(
     plugin: TaskPlugin,
     key: str,
-    envelopes: Sequence[TaskSpec],
+    specs: Sequence[TaskSpec],
     inline: dict[str, bytes],
     upstream: Sequence[dict[str, Events]],
 ) -> dict[str, Events]:
-    plugin.say("started", key)
+    plugin.send(BundleStarted(plugin.worker.name, key))
     inputs: dict[str, Any] = dict(inline)
     for earlier in upstream:
         inputs.update(earlier)
-    told: list[tuple[Outcome, bytes]] = []
+    reports: list[TaskReport] = []
     exports: dict[str, Events] = {}
-    for envelope in envelopes:
+    for spec in specs:
         parcel = TaskPayload(inputs)
-        outcome = plugin.runner.run(envelope, exchange=parcel, on_step=partial(plugin.on_step, key, envelope.task))
-        told.append((outcome, parcel.products))
+        outcome = plugin.runner.run(spec, exchange=parcel, on_step=partial(plugin.on_step, key, spec.task))
+        reports.append(TaskReport(outcome, parcel.products))
         if outcome.failure is None:
             exports.update(parcel.exports)
-    plugin.say("done", key, pickle.dumps(told, protocol=5))
+    plugin.send(BundleDone(plugin.worker.name, key, tuple(reports)))
     return exports
 
 
@@ -213,11 +222,11 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         dashboard=False,
     )
     leave_if_unreachable(options.scheduler, lambda: worker.status is Status.running, options.patience)
-    worker.farewell = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
+    worker.drain = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
     await _start(worker, options)
     async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
-        leaving = asyncio.create_task(worker.farewell.attend(worker))
+        leaving = asyncio.create_task(worker.drain.attend(worker))
         await worker.finished()
         leaving.cancel()
 
@@ -303,6 +312,7 @@ def main() -> None:
     faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
     keep_freed_memory()
+    dask.config.set(KEEP_NO_MESSAGES)
     say_lines_at_once()
     limit = format_bytes(options.memory) if options.memory else "none"
     facts = (options.name, options.run, os.getpid(), options.slots, limit)

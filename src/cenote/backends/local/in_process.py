@@ -56,7 +56,7 @@ class Here(Session):
         keep_freed_memory()
         self._said = Diary(request.run.output, "driver")
         with self._said.open():
-            self._runner = TaskRunner(request.program)
+            self._runner = TaskRunner(request.run_spec)
         self._places = SlotTable(request.pools)
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
         self._begun: tuple[TaskSpec, str, int] | None = None
@@ -67,11 +67,11 @@ class Here(Session):
         self._others: Processes | None = None
         """Who has the work now."""
 
-    def run(self, envelope: TaskSpec, pool: str) -> None:
+    def run(self, spec: TaskSpec, pool: str) -> None:
         if self._others is not None:
-            self._others.run(envelope, pool)
+            self._others.run(spec, pool)
         else:
-            self._places.wait(envelope, pool)
+            self._places.wait(spec, pool)
 
     def cancel(self, task: int) -> None:
         if self._others is not None:
@@ -112,45 +112,45 @@ class Here(Session):
         self._begun = self._places.take()
         if self._begun is None:
             return []
-        envelope, pool, place = self._begun
+        spec, pool, place = self._begun
         worker, at = self._places.worker(pool, place), self._request.clock()
-        return [TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker=worker)]
+        return [TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=worker)]
 
-    def _run(self, envelope: TaskSpec, pool: str, place: int) -> AnyEvent:
+    def _run(self, spec: TaskSpec, pool: str, place: int) -> AnyEvent:
         self._begun = None
         with self._said.open():
-            outcome = self._outcome(envelope)
+            outcome = self._outcome(spec)
         self._places.free(pool, place)
         self._worked += outcome.seconds
         worker = self._places.worker(pool, place)
-        return event_of(outcome, envelope, at=self._request.clock(), pool=pool, worker=worker)
+        return event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=worker)
 
     def _withdraw(self, task: int) -> tuple[TaskSpec, str] | None:
         """Take a task back that has not been run, with its pool."""
         if self._begun is None or self._begun[0].task != task:
             return self._places.withdraw(task)
-        envelope, pool, place = self._begun
+        spec, pool, place = self._begun
         self._begun = None
         self._places.free(pool, place)
-        return envelope, pool
+        return spec, pool
 
-    def _outcome(self, envelope: TaskSpec) -> Outcome:
+    def _outcome(self, spec: TaskSpec) -> Outcome:
         """Of a task that may take long: a signal stops it where it is."""
         try:
             with signals.raised(), _staying_alive() as ended:
-                outcome = self._runner.run(envelope)
+                outcome = self._runner.run(spec)
         except Interrupted:
             stopped = FailureInfo(cause="stopped", message="stopped, as asked")
-            return Outcome(task=envelope.task, failure=placed(stopped, envelope))
+            return Outcome(task=spec.task, failure=placed(stopped, spec))
         if outcome.failure is None or not ended:
             return outcome
         lost = FailureInfo(cause="lost", message=f"its code ended the process with os._exit({ended[0]})")
-        return replace(outcome, failure=placed(lost, envelope))
+        return replace(outcome, failure=placed(lost, spec))
 
     def _hand_over(self) -> None:
         assert self._coming is not None
         self._others = self._coming
         while (taken := self._places.take()) is not None:
-            envelope, pool, place = taken
+            spec, pool, place = taken
             self._places.free(pool, place)
-            self._others.run(envelope, pool)
+            self._others.run(spec, pool)

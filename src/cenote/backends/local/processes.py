@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 
 from cenote import errors
@@ -53,22 +53,18 @@ class _Worker:
     """Since when it has been seen to be stopped."""
 
 
-@dataclass
-class _Crew:
-    workers: list[_Worker] = field(default_factory=list)
-    started: int = 0
-    stillborn: int = 0
-
-
 class Processes(Session):
     """As many processes as there are cores, each serving every pool."""
 
     def __init__(self, request: SessionRequest, patience: float, *, joined: bool = True) -> None:
         self._request, self._patience = request, patience
         self._looked = 0.0
-        self._places = SlotTable(request.pools)
-        self._crew = _Crew()
-        self._pending: list[AnyEvent] = list(self._places.joined(request.clock())) if joined else []
+        self._slots = SlotTable(request.pools)
+        self._workers: list[_Worker] = []
+        self._started = 0
+        self._stillborn = 0
+        """How many died in a row before they could take a task."""
+        self._pending: list[AnyEvent] = list(self._slots.joined(request.clock())) if joined else []
         request.run.make_folders()
         self._launch = request.complete(
             Launch(run=request.run, pool="", resources=Amounts(), module="cenote.worker.process.main")
@@ -82,16 +78,16 @@ class Processes(Session):
     def has_somebody_ready(self) -> bool:
         """Whether a process could begin now; returns at once."""
         self._listen(0)
-        return any(worker.ready for worker in self._crew.workers)
+        return any(worker.ready for worker in self._workers)
 
-    def run(self, envelope: TaskSpec, pool: str) -> None:
-        self._places.wait(envelope, pool)
+    def run(self, spec: TaskSpec, pool: str) -> None:
+        self._slots.wait(spec, pool)
 
     def cancel(self, task: int) -> None:
-        if (taken := self._places.withdraw(task)) is not None:
+        if (taken := self._slots.withdraw(task)) is not None:
             self._pending.append(withdrawn(taken[0], at=self._request.clock(), pool=taken[1]))
             return
-        for worker in self._crew.workers:
+        for worker in self._workers:
             if worker.busy is not None and worker.busy[0].task == task:
                 worker.cancelled = True
                 worker.process.kill()
@@ -105,35 +101,33 @@ class Processes(Session):
         return told
 
     def close(self) -> None:
-        for worker in self._crew.workers:
+        for worker in self._workers:
             worker.process.kill()
-        for worker in self._crew.workers:
+        for worker in self._workers:
             worker.process.wait()
             worker.pipe.close()
-        self._crew.workers.clear()
+        self._workers.clear()
 
     def _dispatch(self) -> None:
-        idle = [worker for worker in self._crew.workers if worker.ready and worker.busy is None]
-        while idle and (taken := self._places.take()) is not None:
+        idle = [worker for worker in self._workers if worker.ready and worker.busy is None]
+        while idle and (taken := self._slots.take()) is not None:
             worker = idle.pop()
-            envelope, pool, place = taken
+            spec, pool, place = taken
             at = self._request.clock()
             worker.busy = (*taken, at)
-            name = self._places.worker(pool, place)
-            self._pending.append(
-                TaskStarted(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker=name)
-            )
+            name = self._slots.worker(pool, place)
+            self._pending.append(TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=name))
             try:
-                worker.pipe.send(envelope)
+                worker.pipe.send(spec)
             except OSError:
                 continue  # it died just now; the pipe tells so next time
-        starting = sum(not worker.ready for worker in self._crew.workers)
-        for _ in range(min(self._places.waiting - starting, self._request.cpus - len(self._crew.workers))):
+        starting = sum(not worker.ready for worker in self._workers)
+        for _ in range(min(self._slots.waiting - starting, self._request.cpus - len(self._workers))):
             self._start()
 
     def _start(self) -> None:
-        self._crew.started += 1
-        number = self._crew.started
+        self._started += 1
+        number = self._started
         ours, theirs = socket.socketpair()
         name, run = f"local-{number}", self._request.run
         command, variables = replace(self._launch, arguments=words(str(theirs.fileno()))).here(name)
@@ -147,11 +141,11 @@ class Processes(Session):
         )
         theirs.close()
         pipe = Connection(ours.detach())
-        pipe.send(replace(self._request.program, key=Store(self._request.store).key))
-        self._crew.workers.append(_Worker(process, pipe, number))
+        pipe.send(replace(self._request.run_spec, key=Store(self._request.store).key))
+        self._workers.append(_Worker(process, pipe, number))
 
     def _listen(self, seconds: float) -> None:
-        pipes = {worker.pipe: worker for worker in self._crew.workers}
+        pipes = {worker.pipe: worker for worker in self._workers}
         for pipe in wait(list(pipes), timeout=seconds):
             assert isinstance(pipe, Connection), "only pipes were waited for"
             self._hear(pipes[pipe])
@@ -162,7 +156,7 @@ class Processes(Session):
         if now - self._looked < _LOOK_EVERY:
             return
         self._looked = now
-        for worker in [worker for worker in self._crew.workers if worker.busy is not None]:
+        for worker in [worker for worker in self._workers if worker.busy is not None]:
             signs = vital_signs(worker.process.pid)
             if signs is None or not signs.stopped:
                 self._go_on(worker, now)
@@ -180,7 +174,7 @@ class Processes(Session):
     def _named(self, worker: _Worker) -> dict[str, str]:
         assert worker.busy is not None
         _, pool, place, _ = worker.busy
-        return {"pool": pool, "worker": self._places.worker(pool, place)}
+        return {"pool": pool, "worker": self._slots.worker(pool, place)}
 
     def _hear(self, worker: _Worker) -> None:
         try:
@@ -194,43 +188,43 @@ class Processes(Session):
             raise errors.error(errors.BAD_PLUGIN, f"workers cannot start: {message.failure.message}")
         else:
             worker.ready = True
-            self._crew.stillborn = 0
+            self._stillborn = 0
 
     def _finished(self, worker: _Worker, outcome: Outcome) -> None:
         if worker.busy is None or worker.busy[0].task != outcome.task:
             return
         self._go_on(worker, self._request.clock())
-        envelope, pool, place, _ = worker.busy
+        spec, pool, place, _ = worker.busy
         worker.busy = None
-        self._places.free(pool, place)
-        name = self._places.worker(pool, place)
-        self._pending.append(event_of(outcome, envelope, at=self._request.clock(), pool=pool, worker=name))
+        self._slots.free(pool, place)
+        name = self._slots.worker(pool, place)
+        self._pending.append(event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=name))
 
     def _lost(self, worker: _Worker) -> None:
         code = worker.process.wait()
         worker.pipe.close()
-        self._crew.workers.remove(worker)
+        self._workers.remove(worker)
         if not worker.ready:
-            self._stillborn(worker, code)
+            self._count_stillborn(worker, code)
         if worker.busy is None:
             return
         was_stopped = worker.stopped is not None
         self._go_on(worker, self._request.clock())  # another process takes its place
-        envelope, pool, place, since = worker.busy
-        self._places.free(pool, place)
+        spec, pool, place, since = worker.busy
+        self._slots.free(pool, place)
         at = self._request.clock()
         stopped = FailureInfo(cause="stopped", message="stopped, as asked")
         fate: LossCause = "silent" if was_stopped else "crashed" if is_fault(code) else "died"
         held = f"the worker process was stopped, and ended after {format_seconds(self._patience)}"
         dead = FailureInfo(cause="lost", message=held if was_stopped else self._last_words(worker, code), fate=fate)
         lost = stopped if worker.cancelled else dead
-        info = placed(lost, envelope)
-        name = self._places.worker(pool, place)
+        info = placed(lost, spec)
+        name = self._slots.worker(pool, place)
         self._pending.append(
             TaskFailed(
                 at=at,
-                task=envelope.task,
-                attempt=envelope.attempt,
+                task=spec.task,
+                attempt=spec.attempt,
                 pool=pool,
                 worker=name,
                 failure=info,
@@ -238,9 +232,9 @@ class Processes(Session):
             )
         )
 
-    def _stillborn(self, worker: _Worker, code: int) -> None:
-        self._crew.stillborn += 1
-        if self._crew.stillborn >= _STILLBORN:
+    def _count_stillborn(self, worker: _Worker, code: int) -> None:
+        self._stillborn += 1
+        if self._stillborn >= _STILLBORN:
             raise errors.error(
                 errors.WORKER_LOST,
                 f"worker processes end before they can take a task: {self._last_words(worker, code)}",

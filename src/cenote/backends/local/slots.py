@@ -39,17 +39,17 @@ class SlotTable:
         """How many tasks wait."""
         return sum(len(tasks) for tasks in self._waiting.values())
 
-    def wait(self, envelope: TaskSpec, pool: str) -> None:
+    def wait(self, spec: TaskSpec, pool: str) -> None:
         """Let a task wait for a place."""
-        self._waiting[pool].append(envelope)
+        self._waiting[pool].append(spec)
 
     def withdraw(self, task: int) -> tuple[TaskSpec, str] | None:
         """Take a waiting task back, with its pool; None when it does not wait."""
         for pool, tasks in self._waiting.items():
-            for envelope in tasks:
-                if envelope.task == task:
-                    tasks.remove(envelope)
-                    return envelope, pool
+            for spec in tasks:
+                if spec.task == task:
+                    tasks.remove(spec)
+                    return spec, pool
         return None
 
     def take(self) -> tuple[TaskSpec, str, int] | None:

@@ -8,14 +8,14 @@ from cenote.engine.messages import FailureInfo, TaskDone, TaskFailed
 from cenote.worker.task_spec import Outcome, TaskSpec
 
 
-def event_of(outcome: Outcome, envelope: TaskSpec, *, at: float, pool: str, worker: str) -> TaskDone | TaskFailed:
+def event_of(outcome: Outcome, spec: TaskSpec, *, at: float, pool: str, worker: str) -> TaskDone | TaskFailed:
     """Done or failed, with the measurements."""
     if outcome.failure is not None:
-        info = placed(outcome.failure, envelope)
+        info = placed(outcome.failure, spec)
         return TaskFailed(
             at=at,
-            task=envelope.task,
-            attempt=envelope.attempt,
+            task=spec.task,
+            attempt=spec.attempt,
             pool=pool,
             worker=worker,
             failure=info,
@@ -23,8 +23,8 @@ def event_of(outcome: Outcome, envelope: TaskSpec, *, at: float, pool: str, work
         )
     return TaskDone(
         at=at,
-        task=envelope.task,
-        attempt=envelope.attempt,
+        task=spec.task,
+        attempt=spec.attempt,
         pool=pool,
         worker=worker,
         seconds=outcome.seconds,
@@ -37,16 +37,16 @@ def event_of(outcome: Outcome, envelope: TaskSpec, *, at: float, pool: str, work
     )
 
 
-def placed(info: FailureInfo, envelope: TaskSpec) -> FailureInfo:
+def placed(info: FailureInfo, spec: TaskSpec) -> FailureInfo:
     """With the partition named, where the worker could not tell (it died)."""
-    if info.file is not None or len(envelope.pieces) != 1:
+    if info.file is not None or len(spec.pieces) != 1:
         return info
-    partition = envelope.pieces[0].partition
+    partition = spec.pieces[0].partition
     entries = (partition.start, partition.stop)
     return msgspec.structs.replace(info, dataset=partition.dataset, file=partition.url, entries=entries)
 
 
-def withdrawn(envelope: TaskSpec, *, at: float, pool: str) -> TaskFailed:
+def withdrawn(spec: TaskSpec, *, at: float, pool: str) -> TaskFailed:
     """The event of a task that was stopped before any worker took it."""
-    info = placed(FailureInfo(cause="stopped", message="stopped before it began"), envelope)
-    return TaskFailed(at=at, task=envelope.task, attempt=envelope.attempt, pool=pool, worker="", failure=info)
+    info = placed(FailureInfo(cause="stopped", message="stopped before it began"), spec)
+    return TaskFailed(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker="", failure=info)

@@ -5,30 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cenote.api import Analysis
-from cenote.engine.messages import (
-    AnyEvent,
-    CancelAsked,
-    FellBack,
-    JobChanged,
-    PoolChanged,
-    ResultLost,
-    ResultNotNeeded,
-    RunStarted,
-    TaskDone,
-    TaskFailed,
-    TaskGivenUp,
-    TaskReused,
-    TasksAbandoned,
-    TasksNotNeeded,
-    TaskSplit,
-    TaskStarted,
-    WorkerAnswers,
-    WorkerJoined,
-    WorkerLeaving,
-    WorkerLost,
-    WorkerRequested,
-    WorkerSilent,
-)
+from cenote.engine import messages
 from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import MERGE, Plan
 from cenote.runs.pool_words import pool_word
@@ -66,70 +43,70 @@ class EventLines:
         self._level = level
         self._started = 0.0
 
-    def __call__(self, plan: Plan, event: AnyEvent) -> Iterator[str]:
+    def __call__(self, plan: Plan, event: messages.AnyEvent) -> Iterator[str]:
         """A line, or none where the event is not news at this level."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, messages.RunStarted):
             self._started = event.at
         for words in self._words(plan, event):
             yield f"{format_seconds(max(0.0, event.at - self._started)):>8}  {words}"
 
-    def _words(self, plan: Plan, event: AnyEvent) -> Iterable[str]:
+    def _words(self, plan: Plan, event: messages.AnyEvent) -> Iterable[str]:
         everything = self._level >= EVERYTHING
         match event:
-            case TaskStarted():
+            case messages.TaskStarted():
                 return [f"{_task(plan, event.task)} starts on {event.worker}: {task_in_words(plan, event.task)}"]
-            case TaskDone():
+            case messages.TaskDone():
                 return [_done(plan, event), *(_stages(event) if everything else ())]
-            case TaskFailed():
+            case messages.TaskFailed():
                 where = event.worker or f"pool '{event.pool}'"
                 return [f"{_task(plan, event.task)} failed on {where}: {_first_line(event.failure.message)}"]
-            case TaskGivenUp():
+            case messages.TaskGivenUp():
                 return [f"{_task(plan, event.task)} is given up: {_first_line(event.failure.message)}"]
-            case TaskReused():
+            case messages.TaskReused():
                 words = f"{_task(plan, event.task)} is reused: {task_in_words(plan, event.task)}"
                 return [words] if everything else []
-            case TasksNotNeeded():
+            case messages.TasksNotNeeded():
                 return [f"{_tasks(event)} not needed: what would read them is reused"] if everything else []
-            case TasksAbandoned():
+            case messages.TasksAbandoned():
                 return [f"{_tasks(event)} abandoned: {event.reason}"]
-            case TaskSplit():
+            case messages.TaskSplit():
                 return [f"{_task(plan, event.task)} is taken in {event.pieces} pieces: {event.reason}"]
-            case ResultLost():
+            case messages.ResultLost():
                 return [f"the result of {_task(plan, event.task)} went with its worker and is made again"]
-            case ResultNotNeeded():
+            case messages.ResultNotNeeded():
                 return [f"the lost result of {_task(plan, event.task)} is no longer needed"]
-            case WorkerRequested():
+            case messages.WorkerRequested():
                 job = f" (job {event.job})" if event.job else ""
                 return [f"worker {event.worker} of pool '{event.pool}' is asked for{job}"]
-            case JobChanged():
+            case messages.JobChanged():
                 said = " ".join(filter(None, (event.native, event.reason and f"({event.reason})")))
                 return [f"job {event.job} of worker {event.worker} is {event.state}: {said}"] if everything else []
-            case WorkerJoined():
+            case messages.WorkerJoined():
                 return [f"worker {event.worker} joins pool '{event.pool}' with {plural(event.slots, 'slot')}"]
-            case WorkerSilent():
+            case messages.WorkerSilent():
                 silent = format_seconds(event.seconds)
                 return [f"worker {event.worker} of pool '{event.pool}' has not answered for {silent}"]
-            case WorkerAnswers():
+            case messages.WorkerAnswers():
                 return [f"worker {event.worker} of pool '{event.pool}' answers again"]
-            case WorkerLeaving():
+            case messages.WorkerLeaving():
                 return [f"worker {event.worker} of pool '{event.pool}' begins no more tasks: {event.reason}"]
-            case WorkerLost():
+            case messages.WorkerLost():
                 return [f"worker {event.worker} of pool '{event.pool}' is gone: {event.reason}"]
-            case PoolChanged():
+            case messages.PoolChanged():
                 reason = f": {event.reason}" if event.reason else ""
                 return [f"pool '{event.pool}' is {event.state.value} ({pool_word(event.state.value).meaning}){reason}"]
-            case FellBack():
+            case messages.FellBack():
                 tasks = plural(event.tasks, "task")
                 return [f"{event.stage}: {tasks} moved from '{event.from_pool}' to '{event.to_pool}': {event.reason}"]
-            case CancelAsked():
+            case messages.CancelAsked():
                 return [f"the run is to end: {event.reason}"]
-            case RunStarted():
+            case messages.RunStarted():
                 return [f"run {event.run} starts with {plural(event.tasks, 'task')}"]
             case _:
                 return []  # the progress and the outcome tell
 
 
-def _tasks(event: TasksNotNeeded | TasksAbandoned) -> str:
+def _tasks(event: messages.TasksNotNeeded | messages.TasksAbandoned) -> str:
     count = sum(1 for _ in tasks_in(event.tasks))
     return f"{plural(count, 'task')} {'is' if count == 1 else 'are'}"
 
@@ -152,7 +129,7 @@ def task_in_words(plan: Plan, task: int) -> str:
     return f"{named} on {partition.dataset}, {partition.url}, events {partition.start:,} to {partition.stop:,}"
 
 
-def _done(plan: Plan, event: TaskDone) -> str:
+def _done(plan: Plan, event: messages.TaskDone) -> str:
     parts = [f"{event.events:,} events"] if event.events else []
     parts += [f"read {format_bytes(event.bytes_read)}"] if event.bytes_read else []
     parts += [f"{format_bytes(event.peak_memory)} of memory"] if event.peak_memory else []
@@ -160,7 +137,7 @@ def _done(plan: Plan, event: TaskDone) -> str:
     return f"{_task(plan, event.task)} done on {event.worker} in {format_seconds(event.seconds)}{told}"
 
 
-def _stages(event: TaskDone) -> Iterator[str]:
+def _stages(event: messages.TaskDone) -> Iterator[str]:
     for stage, stats in event.stages.items():
         yield f"    {stage}: {format_seconds(stats.seconds)}, {stats.events_in:,} events in, {stats.events_out:,} out"
 
