@@ -99,6 +99,9 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
             yield _warning(workflow, what, path)
         for strategy in _batch_strategies(workflow):
             yield f"strategy '{strategy}' starts no workers: `backend: local` runs everything on this machine"
+        for pool in workflow.execution.pools:
+            if pool.environment and not registry.is_planned(PluginKind.ENVIRONMENT, pool.environment["type"]):
+                yield f"pool '{pool.name}' gets the run's environment: `backend: local` has one for all pools"
 
 
 def _batch_strategies(workflow: Workflow) -> list[str]:
