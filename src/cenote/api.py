@@ -23,6 +23,7 @@ from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
+from cenote.plugins.capabilities import runs_here
 from cenote.probe import run as probing
 from cenote.report import write_report
 from cenote.report.notebook_progress import notebook_progress
@@ -242,7 +243,7 @@ class Analysis:
     def _refuse_workers(self, workers: int | None) -> None:
         if workers is not None and workers < 1:
             raise errors.error(errors.USAGE, f"workers={workers}: at least one process is needed")
-        if workers is not None and self.workflow.execution.backend != "local":
+        if workers is not None and not runs_here(self.workflow.execution.backend):
             raise _pools_count_workers(self.workflow, workers)
 
     def _folder(self, out: str | Path | None) -> Path:
@@ -272,8 +273,8 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
     pools = [pool.name for pool in execution.pools] or ["default"]
     return errors.error(
         errors.USAGE,
-        f"`workers` counts the processes of the backend 'local'; with '{execution.backend}' every pool has "
-        "its own number of workers",
+        f"`workers` counts processes of this machine; with the backend '{execution.backend}' every pool has its own "
+        "number of workers",
         details=[f"pools: {', '.join(pools)}"],
         hint=f"say how many: execution.pools.{pools[0]}.workers={workers}",
     )

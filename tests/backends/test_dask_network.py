@@ -20,7 +20,7 @@ from cenote.launch import LaunchingRun
 from cenote.placement.pools import PlacedPool
 
 HERE = (a_pool("default"),)
-ELSEWHERE = (replace(a_pool("default"), strategy="slurm"),)
+ELSEWHERE = (replace(a_pool("default"), strategy="slurm", starts_here=False),)
 
 
 @contextmanager

@@ -17,8 +17,8 @@ OPS = """
     from typing import ClassVar
     from cenote import operation
     from cenote.renderers.interface import Renderer
-    from cenote.sinks.parquet import Parquet
-    from cenote.sources.root_tree.source import RootTree
+    from cenote.sinks.parquet import ParquetSink
+    from cenote.sources.root_tree.source import RootTreeSource
 
     HERE = Path(__file__).parent
 
@@ -58,7 +58,7 @@ OPS = """
     def count(events):
         return len(events["own"])
 
-    class OwnSource(RootTree):
+    class OwnSource(RootTreeSource):
         "Reads."
         cenote_plugin: ClassVar = ("source", "own_tree")
 
@@ -70,7 +70,7 @@ OPS = """
             end_at("read")
             return super().read(*given)
 
-    class OwnSink(Parquet):
+    class OwnSink(ParquetSink):
         "Writes."
         cenote_plugin: ClassVar = ("sink", "own_file")
 

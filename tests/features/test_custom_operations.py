@@ -191,7 +191,7 @@ def test_a_product_that_a_stage_does_not_need_is_explained(ops: Desk) -> None:
     ("returned", "words"),
     [
         ('{"other": events["MET_pt"]}', ("did not return the column mine", "it declares columns mine")),
-        ("None", ("returned nothing where a mapping of columns is due",)),
+        ("None", ("returned nothing where a mapping of columns",)),
         ('{"mine": [1, 2]}', ("column 'mine' has 2 values for 250 events",)),
         ('{"mine": events["HLT"]}', ("no column 'HLT' here", "reads=['MET_pt']: add it there")),
     ],

@@ -27,7 +27,7 @@ OPS = """
     from typing import ClassVar
     from cenote import operation
     from cenote.renderers.interface import Renderer
-    from cenote.sources.root_tree.source import RootTree
+    from cenote.sources.root_tree.source import RootTreeSource
 
     HERE = Path(__file__).parent
 
@@ -44,7 +44,7 @@ OPS = """
         hold("task")
         return {"held": events["MET_pt"] * 2}
 
-    class HeldSource(RootTree):
+    class HeldSource(RootTreeSource):
         "Looks at files for as long as somebody wants."
         cenote_plugin: ClassVar = ("source", "held_tree")
 

@@ -110,6 +110,10 @@ class JoinedSession(Session):
 class Backend(Plugin):
     """Opens sessions. Its fields are the settings under `execution.config` that it knows."""
 
+    runs_here: ClassVar[bool] = False
+    """Whether it runs all tasks on this machine by itself, so that strategies start no workers for it."""
+    shares_process: ClassVar[bool] = True
+    """Whether the tasks that a worker runs at once share its process, so that no one can tell whose memory it is."""
     packages: ClassVar[tuple[str, ...]] = ()
     """What its workers need besides what everything needs."""
 

@@ -177,7 +177,7 @@ class Autoscaler:
             workers.failed = f"its workers were refused: {workers.refused}"
         elif workers.losses >= workers.loss_limit:
             words = f"it lost {workers.losses} workers in a row without finishing a task; the last: {workers.last_loss}"
-            if not workers.ever_joined and workers.pool.strategy != "local":
+            if not workers.ever_joined and not workers.pool.starts_here:
                 words += " (none of them ever joined: `cenote probe` tells what they find where they run)"
             workers.failed = words
 

@@ -10,6 +10,7 @@ from cenote.language.execution import ExecutionSettings, PoolSettings
 from cenote.language.origins import KeyPath
 from cenote.language.workflow import PluginUse, Workflow
 from cenote.plugins import registry
+from cenote.plugins.capabilities import runs_here, starts_here
 from cenote.plugins.kinds import PluginKind
 
 
@@ -66,8 +67,8 @@ def _elsewhere(workflow: Workflow) -> _Found:
 
 
 def _stays_here(workflow: Workflow) -> bool:
-    """Whether somebody said that everything runs on this machine, instead of saying nothing."""
-    return workflow.execution.backend == "local" and workflow.origin("execution", "backend") is not None
+    """Whether the workflow says that everything runs on this machine, instead of saying nothing."""
+    return runs_here(workflow.execution.backend) and workflow.origin("execution", "backend") is not None
 
 
 def _other_machines(workflow: Workflow) -> Iterator[tuple[str, KeyPath]]:
@@ -97,18 +98,19 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
     if _stays_here(workflow):
         for what, path in _other_machines(workflow):
             yield _warning(workflow, what, path)
+        backend = workflow.execution.backend
         for strategy in _batch_strategies(workflow):
-            yield f"strategy '{strategy}' starts no workers: `backend: local` runs everything on this machine"
+            yield f"strategy '{strategy}' starts no workers: `backend: {backend}` runs everything on this machine"
         for pool in workflow.execution.pools:
             if pool.environment and not registry.is_planned(PluginKind.ENVIRONMENT, pool.environment["type"]):
-                yield f"pool '{pool.name}' gets the run's environment: `backend: local` has one for all pools"
+                yield f"pool '{pool.name}' gets the run's environment: `backend: {backend}` has one for all pools"
 
 
 def _batch_strategies(workflow: Workflow) -> list[str]:
     execution = workflow.execution
     named = [execution.strategy, *(pool.strategy for pool in execution.pools if pool.strategy)]
     known = registry.names(PluginKind.STRATEGY)
-    return [strategy for strategy in dict.fromkeys(named) if strategy != "local" and strategy in known]
+    return [strategy for strategy in dict.fromkeys(named) if strategy in known and not starts_here(strategy)]
 
 
 def _warning(workflow: Workflow, what: str, path: KeyPath) -> str:

@@ -196,6 +196,10 @@ class RunLimits:
     """Time without a worker after which waiting tasks move to a fallback, unless the pool's `fallback_when` says."""
 
 
+JOINED_BACKEND = "dask"
+"""The backend where strategies start workers on other machines and the file names none."""
+
+
 @dataclass(frozen=True)
 class ExecutionSettings:
     """Where and how the workflow runs.

@@ -12,7 +12,7 @@ from cenote.language.execution import Amounts, ExecutionSettings, Pool
 from cenote.language.origins import KeyPath, Origin
 
 DEFAULT_EVENTTYPE = "mc"
-"""As in FAST-HEP: real data is what somebody says is data."""
+"""As in FAST-HEP: real data has to be declared as data."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from cenote.errors import Problem, unique
 from cenote.language.execution import Amounts, Pool
-from cenote.language.workflow import Requirement, Stage, Workflow
+from cenote.language.workflow import Execution, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.pools import Candidate, Placement, StagePlacement, Verdict
 from cenote.placement.refusals import Refusals
 from cenote.placement.resources import amount, lacking, unstated
 from cenote.placement.routes import Labels, Route, route
 from cenote.placement.sizing import Sized, missing_here, placed, sized
+from cenote.plugins.capabilities import runs_here, starts_here
 from cenote.text import format_amount
 
 _Wish = tuple[tuple[str, ...], str | None, tuple[str, ...], str | None, Amounts]
@@ -27,11 +28,11 @@ class _Answer:
     """Of the first stage with this wish; the others differ by name only."""
 
 
-def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool, strict: bool = False) -> Placement:
+def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool = True, strict: bool = False) -> Placement:
     """Where every stage may run, with a verdict and a reason for each, and everything that is wrong.
 
-    `on_this_machine` says that the workers start here: pools still route and limit, but sizes are scaled down to the
-    `machine`, and hardware that it lacks is a warning, or with `strict` a problem.
+    Pools whose workers start `on_this_machine` still route and limit, but their sizes are scaled down to the `machine`,
+    and hardware that it lacks is a warning, or with `strict` a problem.
     """
     execution = workflow.execution
     labels = Labels.of(execution)
@@ -40,7 +41,7 @@ def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool, strict
     sizes = {pool.name: sized(pool, _asked(pool, routes)) for pool in execution.pools}
     answers = {wish: _answer(routes[wish], wish[-1], sizes) for wish in wishes}
     stages = tuple(replace(answers[_wish(stage.requirement)].placement, stage=stage.id) for stage in workflow.stages)
-    here = {name for name, size in sizes.items() if on_this_machine and _starts_here(size.pool, workflow)}
+    here = {pool.name for pool in execution.pools if on_this_machine and _starts_here(pool, execution)}
     merge_pool = _merge_pool(labels, sizes)
     used = {name for answer in answers.values() for name in answer.placement.pools} | {merge_pool}
     missing = [
@@ -68,10 +69,9 @@ def _asked(pool: Pool, routes: Mapping[_Wish, Route]) -> list[Amounts]:
     return list(dict.fromkeys(wish[-1] for wish, found in routes.items() if pool.name in found.allowed))
 
 
-def _starts_here(pool: Pool, workflow: Workflow) -> bool:
-    """Whether its workers start on this machine, when the run as a whole does: a pool may have its own strategy."""
-    execution = workflow.execution
-    return execution.backend == "local" or (pool.strategy or execution.strategy) == "local"
+def _starts_here(pool: Pool, execution: Execution) -> bool:
+    """Whether its workers start on this machine: a pool may have its own strategy."""
+    return runs_here(execution.backend) or starts_here(pool.strategy or execution.strategy)
 
 
 def _answer(found: Route, asked: Amounts, sizes: Mapping[str, Sized]) -> _Answer:

@@ -34,6 +34,8 @@ class PlacedPool:
     """Of one worker, as asked for."""
     granted: Amounts
     """Of one worker, as it will be: smaller on a machine that has less."""
+    starts_here: bool = True
+    """Whether its workers start on this machine; others are jobs that wait in a queue."""
     fallback: tuple[str, ...] = ()
     """Names of the pools that take over; the file may name them by label."""
     scaled_from: PoolSize | None = None

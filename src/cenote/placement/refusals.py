@@ -73,7 +73,7 @@ class Refusals:
         )
 
     def of_fallback(self, stage: Stage, route: Route) -> Iterator[Problem]:
-        """A fallback that `require` or `pool` forbids: silence would let somebody count on it."""
+        """A fallback that `require` or `pool` forbids, so that it is not relied on."""
         asked = stage.requirement
         if not asked.fallback or route.unknown or (asked.pool is None and not asked.labels):
             return

@@ -47,13 +47,13 @@ def lacking(held: tuple[float, float, float, float], asked: Amounts) -> list[str
 
 
 def unstated(worker: Amounts, asked: Amounts) -> tuple[str, ...]:
-    """The kinds that are asked for and that nobody can compare, because the worker does not state them."""
+    """The kinds that are asked for and cannot be compared, because the worker does not state them."""
     kinds = ("memory",) if asked.memory and worker.memory is None else ()
     return (*kinds, "disk") if asked.disk and worker.disk is None else kinds
 
 
 def slots_for(worker: Amounts, asked: Iterable[Amounts]) -> int:
-    """How many tasks at once, where nobody said: as many as fit whichever of these stages they belong to.
+    """How many tasks at once, where the file does not say: as many as fit whichever of these stages they belong to.
 
     A stage that states no cpus takes one. A worker with GPUs has at most one slot per GPU, so that tasks do not
     fight for its memory. At least one slot.
@@ -70,7 +70,7 @@ def slots_for(worker: Amounts, asked: Iterable[Amounts]) -> int:
 
 
 def most_of_each(asked: Iterable[Amounts]) -> Amounts:
-    """The largest amount of each kind; None where no one states it."""
+    """The largest amount of each kind; None where it is not stated."""
     rows = [[getattr(amounts, kind) for kind in AMOUNTS] for amounts in asked]
     stated = ([found for found in column if found is not None] for column in zip(*rows, strict=True))
     return Amounts(*(max(column, default=None) for column in stated))

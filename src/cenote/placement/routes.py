@@ -67,7 +67,7 @@ def states_nothing(pool: Pool) -> bool:
 
 
 def default_pool(execution: Execution) -> str | None:
-    """The pool for stages that name none; None when nobody said which."""
+    """The pool for stages that name none; None where the file does not say which."""
     names = [pool.name for pool in execution.pools]
     if execution.defaults.cpu is not None:
         return execution.defaults.cpu if execution.defaults.cpu in names else None
@@ -77,7 +77,7 @@ def default_pool(execution: Execution) -> str | None:
 
 
 def default_gpu_pool(execution: Execution) -> str | None:
-    """The pool for stages that name none and ask for GPUs; None when nobody said which."""
+    """The pool for stages that name none and ask for GPUs; None where the file does not say which."""
     names = [pool.name for pool in execution.pools]
     if execution.defaults.gpu is not None:
         return execution.defaults.gpu if execution.defaults.gpu in names else None

@@ -12,6 +12,7 @@ from cenote.machine import Machine
 from cenote.placement.pools import PlacedPool
 from cenote.placement.resources import amount, lacking, largest, share, slots_for
 from cenote.placement.routes import Labels, states_nothing
+from cenote.plugins.capabilities import runs_here
 from cenote.text import format_amount
 
 _PROCESSES_PER_CPU, _FEWEST_PROCESSES = 4, 8
@@ -78,6 +79,7 @@ def placed(size: Sized, execution: Execution, labels: Labels, machine: Machine |
         slots=size.slots,
         resources=size.worker,
         granted=size.worker,
+        starts_here=machine is not None,
         fallback=tuple(dict.fromkeys(name for label in pool.fallback for name in labels.named(label))),
     )
     return as_written if machine is None else _scaled_down(as_written, size, execution.backend, machine)
@@ -104,7 +106,7 @@ def _scaled_down(pool: PlacedPool, size: Sized, backend: str, machine: Machine) 
 
 def _tasks_at_once(size: Sized, backend: str, machine: Machine) -> int:
     """How many of the pool's tasks this machine runs at once without starving one of them."""
-    cpus = machine.cpus if backend == "local" else max(_FEWEST_PROCESSES, _PROCESSES_PER_CPU * machine.cpus)
+    cpus = machine.cpus if runs_here(backend) else max(_FEWEST_PROCESSES, _PROCESSES_PER_CPU * machine.cpus)
     limits = [cpus / max(size.asked.cpus or 1, 1)]
     if size.asked.memory and machine.memory:
         limits.append(machine.memory / size.asked.memory)
@@ -136,7 +138,7 @@ class Missing:
     refusal: Problem
     """For a run that must have it."""
     effect: str
-    """What becomes of a run that goes on without."""
+    """What a run without it does."""
 
     @property
     def warning(self) -> str:

@@ -50,10 +50,7 @@ def analyse(
 ) -> Analysed:
     """Everything that can be found wrong with a workflow, at once. Whatever passes here has a plan."""
     later, left_out = unavailable(workflow)
-    execution = workflow.execution
-    strategies = {pool.strategy or execution.strategy for pool in execution.pools}
-    here = execution.backend == "local" or "local" in strategies
-    placement = place(workflow, machine, on_this_machine=here, strict=strict)
+    placement = place(workflow, machine, strict=strict)
     inputs, resolved = _read(workflow, look, progress)
     flow = column_flow(workflow, resolved)
     lacking = what_is_lacking(workflow, inputs)

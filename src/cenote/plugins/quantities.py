@@ -5,7 +5,7 @@ Types of this form carry their conversion without importing pydantic, so that va
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cenote.units import parse_bytes, parse_seconds
@@ -15,16 +15,20 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
+Describe = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes one JSON Schema of another."""
+
+
 class Converted:
     """Marks a value that a function makes of what the file holds; what it refuses, it refuses with a ValueError.
 
-    `kind` names such errors, `schema` describes what may be written, `limits` are pydantic's (`ge=0`).
+    `kind` names such errors, `describe` turns the JSON Schema into that of what files hold, `limits` are pydantic's.
     """
 
-    def __init__(  # Any: whatever the YAML holds, and a part of a JSON Schema
-        self, convert: Callable[[Any], object], kind: str, schema: dict[str, Any] | None = None, **limits: float
+    def __init__(  # Any: whatever the YAML holds
+        self, convert: Callable[[Any], object], kind: str, describe: Describe = dict, **limits: float
     ) -> None:
-        self.convert, self.kind, self.schema, self.limits = convert, kind, schema, limits
+        self.convert, self.kind, self.describe, self.limits = convert, kind, describe, limits
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic_core import PydanticCustomError, core_schema
@@ -39,17 +43,15 @@ class Converted:
         return core_schema.no_info_before_validator_function(converted, within)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return self.schema or handler(schema)
+        return self.describe(handler(schema))
 
 
-Memory = Annotated[
-    int,
-    Converted(parse_bytes, "amount", {"type": ["string", "integer"], "examples": ["4GB", "500MB", "16GiB"]}),
-]
+def _written(examples: Sequence[str], *types: str) -> Describe:
+    return lambda _: {"type": list(types), "examples": list(examples)}
+
+
+Memory = Annotated[int, Converted(parse_bytes, "amount", _written(("4GB", "500MB", "16GiB"), "string", "integer"))]
 """Bytes, written as `4GB`."""
 
-Seconds = Annotated[
-    int,
-    Converted(parse_seconds, "amount", {"type": ["string", "number"], "examples": ["30m", "4h", "04:00:00"]}),
-]
+Seconds = Annotated[int, Converted(parse_seconds, "amount", _written(("30m", "4h", "04:00:00"), "string", "number"))]
 """Seconds, written as `30m`, `4h` or `04:00:00`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cenote.engine.messages import AnyEvent, TaskDone, TaskSplit
 from cenote.plan.memory_history import Seen, memory_key
 from cenote.plan.plan import MERGE, Plan
+from cenote.plugins.capabilities import shares_process
 
 
 class MemorySeen:
@@ -15,7 +16,7 @@ class MemorySeen:
         self._keys = [memory_key(segment) for segment in plan.segments]
         self._split: set[int] = set()
         self._seen: dict[str, dict[int, Seen]] = {}
-        together = plan.workflow.execution.backend != "local"
+        together = shares_process(plan.workflow.execution.backend)
         self._shared = {pool.name for pool in plan.placement.pools if together and pool.slots > 1}
         """Pools whose tasks run side by side in one process: whose memory it is cannot be known."""
 

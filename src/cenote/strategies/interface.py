@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NewType
+from typing import ClassVar, NewType
 
 from cenote.engine.messages import JobState, LossCause
 from cenote.launch import Launch, RunLocation
@@ -54,6 +54,9 @@ class TracedJob:
 
 class Strategy(Plugin):
     """Starts workers. Its fields are the settings under a pool's `config`."""
+
+    starts_here: ClassVar[bool] = False
+    """Whether its workers are processes of this machine, there at once, instead of jobs that wait in a queue."""
 
     @property
     def seconds_between_polls(self) -> float:

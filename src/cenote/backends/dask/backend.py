@@ -74,7 +74,7 @@ class Dask(Backend):
 
     def _network(self, pools: Sequence[PlacedPool]) -> Network:
         ports = self.port or ANY_PORT
-        if all(pool.strategy == "local" for pool in pools):
+        if all(pool.starts_here for pool in pools):
             host = self.host or LOOPBACK
             return Network(WorkerPlace(host, scratch=self.scratch), host, ports=ports)
         loopback = self.host if is_loopback(self.host) else None  # any other address of ours is not one of theirs

@@ -11,14 +11,14 @@ from typing import ClassVar
 from pydantic import Field
 
 from cenote.backends.interface import Backend, Session, SessionRequest
-from cenote.backends.local.in_process import Here
-from cenote.backends.local.processes import Processes
 from cenote.plugins.settings import Seconds
 
 
 class LocalBackend(Backend):
     """Runs tasks on this machine, without any service."""
 
+    runs_here: ClassVar[bool] = True
+    shares_process: ClassVar[bool] = False
     example: ClassVar[str] = """
     execution: {backend: local}
     """
@@ -28,6 +28,9 @@ class LocalBackend(Backend):
 
     def open(self, request: SessionRequest) -> Session:
         """In this process when one core is all there is or the work is small; by processes otherwise."""
+        from cenote.backends.local.in_process import Here  # a file is planned without worker processes
+        from cenote.backends.local.processes import Processes
+
         timed = any(step.timeout is not None for segment in request.run_spec.segments for step in segment.steps)
         if timed or not request.in_process or (request.cpus > 1 and not request.small):
             return Processes(request, self.patience)

@@ -12,6 +12,7 @@ from rich.table import Table
 from cenote import storage
 from cenote.cli.console import output
 from cenote.cli.views.problems import show_problems
+from cenote.plugins.capabilities import starts_here
 from cenote.runs.folder import RunFolder
 from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.text import format_estimate, join_words, plural
@@ -34,7 +35,7 @@ def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover]) -> None:
 
 def in_words(jobs: Sequence[Leftover], files: Sequence[Path]) -> str:
     """`4 jobs, 2 processes and 1 half-written file`."""
-    here = sum(one.system == "local" for one in jobs)
+    here = sum(starts_here(one.system) for one in jobs)
     counted = [
         (len(jobs) - here, "job", "jobs"),
         (here, "process", "processes"),

@@ -94,7 +94,7 @@ def pool_table(plan: Plan) -> FittedTable:
 
 def probe_table(plan: Plan, *, now: float) -> Table | None:
     """When pools were probed, and how that went; None where all workers are of this machine and nobody did."""
-    names = [pool.name for pool in plan.placement.pools if pool.strategy != "local" or pool.name in plan.probes]
+    names = [pool.name for pool in plan.placement.pools if not pool.starts_here or pool.name in plan.probes]
     if not names:
         return None
     table = Table.grid(padding=(0, 2, 0, 0))

@@ -8,16 +8,13 @@ from typing import Any, get_args, get_type_hints
 
 from cenote.backends.support.ports import ports_in_words
 from cenote.language.checks.site import Site
-from cenote.language.execution import Pool
+from cenote.language.execution import JOINED_BACKEND, Pool
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.settings import Memory, Seconds, Settings
 from cenote.runs.configured import configured
 from cenote.strategies.support.batch import BatchStrategy
 from cenote.units import format_bytes, format_seconds
-
-BACKEND = "dask"
-"""The backend whose settings make up the network."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def strategies(site: Site) -> dict[str, Settings]:
 
 def network(site: Site) -> Settings | None:
     """The settings of the backend that workers of other machines join; None where its software is not installed."""
-    factory = registry.load(PluginKind.BACKEND, BACKEND)
+    factory = registry.load(PluginKind.BACKEND, JOINED_BACKEND)
     if factory.missing_package() is not None:
         return None
     made: Settings = configured(factory, site.execution.config)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cenote.cli.views.site_facts import SitePool, in_words, network, own_pools, pool_facts, strategies
 from cenote.language.checks.site import Site
-from cenote.language.execution import Pool
+from cenote.language.execution import ExecutionSettings, Pool
 from cenote.language.layers.site import site_places
 from cenote.text import format_amounts
 from cenote.units import format_seconds
@@ -52,7 +52,10 @@ def _head(site: Site) -> Iterator[RenderableType]:
 
 
 def _defaults(site: Site) -> Iterator[tuple[str, str]]:
-    execution, implied = site.execution, "backend" not in site.chosen and site.execution.backend != "local"
+    execution, implied = (
+        site.execution,
+        "backend" not in site.chosen and site.execution.backend != ExecutionSettings.backend,
+    )
     yield "backend", f"{execution.backend} (follows from the strategy)" if implied else execution.backend
     yield "strategy", execution.strategy
     for key, pool in (("cpu", execution.defaults.cpu), ("gpu", execution.defaults.gpu)):

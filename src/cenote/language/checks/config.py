@@ -8,19 +8,20 @@ from cenote.errors import CenoteError
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings
 from cenote.language.checks.validation import keys_of
-from cenote.language.execution import Pool
+from cenote.language.execution import JOINED_BACKEND, Pool
 from cenote.language.layers.site import is_site_layer
 from cenote.language.yaml.source import Located
 from cenote.plugins import registry
+from cenote.plugins.capabilities import starts_here
 from cenote.plugins.kinds import PluginKind
 
 
 def check_configs(node: Located, pools: Iterable[Pool], *, backend: str, strategy: str, findings: Findings) -> None:
-    """Note keys that nobody knows and values that their owner refuses.
+    """Note keys that no plugin has and values that their plugin refuses.
 
     A file that moves from one batch system to another keeps its keys: what only another strategy knows is left out,
-    with a warning where workers come from a batch system. What the site wrote is left out without one: it is meant for
-    whoever takes it.
+    with a warning where workers come from a batch system. What the site wrote is left out without one: it is an offer
+    to all strategies.
     """
     shared = node.get("config")
     if shared is not None and shared.mapping:
@@ -49,7 +50,7 @@ def _check_pool(pool: str, strategy: str, config: Located, findings: Findings) -
         owner = owners[key][0]
         one = config.holding({key: config.mapping[key]})
         check_settings(PluginKind.STRATEGY, owner, one, f"'config' of pool '{pool}' ({owner})", findings)
-        if strategy != "local" and not is_site_layer(config.mapping[key].layer):
+        if not starts_here(strategy) and not is_site_layer(config.mapping[key].layer):
             findings.warnings.append(
                 f"pool '{pool}': '{key}' is a setting of {' and '.join(owners[key])}; {strategy} does without it"
             )
@@ -62,7 +63,7 @@ def _check_shared(config: Located, backend: str, findings: Findings) -> None:
     strategies = _owners(
         PluginKind.STRATEGY, [] if config.mapping.keys() <= own else registry.names(PluginKind.STRATEGY)
     )
-    asked = dict.fromkeys((backend, "dask"))
+    asked = dict.fromkeys((backend, JOINED_BACKEND))
     backends = _owners(PluginKind.BACKEND, asked)
     known = {**strategies, **backends}
     all_answered = all(_settings(PluginKind.BACKEND, name) is not None for name in asked)

@@ -11,11 +11,12 @@ from cenote.language.checks.data import entries
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
 from cenote.language.checks.validation import validated
-from cenote.language.execution import Amounts, ExecutionSettings, Pool, PoolSettings, settings_of
+from cenote.language.execution import JOINED_BACKEND, Amounts, ExecutionSettings, Pool, PoolSettings, settings_of
 from cenote.language.origins import KeyPath
 from cenote.language.schema.execution import ExecutionModel, ModifierModel, PoolModel, PoolResourcesModel
 from cenote.language.workflow import Execution, PluginUse
 from cenote.language.yaml.source import Located
+from cenote.plugins.capabilities import starts_here
 from cenote.plugins.kinds import PluginKind
 
 DEFAULT_POOL = Pool("default")
@@ -40,8 +41,9 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     for key in ("cpu", "gpu"):
         check_pool_name(node.get("defaults", key), names, "the default pool", findings)
     strategy = model.strategy
-    elsewhere = {strategy, *(pool.strategy for pool in pools.values() if pool.strategy)} != {"local"}
-    backend = "dask" if elsewhere and node.get("backend") is None else model.backend
+    strategies = {strategy, *(pool.strategy for pool in pools.values() if pool.strategy)}
+    joined = node.get("backend") is None and not all(map(starts_here, strategies))
+    backend = JOINED_BACKEND if joined else model.backend
     check_configs(node, pools.values(), backend=backend, strategy=strategy, findings=findings)
     return Execution(
         **{**settings_of(model, ExecutionSettings), "backend": backend},
@@ -112,7 +114,7 @@ def _check_software(node: Located, findings: Findings) -> None:
 
 
 def _check_profiles(root: Located, findings: Findings) -> None:
-    """Pool profiles that nobody uses are checked too: they are read by the next person."""
+    """Check pool profiles too that no pool uses: the next reader relies on them."""
     for name, node in entries(root.get("pool_profiles"), "'pool_profiles'", findings):
         validated(PoolModel, node, f"pool profile '{name}'", findings)
 

@@ -13,6 +13,7 @@ from cenote import errors, storage
 from cenote.errors import CenoteError
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.validation import report_errors
+from cenote.language.schema.forms import STRATEGY_ALIASES
 from cenote.language.workflow import PluginSource
 from cenote.language.yaml.source import Located
 from cenote.names import nearest
@@ -20,8 +21,8 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.signals import Interrupted
 
-ALWAYS_THERE = {PluginKind.BACKEND: {"local"}, PluginKind.STRATEGY: {"local", "default"}}
-"""What the language itself promises."""
+ALIASES = {PluginKind.STRATEGY: frozenset(STRATEGY_ALIASES)}
+"""Other names of plugins that files may use."""
 
 REGISTRY_KINDS = {
     **{kind.plural: kind for kind in PluginKind},
@@ -120,16 +121,12 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
 
 def is_known(kind: PluginKind, name: str) -> bool:
     """Whether the language knows this plugin, be it here already or planned."""
-    return (
-        name in ALWAYS_THERE.get(kind, ())
-        or name in registry.names(kind)
-        or registry.is_planned(kind, name) is not None
-    )
+    return name in ALIASES.get(kind, ()) or name in registry.names(kind) or registry.is_planned(kind, name) is not None
 
 
 def known_names(kind: PluginKind) -> frozenset[str]:
     """Every name that `is_known` accepts, for asking about thousands of them."""
-    return frozenset({*ALWAYS_THERE.get(kind, ()), *registry.names(kind), *PLANNED.get(kind, {})})
+    return frozenset({*ALIASES.get(kind, ()), *registry.names(kind), *PLANNED.get(kind, {})})
 
 
 def check_name(kind: PluginKind, name: Located | None, findings: Findings) -> bool:

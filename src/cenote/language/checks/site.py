@@ -47,7 +47,7 @@ class CheckedSite:
 
 
 def check_site(file: Path | None) -> CheckedSite:
-    """Read and check the file of a site. Never raises for what somebody wrote."""
+    """Read and check the file of a site. Never raises for what is written there."""
     layered = read_site(file) if file is not None else Layered(built_in(), ())
     if layered.root is None:
         return CheckedSite(None, tuple(unique(layered.problems)))
@@ -74,7 +74,7 @@ def check_site(file: Path | None) -> CheckedSite:
 
 
 def _about(root: Located, findings: Findings) -> SiteModel | None:
-    """Who it is; a file of a site has to say so, or nobody knows where values come from."""
+    """Who it is; a file of a site has to say so, because values are explained by where they come from."""
     node = root.get("site")
     if node is None or node.value is None:
         findings.missing("site", "the site configuration file", root)
@@ -93,7 +93,7 @@ def _profiles_as_pools(root: Located, findings: Findings) -> tuple[Pool, ...]:
     further = Findings()
     filled = fill_pools(root.holding({**root.mapping, "execution": execution.holding(taken)}), further.problems)
     checked = check_execution(filled.without("pool_profiles"), further)
-    told = {problem.place for problem in findings.problems}
+    reported = {problem.place for problem in findings.problems}
     # Their fallbacks are pools of the workflow to come.
-    findings.problems += [p for p in further.problems if p.kind is not UNKNOWN_POOL and p.place not in told]
+    findings.problems += [p for p in further.problems if p.kind is not UNKNOWN_POOL and p.place not in reported]
     return checked.pools if pools else ()

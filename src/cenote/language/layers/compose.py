@@ -14,7 +14,9 @@ from cenote.language.layers.command_line import LAYER, assign, parse_assignment
 from cenote.language.layers.merge import merge
 from cenote.language.layers.profiles import BUILT_IN_PACKAGES, fill_pools, find_profile
 from cenote.language.layers.site import KEYS, find_site, is_site_layer, layer_of, what_holds
+from cenote.language.schema.forms import strategy_name
 from cenote.language.yaml.source import Located, parse_yaml, read_yaml
+from cenote.plugins.capabilities import runs_here, starts_here
 
 PROFILE_LISTS = (("use", "profiles"), ("execution", "profiles"))
 
@@ -69,11 +71,11 @@ def read_site(path: Path) -> Layered:
 
 def _chosen_here(above: Sequence[Located], assignments: Sequence[tuple[tuple[str, ...], Located]]) -> bool:
     """Whether a workflow, a profile or the command line asks for a run on this machine."""
-    for key in ("backend", "strategy"):
+    for key, is_here in (("backend", runs_here), ("strategy", starts_here)):
         written = [layer.get("execution", key) for layer in above]
         written += [value for steps, value in assignments if steps == ("execution", key)]
         given = [node.text for node in written if node is not None]
-        if given and given[-1] in ("local", "default"):
+        if given and given[-1] is not None and is_here(strategy_name(given[-1])):
             return True
     return False
 

@@ -6,14 +6,13 @@ Nothing here imports pydantic, so that values with these types stay light.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cenote.plugins.quantities import Converted
 
 if TYPE_CHECKING:
-    from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic.json_schema import JsonSchemaValue
+    from pydantic import ConfigDict, GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 
@@ -51,11 +50,16 @@ def _number(value: Any) -> float:  # Any: whatever the YAML holds
     raise ValueError("should be a number")
 
 
-def _strategy(name: Any) -> Any:  # Any: whatever the YAML holds
-    return "local" if name == "default" else name
+STRATEGY_ALIASES = {"default": "local"}
+"""FAST-HEP's names of strategies."""
 
 
-PlainName = Annotated[str, Converted(_name, "name", {"type": ["string", "integer"]})]
+def strategy_name(name: Any) -> Any:  # Any: whatever the YAML holds
+    """A strategy by its own name."""
+    return STRATEGY_ALIASES.get(name, name) if isinstance(name, str) else name
+
+
+PlainName = Annotated[str, Converted(_name, "name", lambda _: {"type": ["string", "integer"]})]
 """A name that may also name a file."""
 
 Count = Annotated[int, Converted(_whole, "whole", ge=0)]
@@ -70,55 +74,36 @@ Amount = Annotated[float, Converted(_number, "number", ge=0, allow_inf_nan=False
 Factor = Annotated[float, Converted(_number, "number", gt=0, allow_inf_nan=False)]
 """A number above zero."""
 
-StrategyName = Annotated[str, Converted(_strategy, "name")]
-"""A strategy; FAST-HEP calls `local` `default`."""
+StrategyName = Annotated[str, Converted(strategy_name, "name")]
+"""A strategy, by its own name or by that of FAST-HEP."""
 
 
-def _before(convert: Callable[[Any], Any], schema: CoreSchema) -> CoreSchema:  # Any: whatever the YAML holds
-    from pydantic_core import core_schema
-
-    return core_schema.no_info_before_validator_function(convert, schema)
-
-
-class OneOrMany:
+class OneOrMany(Converted):
     """Marks a tuple field whose single item may be written without a list."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _before(_as_list, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        several = handler(schema)
-        return {"anyOf": [several.get("items", {}), several]}
+    def __init__(self) -> None:
+        super().__init__(_as_list, "list", lambda several: {"anyOf": [several.get("items", {}), several]})
 
 
 def _as_list(value: Any) -> Any:  # Any: whatever the YAML holds
     return value if isinstance(value, list | tuple) or value is None else [value]
 
 
-class OrText:
+class OrText(Converted):
     """Marks a model that may be written as text, which then stands under this key."""
 
     def __init__(self, key: str) -> None:
-        self.key = key
+        def expanded(value: Any) -> Any:  # Any: whatever the YAML holds
+            return {key: value} if isinstance(value, str) else value
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _before(self._expanded, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
-
-    def _expanded(self, value: Any) -> Any:  # Any: whatever the YAML holds
-        return {self.key: value} if isinstance(value, str) else value
+        super().__init__(expanded, "text", lambda usual: {"anyOf": [{"type": "string"}, usual]})
 
 
-class OrNothing:
+class OrNothing(Converted):
     """Marks a mapping whose key may stand without a value, which then is an empty mapping."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _before(_or_empty, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [handler(schema), {"type": "null"}]}
+    def __init__(self) -> None:
+        super().__init__(_or_empty, "mapping", lambda usual: {"anyOf": [usual, {"type": "null"}]})
 
 
 def _or_empty(value: Any) -> Any:  # Any: whatever the YAML holds

@@ -27,6 +27,7 @@ class LocalStrategy(Strategy):
     A worker of a pool with GPUs sees its own GPUs of this machine and no others; one without sees none.
     """
 
+    starts_here: ClassVar[bool] = True
     example: ClassVar[str] = """
     execution:
       backend: dask

@@ -94,6 +94,9 @@ class StrategyContract(PluginContract):
             with self.batch.answering(self.batch.waiting):
                 yield
 
+    def test_it_says_whether_workers_start_here_or_wait_in_a_queue(self) -> None:
+        assert self.plugin.starts_here is (self.batch is None)
+
     def test_what_it_submits_can_be_printed_and_printing_does_nothing(self, made: Strategy, tmp_path: Path) -> None:
         wanted = self.launch(tmp_path)
         with scripted_shell() as shell:
