@@ -143,6 +143,8 @@ def test_a_pool_may_have_its_own_and_none(user: Desk) -> None:
     execution = plan.workflow.execution
     assert execution.environment_of("default") == {"type": "current"}
     assert execution.credentials_of("default") == ({"type": "none"},)
+    here = cenote.load(user.folder / "flow.yaml", sets=sets, backend="local").plan()
+    assert any("environment" in warning for warning in here.warnings)
 
 
 def test_what_is_wrong_with_it_is_said_before_anything_starts(user: Desk) -> None:

@@ -10,7 +10,7 @@ from cenote.engine.messages import RunStarted, TaskDone, TaskReused, TasksAbando
 from cenote.engine.task_ranges import ranges_of, tasks_in
 from cenote.errors import CenoteError
 from cenote.runs.folder import RunFolder
-from cenote.runs.journal import Journal, read_events
+from cenote.runs.journal import Journal, JournalReader, read_events, runs_in
 
 STARTED = RunStarted(at=1.0, run="r", tasks=2)
 DONE = TaskDone(at=2.0, task=0, pool="default", worker="default-1", seconds=0.5)
@@ -60,3 +60,23 @@ def test_a_line_that_was_cut_short_is_passed_over_and_does_not_spoil_the_next(tm
 def test_a_folder_without_a_journal_holds_no_run(tmp_path: Path) -> None:
     with pytest.raises(CenoteError, match="holds no run"):
         list(read_events(tmp_path))
+
+
+def test_only_lines_with_a_word_are_read_where_one_is_asked_for(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.write([STARTED, DONE, STARTED])
+    journal.close()
+    assert list(read_events(tmp_path, naming="RunStarted")) == [STARTED, STARTED]
+    assert runs_in(tmp_path) == [STARTED.run, STARTED.run]
+    assert runs_in(tmp_path / "none") == []
+
+
+def test_a_reader_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.write([STARTED])
+    reader = JournalReader(tmp_path)
+    assert list(reader.news()) == [STARTED]
+    journal.write([DONE])
+    journal.close()
+    assert list(reader.news()) == [DONE]
+    assert list(reader.news()) == []

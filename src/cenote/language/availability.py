@@ -98,9 +98,12 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
     if _stays_here(workflow):
         for what, path in _other_machines(workflow):
             yield _warning(workflow, what, path)
+        backend = workflow.execution.backend
         for strategy in _batch_strategies(workflow):
-            backend = workflow.execution.backend
             yield f"strategy '{strategy}' starts no workers: `backend: {backend}` runs everything on this machine"
+        for pool in workflow.execution.pools:
+            if pool.environment and not registry.is_planned(PluginKind.ENVIRONMENT, pool.environment["type"]):
+                yield f"pool '{pool.name}' gets the run's environment: `backend: {backend}` has one for all pools"
 
 
 def _batch_strategies(workflow: Workflow) -> list[str]:

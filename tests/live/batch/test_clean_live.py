@@ -45,7 +45,7 @@ def test_jobs_that_wait_are_found_by_their_folder_and_removed_once_their_driver_
         ours = {"jobs": [job for job in everywhere["jobs"] if job["folder"] == str(workshop.out)]}
         assert states(ours) == {(pool, "driven", False) for pool in ("default", "high_memory", "gpu")}
         refused = clean(str(workshop.out), "--yes", code=2)  # named, and still driven: --force would be needed
-        assert "goes on" in refused["problems"][0]["message"]
+        assert refused["problems"][0]["kind"] == "usage"
         driver.kill()
         driver.wait()
     found = clean(str(workshop.out), "--dry-run")
