@@ -171,7 +171,7 @@ def hist(bins: str = "[5, 0, 1]", params: str = "", more: str = "") -> str:
             ),
             "`dataset_axis: true` in the params",
         ),
-        (stages("{id: F, op: filter, params: {expr: MET_pt + 1}}"), "'MET_pt + 1' is never true or false"),
+        (stages("{id: F, op: filter, params: {expr: MET_pt + 1}}"), "'MET_pt + 1' is not true or false"),
         (stages("{id: F, op: filter, params: {expr: met > 1}}") + "fields: {met: MET}", "the branch 'MET': no file"),
         (
             hist(params="variations: {weights: {up: '2'}}", more="render: {op: hep.render.hist1d}"),
