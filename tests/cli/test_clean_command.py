@@ -118,7 +118,7 @@ def test_a_run_that_goes_on_is_left_alone_unless_it_is_named_and_forced(
         assert f"run {left.run} is in progress: process {os.getpid()}" in capsys.readouterr().err
         assert left.alive() == 2
         assert exit_code_of(["clean", "--dry-run"]) == 0
-        assert "left alone" in capsys.readouterr().out
+        assert "; kept" in capsys.readouterr().out
         assert exit_code_of(["clean", "out", "--yes", "--force", "--json"]) == 0
         found = told(capsys)
         assert {job["removed"] for job in found["jobs"]} == {True}

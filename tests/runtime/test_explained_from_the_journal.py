@@ -82,7 +82,7 @@ def test_a_stage_that_waits_for_a_pool_tells_what_its_last_probe_found() -> None
         "The last probe of 'gpu', 2h ago on node07: "
         "network: does not reach the driver at 10.0.0.5:8786: Connection refused."
     ) in told(far)
-    assert "The last probe of 'gpu', 2h ago on node07: nothing was wrong." in told()
+    assert "The last probe of 'gpu', 2h ago on node07: no problems." in told()
     there = WorkerJoined(at=7500.0, worker="gpu-1", pool="gpu", slots=1)
     probes = {"gpu": Probed(300.0, "flow.yaml", "node07", (far,))}
     assert "probe" not in why(some_record(CALM), [*events, there], "Infer", probes), (
@@ -100,7 +100,7 @@ def test_a_stage_with_a_fallback_says_when_it_moves() -> None:
     assert "move to 'default' now (limits.no_worker_for: 1m)" in why(
         some_record(CALM, ("gpu", "default")), events, "Infer"
     )
-    assert "They wait as long as it takes" in why(some_record(CALM), events, "Infer")
+    assert "Tasks wait indefinitely" in why(some_record(CALM), events, "Infer")
 
 
 def test_a_stage_that_moved_says_why_and_how_its_new_pool_is() -> None:

@@ -216,7 +216,7 @@ def test_a_task_out_of_memory_without_a_larger_pool_is_split_down_to_a_floor_and
     assert pieces == [(2, 2), (4, 4), (8, 8), (16, 16)]
     assert isinstance(given_up, TaskGivenUp)
     assert given_up.failure.error_kind == "out-of-memory"
-    assert given_up.failure.message.startswith("out of memory in pool 'default' (4 GB per task), also in 16 pieces")
+    assert given_up.failure.message.startswith("out of memory in pool 'default' (4 GB per task), even in 16 pieces")
     assert finished == FinishRun("failed")
 
 
