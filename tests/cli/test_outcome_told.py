@@ -59,7 +59,7 @@ def failures(summary: dict[str, Any]) -> str:
 def test_a_success_says_what_it_left() -> None:
     pictures = (FOLDER / "plots/muon_pt.pdf", FOLDER / "plots/muon_pt.png")
     assert told(a_summary(), pictures).splitlines() == [
-        "succeeded in 3.2 s: 120 tasks, 1.2 M events, at most 310 MB a task",
+        "succeeded in 3.2 s: 120 tasks, 1.2 M events, peak memory 310 MB per task",
         "  products  MuonPt (histogram, 1 axis, 50 bins)",
         "            all in out/flow/products",
         "  pictures  out/flow/plots/muon_pt.png",

@@ -84,7 +84,7 @@ def status_line(summary: Summary) -> Text:
     if summary.events:
         words.append(f"{format_count(summary.events)} events")
     if summary.peak_memory:
-        words.append(f"at most {format_bytes(summary.peak_memory)} a task")
+        words.append(f"peak memory {format_bytes(summary.peak_memory)} per task")
     joint = "in" if status in {"succeeded", "partial"} else "after"
     return Text.assemble(
         (status, _STYLES.get(status, "bold")), f" {joint} {format_seconds(summary.seconds)}: {', '.join(words)}"
