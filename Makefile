@@ -30,7 +30,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
-# Tests of chance with many more cases: mutated workflows, simulated schedules, properties. About an hour.
+# Randomised tests with many more cases: mutated workflows, simulated schedules, properties. About an hour.
 deep: $(VENV)/.installed-dev
 	CENOTE_DEEP_TESTS=1 $(BIN)/pytest -n 2 --no-loadscope-reorder -m "not live"
 

@@ -1,4 +1,7 @@
-"""Apply the contract of its kind to every built-in plugin that needs no data of its own for it."""
+"""Apply the contract of its kind to every built-in plugin that has no test file of its own beside this one.
+
+`test_environment_packed_pixi.py` would be the one of the environment `packed-pixi`, which needs something to pack.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def data_of(kind: PluginKind, name: str) -> dict[str, Any]:
 
 for kind, contract in CONTRACTS.items():
     for name in registry.built_in_names(kind):
-        title = f"Test_{kind.value}_{name.replace('.', '_')}"
+        plain = f"{kind.value}_{name.replace('.', '_').replace('-', '_')}"
+        if Path(__file__).with_name(f"test_{plain}.py").exists():
+            continue
+        title = f"Test_{plain}"
         attributes = {"__module__": __name__, "plugin": registry.load(kind, name), **data_of(kind, name)}
         globals()[title] = type(title, (contract,), attributes)
 

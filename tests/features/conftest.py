@@ -19,7 +19,7 @@ from cenote.plugins import registry
 from cenote.testing.muons import write_muons
 
 DEEP = bool(os.environ.get("CENOTE_DEEP_TESTS"))
-"""Whether tests of chance try many more cases, as `make deep` has it."""
+"""Whether randomised tests try many more cases, as `make deep` has it."""
 
 
 @dataclass(frozen=True)

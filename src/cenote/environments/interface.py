@@ -27,5 +27,5 @@ class Environment(Plugin):
         """What `provenance.json` records of it, beside its `type`: digests, versions. Nothing secret."""
 
     def check(self) -> Iterable[Problem]:
-        """What is wrong with it here and now, found out before anything is submitted."""
+        """What is wrong with it here and now. The first method that a run calls, before it writes anything."""
         return ()

@@ -16,7 +16,7 @@ from cenote.plugins.kinds import NOT_PLUGINS, PluginKind
 def built_in(kind: PluginKind) -> dict[str, str]:
     """Name → module, from the modules and packages of the kind's folder."""
     root = Path(__file__).parent.parent / kind.plural
-    return {".".join(parts): ".".join((kind.package, *parts)) for parts in _plugins_below(root)}
+    return {kind.spelled(".".join(parts)): ".".join((kind.package, *parts)) for parts in _plugins_below(root)}
 
 
 def _plugins_below(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

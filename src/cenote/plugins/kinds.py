@@ -24,6 +24,10 @@ class PluginKind(Enum):
         """The word for several of them: the name of the folder that the built-in ones live in."""
         return "strategies" if self is PluginKind.STRATEGY else f"{self.value}s"
 
+    def spelled(self, name: str) -> str:
+        """The name in YAML of a plugin whose module has this name: `packed_pixi` is the environment `packed-pixi`."""
+        return name.replace("_", "-") if self is PluginKind.ENVIRONMENT else name
+
     @property
     def package(self) -> str:
         """The package whose files are the built-in plugins of this kind."""

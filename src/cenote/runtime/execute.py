@@ -128,6 +128,7 @@ def execute(
     named, folder = RunFolder(out), RunFolder(out.absolute())
     named.refuse()
     with signals.noted() as interruptions, storage.explained(), named.lock():
+        Software(plan).check(time.time())
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
@@ -224,7 +225,6 @@ def _open(
 ) -> Session:
     """Start what runs the tasks; `at_last` ends it."""
     software = Software(plan)
-    software.check(time.time())
     sent = SentFiles(folder.debug / "sent", software.all_credentials)
     request = SessionRequest(
         run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
