@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -151,16 +151,8 @@ def workflow_choices(command: ClickCommand) -> Callable[..., Any]:
     )
     @click.option("-v", "--verbose", count=True, help="Log more to stderr: files read, events; -vv logs everything.")
     @wraps(command)
-    def with_choices(
-        *,
-        file: Path,
-        sets: tuple[str, ...],
-        profiles: tuple[str, ...],
-        backend: str | None,
-        strategy: str | None,
-        verbose: int,
-        **others: Any,
-    ) -> Any:
-        return command(Choices(file, sets, profiles, backend, strategy, verbose), **others)
+    def with_choices(**given: Any) -> Any:  # Any: the values of all options
+        chosen = {field.name: given.pop(field.name) for field in fields(Choices)}
+        return command(Choices(**chosen), **given)
 
     return with_choices
