@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cenote.errors import CenoteError, Problem
 from cenote.launch import Launch
@@ -33,15 +33,15 @@ class Unasked:
     again: float
 
 
-@dataclass(frozen=True)
-class JobListener:
-    """Whom a queue tells."""
+class JobListener(Protocol):
+    """What takes the news of the jobs of a pool."""
 
-    taken: Callable[[Sequence[str], Sequence[JobId]], None]
-    delayed: Callable[[Problem], None]
-    """Workers could not be asked for and will be asked for again; said once."""
-    refused: Callable[[Sequence[str], Problem], None]
-    found: Callable[[Mapping[JobId, JobStatus]], None]
+    def jobs_taken(self, pool: str, workers: Sequence[str], jobs: Sequence[JobId]) -> None: ...
+    def jobs_delayed(self, pool: str, problem: Problem) -> None:
+        """Workers could not be asked for and will be asked for again; said once."""
+
+    def jobs_refused(self, pool: str, workers: Sequence[str], problem: Problem) -> None: ...
+    def jobs_polled(self, pool: str, found: Mapping[JobId, JobStatus]) -> None: ...
 
 
 class JobQueue:
@@ -116,16 +116,16 @@ class JobQueue:
             self._not_taken(workers, problem.problems[0], since)
             return
         self._open.update(jobs)
-        self._listener.taken(workers, jobs)
+        self._listener.jobs_taken(self.launch.pool, workers, jobs)
 
     def _not_taken(self, workers: Sequence[str], problem: Problem, since: float | None) -> None:
         now = self._clock()
         if not problem.kind.transient or (since is not None and now - since >= PATIENCE):
-            self._listener.refused(workers, problem)
+            self._listener.jobs_refused(self.launch.pool, workers, problem)
             return
         self._unasked.append(Unasked(workers, since or now, now + ASK_AGAIN))
         if since is None:
-            self._listener.delayed(problem)
+            self._listener.jobs_delayed(self.launch.pool, problem)
 
     def _seen(self, answer: Future[dict[JobId, JobStatus]]) -> None:
         """Jobs that are over are not asked for again, and do not linger."""
@@ -134,4 +134,4 @@ class JobQueue:
         over = {job for job, status in found.items() if status.state in OVER}
         self._open -= over
         self.cancel(sorted(job for job in over if found[job].lingers))
-        self._listener.found(found)
+        self._listener.jobs_polled(self.launch.pool, found)
