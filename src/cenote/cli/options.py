@@ -37,6 +37,19 @@ JSON_OPTION = click.option(
 )
 
 
+OUTPUT_OPTION = click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
+)
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """Write an answer to the file that `--output` names, or print it."""
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
 def stages_option(name: str, meaning: str) -> Callable[[ClickCommand], ClickCommand]:
     """An option that names a stage, and may be given several times."""
     return click.option(name, multiple=True, metavar="STAGE", help=meaning, shell_complete=complete_stage)

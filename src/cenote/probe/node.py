@@ -31,7 +31,6 @@ from cenote.probe.report import (
     FolderSeen,
     Loaded,
     NodeReport,
-    PluginAsked,
     Question,
     as_line,
     from_word,
@@ -159,23 +158,19 @@ def _module(clock: _Clock, name: str) -> Loaded:
 def _plugins(clock: _Clock, question: Question) -> tuple[Loaded, ...]:
     found = []
     for plugin in question.plugins:
-        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, plugin, question))
-        found.append(Loaded(plugin.target, seconds, problem))
+        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, question, *plugin))
+        found.append(Loaded(plugin[0], seconds, problem))
     return tuple(found)
 
 
-def _add(plugin: PluginAsked, question: Question) -> None:
+def _add(question: Question, target: str, kind: str | None, name: str | None) -> None:
     """As a worker does before its first task."""
     from cenote.plugins import registry
-    from cenote.plugins.shipped import SourceFile, bring_along, extend_path
+    from cenote.plugins.shipped import bring_along, extend_path
 
-    sources = [
-        SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package, one.target, one.name, one.binary)
-        for one in question.sources
-    ]
     extend_path(question.path)
-    bring_along(sources, complete=True)
-    registry.add_travelled(plugin.target, plugin.kind, plugin.name, sources)
+    bring_along(question.sources, complete=True)
+    registry.add_travelled(target, kind, name, question.sources)
 
 
 def _file(clock: _Clock, file: FileAsked) -> FileSeen:

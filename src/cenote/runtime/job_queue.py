@@ -63,8 +63,8 @@ class JobQueue:
         self._unasked: list[Unasked] = []
         self._in_doubt = False
         """Whether a submission was not answered, and may have been taken later."""
-        self._looking = False
-        self._looked = 0.0
+        self._polling = False
+        self._polled = 0.0
 
     def submit(self, workers: Sequence[str], *, since: float | None = None) -> None:
         """Ask for workers."""
@@ -82,20 +82,20 @@ class JobQueue:
             self._unasked.remove(unasked)
             self.submit(unasked.workers, since=unasked.since)
 
-    def look(self, *, at_once: bool = False) -> None:
+    def poll(self, *, at_once: bool = False) -> None:
         """Ask how the jobs are, unless that was done a moment ago."""
         now = self._clock()
-        due = at_once or now - self._looked >= self.strategy.seconds_between_polls
-        if due and self._open and not self._looking:
-            self._looking, self._looked = True, now
+        due = at_once or now - self._polled >= self.strategy.seconds_between_polls
+        if due and self._open and not self._polling:
+            self._polling, self._polled = True, now
             self._send(partial(self.strategy.poll, sorted(self._open)), self._seen)
 
     def end(self) -> None:
         """Stop everything that is not known to be over. What was asked before must have been answered."""
-        self.strategy.cancel(sorted(self._open | self._taken_unheard()))
+        self.strategy.cancel(sorted(self._open | self._taken_unanswered()))
         self._open.clear()
 
-    def _taken_unheard(self) -> set[JobId]:
+    def _taken_unanswered(self) -> set[JobId]:
         with suppress(CenoteError):
             return {traced.job for traced in self.strategy.trace(self.launch.run.id)} if self._in_doubt else set()
         return set()
@@ -128,10 +128,10 @@ class JobQueue:
             self._listener.jobs_delayed(self.launch.pool, problem)
 
     def _seen(self, answer: Future[dict[JobId, JobStatus]]) -> None:
-        """Jobs that are over are not asked for again, and do not linger."""
-        self._looking = False
+        """Jobs that are over are not asked for again; those held are cancelled."""
+        self._polling = False
         found = answer.result()
         over = {job for job, status in found.items() if status.state in OVER}
         self._open -= over
-        self.cancel(sorted(job for job in over if found[job].lingers))
+        self.cancel(sorted(job for job in over if found[job].needs_cancel))
         self._listener.jobs_polled(self.launch.pool, found)

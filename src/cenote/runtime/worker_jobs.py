@@ -33,7 +33,7 @@ from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
 from cenote.worker.task_spec import TaskSpec
 
-_LOOK_EVERY = 0.2
+_POLL_EVERY = 0.2
 
 
 @dataclass
@@ -109,7 +109,7 @@ class WorkerJobs(Session):
         missed = {event.pool for event in heard if isinstance(event, WorkerLost) and self._is_missed(event)}
         for pool, queue in self._queues.items():
             queue.submit_again()
-            queue.look(at_once=pool in missed)
+            queue.poll(at_once=pool in missed)
         self._calls.hear()
         self._give_up_those_that_never_join()
         events, self._events = self._events, []
@@ -160,8 +160,8 @@ class WorkerJobs(Session):
             if self._hurried() or time.monotonic() >= until:
                 return
             for queue in self._patient_queues():
-                queue.look()
-            time.sleep(_LOOK_EVERY)
+                queue.poll()
+            time.sleep(_POLL_EVERY)
             self._calls.hear()
 
     def _patient_queues(self) -> list[JobQueue]:
