@@ -96,8 +96,8 @@ def look_around(question: Question) -> NodeReport:
         packages=versions(question.packages),
         scratch=_folder(clock, question.scratch or tempfile.gettempdir(), may_be_made=True),
         folder=_folder(clock, question.folder),
-        modules=tuple(_module(clock, name) for name in question.modules),
-        plugins=_plugins(clock, question),
+        modules=tuple(_loaded(clock, name, partial(importlib.import_module, name)) for name in question.modules),
+        plugins=tuple(_loaded(clock, plugin[0], partial(_add, question, *plugin)) for plugin in question.plugins),
         files=tuple(_file(clock, file) for file in question.files),
         seconds=round(clock.seconds, 4),
     )
@@ -150,17 +150,9 @@ def _write_into(folder: Path, *, may_be_made: bool) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _module(clock: _Clock, name: str) -> Loaded:
-    _, seconds, problem = clock.within(_IMPORT_SECONDS, lambda: importlib.import_module(name))
+def _loaded(clock: _Clock, name: str, load: Callable[[], object]) -> Loaded:
+    _, seconds, problem = clock.within(_IMPORT_SECONDS, load)
     return Loaded(name, seconds, problem)
-
-
-def _plugins(clock: _Clock, question: Question) -> tuple[Loaded, ...]:
-    found = []
-    for plugin in question.plugins:
-        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, question, *plugin))
-        found.append(Loaded(plugin[0], seconds, problem))
-    return tuple(found)
 
 
 def _add(question: Question, target: str, kind: str | None, name: str | None) -> None:

@@ -292,17 +292,14 @@ class TaskRunner:
         work.on_step(step.stage, step.timeout)
         started = time.perf_counter()
         with _blamed(step, piece.partition):
-            result = self._run_operation(work.segment, step, events, piece.partition.dataset)
+            run: Callable[[Events], Result] = self._operation(work.segment, step, piece.partition.dataset).run
+            for modifier in self._modifiers_of(work.segment, step):
+                run = partial(modifier.around, run, stage=step.stage, folder=self._debug)
+            result = run(events)
         work.stats[step.stage] = StageStats(
             seconds=time.perf_counter() - started, events_in=events.size, events_out=result.events.size
         )
         return result
-
-    def _run_operation(self, segment: Segment, step: Step, events: Events, dataset: str) -> Result:
-        run: Callable[[Events], Result] = self._operation(segment, step, dataset).run
-        for modifier in self._modifiers_of(segment, step):
-            run = partial(modifier.around, run, stage=step.stage, folder=self._debug)
-        return run(events)
 
     def _operation(self, segment: Segment, step: Step, dataset: str = "") -> Operation:
         params = step.own_params.get(dataset, step.params)

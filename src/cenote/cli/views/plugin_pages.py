@@ -5,20 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.type_words import default_in_words, example_value, type_in_words
+from cenote.cli.views.type_words import JsonSchema, default_in_words, example_value, type_in_words
 from cenote.errors import CenoteError
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.plugins.settings import Plugin
-
-JsonSchema = Mapping[str, Any]
-"""A JSON Schema, as pydantic writes it."""
 
 
 @dataclass(frozen=True)
