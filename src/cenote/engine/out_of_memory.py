@@ -64,9 +64,9 @@ def after_out_of_memory(task: OutOfMemory) -> Larger | Smaller | TooLarge:
 
 
 def _the_end(task: OutOfMemory, held: float) -> str:
-    tried = f"also in {task.pieces} pieces, " if task.pieces > 1 else ""
+    tried = f"even in {task.pieces} pieces, " if task.pieces > 1 else ""
     larger = "no larger pool is allowed"
-    pieces = "it cannot be taken in pieces" if task.most_pieces == 1 else "smaller pieces are not tried"
+    pieces = "it cannot be split" if task.most_pieces == 1 else "smaller pieces are not tried"
     why = f"{larger}, and {pieces}"
     return f"out of memory in pool '{task.pool.name}' ({_in_words(held)}), {tried}and {why}: {task.message}"
 

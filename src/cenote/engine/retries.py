@@ -16,9 +16,9 @@ from cenote.plan.plan import Segment
 class Rule(Enum):
     """What a cause does to a task."""
 
-    AS_RETRIES_SAY = "counted, and tried again as long as the stage's `retries` allow"
-    MOVES = "moved to another worker, not counted, until it has happened too often"
-    FINAL = "never tried again"
+    AS_RETRIES_SAY = "counted, and retried while the stage's `retries` allow"
+    MOVES = "moved to another worker, up to a limit"
+    FINAL = "never retried"
 
 
 RULES = {
@@ -97,14 +97,14 @@ def retries_allowed(segment: Segment, stage: str | None) -> int:
 def _after_loss(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
     if history.losses <= limits.lost:
         return Decision(again=True, history=history, failure=failure)
-    message = f"{history.losses} workers were lost while they ran it; the last one: {failure.message}"
+    message = f"{history.losses} workers were lost while running it; the last one: {failure.message}"
     return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
 def _after_crash(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
     if history.crashes <= limits.crashed:
         return Decision(again=history.losses <= limits.lost, history=history, failure=failure)
-    message = f"kills its worker: {history.crashes} workers crashed while they ran it; the last one: {failure.message}"
+    message = f"kills its worker: {history.crashes} workers crashed while running it; the last one: {failure.message}"
     return Decision(again=False, history=history, failure=_with_message(failure, message))
 
 
@@ -119,7 +119,7 @@ def _after_walltime(failure: FailureInfo, history: History, limits: RunLimits) -
     if history.cut_off <= limits.walltime:
         return Decision(again=True, history=history, failure=failure)
     message = (
-        f"takes longer than its workers may live: {history.cut_off} times the walltime was over before it was through;"
+        f"takes longer than its workers' walltime: {history.cut_off} times the walltime ended before it finished;"
         " give the pool a longer `walltime`, or the source a smaller `chunk_size`"
     )
     return Decision(again=False, history=history, failure=_with_message(failure, message))

@@ -66,7 +66,7 @@ def _python(_: Expectation, report: NodeReport) -> Iterator[Finding]:
     if report.python == here:
         yield Finding("python", "ok", f"{report.python}, as here: {report.executable}")
     else:
-        hint = "the same path holds another Python there: put the software where driver and nodes share it"
+        hint = "the node has a different Python there: put the software where driver and nodes share it"
         yield Finding("python", "warning", f"{report.python} in {report.executable}, here it is {here}", hint)
 
 
@@ -90,7 +90,7 @@ def _packages(_: Expectation, report: NodeReport) -> Iterator[Finding]:
 def _worker(_: Expectation, report: NodeReport) -> Iterator[Finding]:
     for loaded in report.modules:
         if loaded.problem:
-            hint = "the software is incomplete there, or on a file system that hangs"
+            hint = "the software is incomplete there, or on a hanging file system"
             yield Finding("worker", "problem", f"cannot be imported: {loaded.problem}", hint)
         elif loaded.seconds > SLOW_SECONDS:
             words = f"takes {format_seconds(loaded.seconds)} to import: the software is on a slow file system"
@@ -121,7 +121,7 @@ def _amounts(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     enough = not asked.cpus or report.cpus >= asked.cpus
     yield Finding("cpus", "ok", cpus) if enough else Finding("cpus", "warning", cpus, hint=hint)
     if not report.memory:
-        yield Finding("memory", "warning", "cannot be told there")
+        yield Finding("memory", "warning", "unknown there")
         return
     memory = f"{format_bytes(report.memory)} seen"
     memory += f", {format_bytes(asked.memory)} promised" if asked.memory else ""
@@ -134,11 +134,11 @@ def _gpus(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     promised = pool.granted.gpus or 0
     seen = len(report.gpus)
     if not promised and pool.resources.gpus:
-        yield Finding("gpus", "warning", f"{seen} visible, {pool.resources.gpus} asked for: this machine has no more")
+        yield Finding("gpus", "warning", f"{seen} visible, {pool.resources.gpus} requested: this machine has no more")
     if not promised:
         return
     if seen < promised:
-        hint = "`cenote plan --show-jobs` shows what is asked for; the batch system must hand GPUs out and name them"
+        hint = "`cenote plan --show-jobs` shows the request; the batch system must assign GPUs and name them"
         yield Finding("gpus", "problem", f"{seen} visible, {promised} promised", hint)
     elif not report.gpu_models:
         words = f"handed out: {listed(report.gpus)}, but the node has no NVIDIA driver"
@@ -168,7 +168,7 @@ def _folder(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     if not folder.problem:
         yield Finding("folder", "ok", f"{folder.path} can be written")
     elif folder.problem == NOT_THERE:
-        hint = "results still come home over the network; so do files that stages write, which takes longer"
+        hint = "results return over the network instead; so do files that stages write, which takes longer"
         yield Finding("folder", "warning", f"{folder.path} is not there", hint=hint)
     else:
         words = f"{folder.path} cannot be written: {folder.problem}"

@@ -74,7 +74,7 @@ class TaskRunner:
 
     def __init__(self, run_spec: RunSpec) -> None:
         if run_spec.version != VERSION:
-            raise RuntimeError(f"this worker speaks version {VERSION}, the run speaks {run_spec.version}")
+            raise RuntimeError(f"this worker uses protocol version {VERSION}, the run uses {run_spec.version}")
         self.run_spec = run_spec
         self.store = Store(Path(run_spec.store), run_spec.key or None)
         self.written = WrittenFiles(Path(run_spec.store))
