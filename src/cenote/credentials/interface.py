@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import ClassVar
 
 from cenote.errors import Problem
 from cenote.launch import Launch
@@ -15,6 +16,9 @@ class Credential(Plugin):
 
     Its contents never appear in errors, logs, variables or words of a command: they travel in files with mode 0o600.
     """
+
+    travels: ClassVar[bool] = True
+    """Whether something goes along with workers: then no task runs in the driver's own process."""
 
     @abstractmethod
     def complete(self, launch: Launch) -> Launch:

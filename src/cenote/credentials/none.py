@@ -11,6 +11,7 @@ from cenote.launch import Launch
 class NoCredential(Credential):
     """Sends nothing: data is public, or nodes have what they need."""
 
+    travels: ClassVar[bool] = False
     example: ClassVar[str] = """
     execution:
       credentials: none

@@ -104,6 +104,8 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
         for pool in workflow.execution.pools:
             if pool.environment and not registry.is_planned(PluginKind.ENVIRONMENT, pool.environment["type"]):
                 yield f"pool '{pool.name}' gets the run's environment: `backend: {backend}` has one for all pools"
+            if pool.credentials:
+                yield f"pool '{pool.name}' gets the run's credentials: `backend: {backend}` has one list for all pools"
 
 
 def _batch_strategies(workflow: Workflow) -> list[str]:

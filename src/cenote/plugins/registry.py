@@ -182,9 +182,15 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
     for value in list(vars(module).values()):
         declared = getattr(value, "cenote_plugin", None)
         if isinstance(declared, tuple) and len(declared) == 2:
-            kind, name = declared
+            word, name = declared
+            kind = next((one for one in PluginKind if one.value == word), None)
+            if kind is None:
+                known = [one.value for one in PluginKind]
+                what = f"'{word}', which {module.__name__} declares for '{name}', is not a kind of plugin"
+                hint = did_you_mean(str(word), known)
+                raise errors.error(errors.BAD_PLUGIN, what, details=(f"kinds: {listed(known)}",), hint=hint)
             factory = getattr(value, "cenote_factory", value)
-            add(PluginKind(kind), name, _checked(PluginKind(kind), factory, f"{kind} '{name}'"), code=code)
+            add(kind, name, _checked(kind, factory, f"{word} '{name}'"), code=code)
 
 
 @cache

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from cenote import errors
 from cenote.backends.interface import Backend
 from cenote.credentials.interface import Credential
@@ -17,6 +19,9 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.strategies.interface import Strategy
 from cenote.worker.process.lifetime import Lifetime
+
+CURRENT = "current"
+"""The environment of workers where the workflow names none."""
 
 
 def backend_of(plan: Plan) -> Backend:
@@ -40,53 +45,83 @@ def strategy_of(plan: Plan, pool: PlacedPool) -> Strategy:
     return made
 
 
-class Software:
-    """The environments and credentials of a plan's pools, made once."""
+class WorkerSetup:
+    """The environments and credentials of a plan's pools, made once: those that workers really get.
+
+    A backend that runs everything here has one environment and one list of credentials for all pools: the run's.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._execution = plan, plan.workflow.execution
+        self._one_for_all: bool = registry.load(PluginKind.BACKEND, self._execution.backend).runs_here
         self._made: dict[str, Any] = {}
 
     def environment(self, pool: str) -> Environment:
         """Of a pool; of the run where the name is empty."""
-        made: list[Environment] = self._make(PluginKind.ENVIRONMENT, [self._execution.environment_of(pool)])
-        return made[0] if made else CurrentEnvironment()
+        _, environment = self._environment(pool)
+        return environment
 
-    def credentials(self, pool: str) -> list[Credential]:
-        """The same."""
-        return self._make(PluginKind.CREDENTIAL, self._execution.credentials_of(pool))
+    def _environment(self, pool: str) -> tuple[str, Environment]:
+        spec = self._execution.environment_of("" if self._one_for_all else pool)
+        made: list[tuple[str, Environment]] = self._make(PluginKind.ENVIRONMENT, [spec])
+        return made[0] if made else (CURRENT, CurrentEnvironment())
+
+    def _credentials(self, pool: str) -> list[tuple[str, Credential]]:
+        return self._make(PluginKind.CREDENTIAL, self._execution.credentials_of("" if self._one_for_all else pool))
 
     def _make(self, kind: PluginKind, specs: Iterable[Mapping[str, Any]]) -> list[Any]:  # Any: of the kind's own type
-        """One of each; what is only planned is left out: where that matters, the plan was refused."""
+        """One of each, with its type; what is only planned is left out: where that matters, the plan was refused."""
         found = []
         for spec in [spec for spec in specs if not registry.is_planned(kind, spec["type"])]:
             key = f"{kind} {sorted(spec.items())}"
             if key not in self._made:
                 settings = {name: value for name, value in spec.items() if name != "type"}
                 self._made[key] = registry.make(kind, spec["type"], settings)
-            found.append(self._made[key])
+            found.append((spec["type"], self._made[key]))
         return found
+
+    @property
+    def _pools(self) -> list[str]:
+        return [pool.name for pool in self._plan.placement.pools]
 
     @property
     def all_credentials(self) -> list[Credential]:
         """Of all pools, each once."""
-        return [one for one in self._made.values() if isinstance(one, Credential)]
+        return list({id(one): one for pool in self._pools for _, one in self._credentials(pool)}.values())
 
     @property
-    def is_current(self) -> bool:
-        """Whether all pools run the software of the driver."""
-        return all(self.environment(pool.name).is_current for pool in self._plan.placement.pools)
+    def needs_workers(self) -> bool:
+        """Whether tasks of some pool need what the driver's own process does not have: other software, credentials."""
+        return any(
+            not self.environment(pool).is_current or any(one.travels for _, one in self._credentials(pool))
+            for pool in self._pools
+        )
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """The environment of each pool, for the record."""
-        execution, pools = self._execution, [pool.name for pool in self._plan.placement.pools]
-        return {pool: {**execution.environment_of(pool), **self.environment(pool).describe()} for pool in sorted(pools)}
+        found = {}
+        for pool in sorted(self._pools):
+            name, environment = self._environment(pool)
+            with registry.blamed(PluginKind.ENVIRONMENT, name):
+                found[pool] = {"type": name, **_plain(environment.describe())}
+        return found
 
     def complete(self, launch: Launch) -> Launch:
         """Add what the launch's pool asks for: its environment, then its credentials."""
-        launch = self.environment(launch.pool).complete(launch)
-        for credential in self.credentials(launch.pool):
-            launch = credential.complete(launch)
+        name, environment = self._environment(launch.pool)
+        with registry.blamed(PluginKind.ENVIRONMENT, name):
+            launch = _launch(environment.complete(launch))
+        for name, credential in self._credentials(launch.pool):
+            with registry.blamed(PluginKind.CREDENTIAL, name):
+                launch = _launch(credential.complete(launch))
+        names = [file.name for file in launch.files]
+        for name in names:
+            if names.count(name) > 1:
+                raise errors.error(
+                    errors.BAD_VALUE,
+                    f"two different files named '{name}' would be sent to the workers of pool '{launch.pool}'",
+                    hint="give one of them another name",
+                )
         return launch
 
     def launch(self, pool: PlacedPool, run: LaunchingRun, *, lifetime: Lifetime | None) -> Launch | None:
@@ -97,11 +132,27 @@ class Software:
     def check(self, now: float) -> None:
         """Raise what is wrong with any of them."""
         problems: list[errors.Problem] = []
-        for pool in self._plan.placement.pools:
-            problems += self.environment(pool.name).check()
-            problems += [problem for one in self.credentials(pool.name) for problem in one.check(now)]
+        for pool in self._pools:
+            name, environment = self._environment(pool)
+            with registry.blamed(PluginKind.ENVIRONMENT, name):
+                problems += environment.check()
+            for name, credential in self._credentials(pool):
+                with registry.blamed(PluginKind.CREDENTIAL, name):
+                    problems += credential.check(now)
         if problems:
             raise errors.CenoteError(errors.unique(problems))
+
+
+def _launch(completed: object) -> Launch:
+    if not isinstance(completed, Launch):
+        raise TypeError(f"`complete` must return a Launch, not {type(completed).__name__}")
+    return completed
+
+
+def _plain(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plugin says of itself, which must be plain data."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(described)))
+    return plain
 
 
 def configured(factory: Any, config: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 from cenote import __version__
 from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
-from cenote.runs.configured import Software
+from cenote.runs.configured import WorkerSetup
 from cenote.shell import run_command
 
 _SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot")
@@ -97,7 +97,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
             plan=plan.digest,
             inputs=tuple(_inputs(plan)),
             git=_git_state(workflow.folder),
-            environments=Software(plan).describe(),
+            environments=WorkerSetup(plan).describe(),
         )
 
 

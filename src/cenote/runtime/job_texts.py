@@ -7,9 +7,8 @@ from pathlib import Path
 
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.names import worker_name
-from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
-from cenote.runs.configured import Software, strategy_of
+from cenote.runs.configured import WorkerSetup, strategy_of
 from cenote.runs.folder import RunFolder
 
 _RUN, _PROCESS = "RUN", "PROCESS"
@@ -29,17 +28,13 @@ class PoolJobs:
 def job_texts(plan: Plan, out: Path) -> list[PoolJobs]:
     """For every pool; none where the backend starts its workers itself."""
     run = LaunchingRun(_RUN, RunFolder(out).debug.absolute(), location=replace(RunLocation.here(out), process=_PROCESS))
-    software, found = Software(plan), []
+    setup, found = WorkerSetup(plan), []
     for pool in plan.placement.pools:
         strategy = strategy_of(plan, pool)
-        launch = software.launch(pool, run, lifetime=strategy.lifetime)
+        launch = setup.launch(pool, run, lifetime=strategy.lifetime)
         if launch is None:
             return []
-        workers = [worker_name(pool.name, number) for number in range(1, _first_workers(pool) + 1)]
+        first = max(1, pool.elastic.min) if pool.elastic else pool.workers or 0  # one, where it begins with none
+        workers = [worker_name(pool.name, number) for number in range(1, first + 1)]
         found.append(PoolJobs(pool.name, pool.strategy, len(workers), tuple(strategy.render(launch, workers))))
     return found
-
-
-def _first_workers(pool: PlacedPool) -> int:
-    """An elastic pool that begins with none is shown with one."""
-    return max(1, pool.elastic.min) if pool.elastic else pool.workers or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from cenote.backends.interface import Session
@@ -48,6 +48,8 @@ class Loop:
     interruptions: Interruptions
     clock: Callable[[], float] = time.time
     status: EndStatus | None = None
+    unseen: list[AnyEvent] = field(default_factory=list)
+    """Journalled, and not given to `listen` yet."""
 
     def run(self, first: Iterable[AnyEvent]) -> EndStatus:
         """Until the engine says that the run is over. The first signal asks it for the end, the next for haste."""
@@ -66,22 +68,23 @@ class Loop:
     def _not_begun(self, first: Iterable[AnyEvent]) -> EndStatus:
         """A run that was asked to end before it began: it is journalled, and no worker is asked for."""
         events: list[AnyEvent] = [*first, CancelAsked(at=self.clock())]
-        self._journal(events)
-        self._decide(event for event in events if not isinstance(event, RunStarted))
+        self._take(events, decide_on=[event for event in events if not isinstance(event, RunStarted)])
         return "cancelled"
 
-    def _take(self, events: list[AnyEvent]) -> None:
-        self._journal(events)  # before the commands: some of them are records of what follows from the events
-        self._decide(events)
+    def _take(self, events: list[AnyEvent], *, decide_on: Sequence[AnyEvent] | None = None) -> None:
+        """Journal the events, carry out what the engine decides on them, and show both at once."""
+        self._journal(events)
+        try:
+            for event in events if decide_on is None else decide_on:
+                for command in self.engine.handle(event):
+                    self._carry_out(command)
+        finally:
+            shown, self.unseen = self.unseen, []
+            self.listen(shown)
 
     def _journal(self, events: Sequence[AnyEvent]) -> None:
         self.journal.write(event for event in events if not isinstance(event, Tick))
-        self.listen(events)
-
-    def _decide(self, events: Iterable[AnyEvent]) -> None:
-        for event in events:
-            for command in self.engine.handle(event):
-                self._carry_out(command)
+        self.unseen += events
 
     def _carry_out(self, command: AnyCommand) -> None:
         match command:
