@@ -180,7 +180,7 @@ def test_a_task_that_crashes_its_worker_is_tried_again_as_the_limits_say(
         *("run", str(flow), "--out", "out", "--workers", "1", "--set", stages, "--set", "plugins=[crash.py]", *limits)
     )
     assert finished.returncode == 21, finished.stdout + finished.stderr
-    assert f"kills its worker: {workers} workers crashed while they ran it" in finished.stdout + finished.stderr
+    assert f"kills its worker: {workers} workers crashed while running it" in finished.stdout + finished.stderr
     assert "SIGSEGV" in finished.stdout + finished.stderr
 
 
@@ -188,7 +188,7 @@ def test_a_task_whose_workers_are_always_killed_fails_with_those_words(desk: Des
     stages = "analysis.stages=[{id: Die, op: custom.die_always, execution: {timeout: 1h}}]"
     finished = desk.cenote("run", str(flow), "--out", "out", "--workers", "2", "--set", stages)
     assert finished.returncode == 21, finished.stdout + finished.stderr
-    assert "4 workers were lost while they ran it" in finished.stdout + finished.stderr
+    assert "4 workers were lost while running it" in finished.stdout + finished.stderr
     assert "SIGKILL" in finished.stdout + finished.stderr
 
 

@@ -125,7 +125,7 @@ def test_a_file_that_is_read_unannounced_is_a_failure_that_says_what_to_do(desk:
     desk.write("ops.py", OPS.replace('resource("scale.txt")', 'resource("scale" + ".txt")'))
     run = cenote.load(flow).run("out")
     assert run.status == "failed"
-    assert "planned without this file" in run.failures[0]["message"]
+    assert "not known when the run was planned" in run.failures[0]["message"]
     assert "depends_on" in run.failures[0]["message"]
     declared = cenote.load(flow, sets=["analysis.stages.Scaled.depends_on=scale.txt"]).run("out")
     assert declared.status == "succeeded", declared.failures

@@ -219,7 +219,7 @@ def test_a_damaged_result_is_made_again_and_that_is_said(
         damage(path)
     again = analysis.run("out")
     assert again.status == "succeeded", again.failures
-    assert any("damaged" in warning and "made again" in warning for warning in again.warnings), again.warnings
+    assert any("damaged" in warning and "recomputed" in warning for warning in again.warnings), again.warnings
     assert again.product("H") == first.product("H")
     assert again.product("N") == first.product("N")
 
@@ -286,7 +286,7 @@ def test_a_product_that_is_a_pickle_is_read_only_if_a_run_of_ours_wrote_it(desk:
     pickled = Path("out/products/M.pkl")
     whole = pickled.read_bytes()
     pickled.write_bytes(pickle.dumps(Planted()))
-    with pytest.raises(cenote.CenoteError, match="no run of yours wrote"):
+    with pytest.raises(cenote.CenoteError, match="none of your runs wrote"):
         run.product("M")
     assert not Path("executed").exists()
     pickled.write_bytes(whole)

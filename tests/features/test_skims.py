@@ -127,7 +127,7 @@ def test_a_skim_that_was_changed_is_written_again(data: Desk, kind: str, when: s
         content[len(content) // 2] ^= 16
         file.write_bytes(content)
     second = skimming(data, write)
-    assert any("made again" in words for words in second.summary["warnings"])
+    assert any("recomputed" in words for words in second.summary["warnings"])
     suffix = {"parquet": "parquet", "root_tree": "root"}[kind]
     again = reading_back(data, kind, f"skim/{{dataset}}{'' if when == 'dataset' else '/*'}.{suffix}")
     assert first.product("Met") == again.product("Met")
