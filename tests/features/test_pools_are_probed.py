@@ -119,7 +119,7 @@ def test_a_problem_becomes_a_warning_of_the_plan_and_is_known_to_why(desk: Desk)
     probe = Probed(time.time() - 7200, str(flow), "node07", (far, gone))
     ProbeHistory().keep({probe_key(plan, plan.placement.pool("big")): probe})
 
-    (warning,) = [words for words in cenote.load(flow, backend="local").plan().warnings if "probed" in words]
+    (warning,) = [words for words in cenote.load(flow, backend="local").plan().warnings if "its probe" in words]
 
     assert warning.startswith("pool 'big' failed its probe on ")
     assert warning.endswith(f": network: {far.words}; data: {gone.words}")
