@@ -56,7 +56,6 @@ def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool = True,
         warnings=(*_passed_over(wishes, answers, sizes), *(() if strict else (one.warning for one in missing))),
         problems=tuple(unique([*problems, *(one.refusal for one in missing)] if strict else problems)),
         merge_pool=merge_pool,
-        by_stage={stage.stage: stage for stage in stages},
     )
 
 

@@ -119,21 +119,17 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
     return found
 
 
-def is_known(kind: PluginKind, name: str) -> bool:
-    """Whether the language knows this plugin, be it here already or planned."""
-    return name in ALIASES.get(kind, ()) or name in registry.names(kind) or registry.is_planned(kind, name) is not None
-
-
 def known_names(kind: PluginKind) -> frozenset[str]:
-    """Every name that `is_known` accepts, for asking about thousands of them."""
+    """Every plugin that the language knows, be it here already or planned."""
     return frozenset({*ALIASES.get(kind, ()), *registry.names(kind), *PLANNED.get(kind, {})})
 
 
 def check_name(kind: PluginKind, name: Located | None, findings: Findings) -> bool:
     """Note a plugin that the language does not know."""
-    if name is None or name.text is None or is_known(kind, name.text):
+    known = known_names(kind)
+    if name is None or name.text is None or name.text in known:
         return True
-    if not explained_by_plugins(name.text, known_names(kind), findings):
+    if not explained_by_plugins(name.text, known, findings):
         findings.add([registry.unknown(kind, name.text)], name)
     return False
 

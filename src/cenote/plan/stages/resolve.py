@@ -366,13 +366,9 @@ class _Resolving:
 
     def _nothing_to_write(self, stage: Stage, entry: Write, wanted: str, after: Iterable[Available | None]) -> Problem:
         there = dict.fromkeys(name for columns in after for name in columns or ())
-        return Problem(
-            errors.UNKNOWN_COLUMN,
-            f"stage '{stage.id}' writes '{wanted}', which does not exist after it",
-            place=self.workflow.place(*entry.path, "keep"),
-            details=(f"columns here: {listed(there)}",),
-            hint=did_you_mean(wanted, there),
-        )
+        message = f"stage '{stage.id}' writes '{wanted}', which does not exist after it"
+        place = self.workflow.place(*entry.path, "keep")
+        return errors.unknown_name(errors.UNKNOWN_COLUMN, message, wanted, there, what="columns here", place=place)
 
     def _unknown_column(
         self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cenote import errors
-from cenote.errors import CenoteError, Problem
+from cenote.errors import CenoteError
 from cenote.language.workflow import Stage, Workflow
-from cenote.names import did_you_mean, listed
 from cenote.plan.plan import Plan
 
 
@@ -33,16 +32,12 @@ def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str]
 def refuse_unknown(names: Iterable[str], workflow: Workflow) -> None:
     """Raise for names that are no stage's."""
     known = [stage.id for stage in workflow.stages]
-    problems = [
-        Problem(
-            errors.UNKNOWN_STAGE,
-            f"stage '{name}' is not part of this run" if name in workflow.left_out else f"there is no stage '{name}'",
-            details=(f"stages: {listed(known)}",),
-            hint=did_you_mean(name, known),
-        )
-        for name in dict.fromkeys(names)
-        if name not in known
-    ]
+    problems = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            left_out = name in workflow.left_out
+            words = f"stage '{name}' is not part of this run" if left_out else f"there is no stage '{name}'"
+            problems.append(errors.unknown_name(errors.UNKNOWN_STAGE, words, name, known, what="stages"))
     if problems:
         raise CenoteError(problems)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from cenote import errors
-from cenote.names import did_you_mean, listed
 from cenote.operations.interface import ProductShape
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.renderers.support import bins, canvas, frame
@@ -119,12 +118,8 @@ class Picture(Renderer):
 def must_hold(name: str, known: Collection[str], what: str, *, stage: str, listed_as: str) -> None:
     """Refuse a name that the histogram of a stage will not have."""
     if name not in known:
-        raise errors.error(
-            errors.BAD_VALUE,
-            f"the histogram of stage '{stage}' has no {what} '{name}' to draw",
-            details=(f"{listed_as}: {listed(known)}",),
-            hint=did_you_mean(name, known),
-        )
+        message = f"the histogram of stage '{stage}' has no {what} '{name}' to draw"
+        raise errors.CenoteError(errors.unknown_name(errors.BAD_VALUE, message, name, known, what=listed_as))
 
 
 def histogram_of(product: Any, context: DrawContext) -> Any:
