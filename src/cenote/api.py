@@ -15,7 +15,8 @@ from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan, stage_problems
-from cenote.plan.inputs.look import InputsProgress, Look
+from cenote.plan.inputs.look import Look
+from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.memory_forecast import with_history
 from cenote.plan.memory_history import MemoryHistory, memory_key
 from cenote.plan.output_names import product_stem

@@ -21,28 +21,12 @@ from cenote.units import format_bytes
 _UNFINISHED = ".unfinished"
 """How everything ends that is not whole yet; it begins with a dot."""
 KINDS: dict[int, ErrorKind] = {
-    errno.ENOSPC: errors.DISK_FULL,
-    errno.EDQUOT: errors.DISK_FULL,
-    errno.EFBIG: errors.DISK_FULL,
-    errno.EACCES: errors.NO_ACCESS,
-    errno.EPERM: errors.NO_ACCESS,
-    errno.EROFS: errors.NO_ACCESS,
-    errno.EIO: errors.BROKEN_STORAGE,
-    errno.ESTALE: errors.BROKEN_STORAGE,
-    errno.EREMOTEIO: errors.BROKEN_STORAGE,
-    errno.ENOTCONN: errors.BROKEN_STORAGE,
-    errno.EHOSTDOWN: errors.BROKEN_STORAGE,
-    errno.ENXIO: errors.BROKEN_STORAGE,
-    errno.ENOMEM: errors.BROKEN_STORAGE,
-    errno.EMFILE: errors.BROKEN_STORAGE,
-    errno.ENFILE: errors.BROKEN_STORAGE,
-    errno.ELOOP: errors.BAD_PATH,
-    errno.ENAMETOOLONG: errors.BAD_PATH,
-    errno.ENOTDIR: errors.BAD_PATH,
-    errno.EISDIR: errors.BAD_PATH,
-    errno.ENOENT: errors.BAD_PATH,
-    errno.EEXIST: errors.BAD_PATH,
-    errno.ENOTEMPTY: errors.BAD_PATH,
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), errors.DISK_FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), errors.NO_ACCESS),
+    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.EREMOTEIO, errno.ENOTCONN), errors.BROKEN_STORAGE),
+    **dict.fromkeys((errno.EHOSTDOWN, errno.ENXIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE), errors.BROKEN_STORAGE),
+    **dict.fromkeys((errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR), errors.BAD_PATH),
+    **dict.fromkeys((errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY), errors.BAD_PATH),
 }
 """What a file system answers → the kind of error. Every other answer would be a fault of ours."""
 _REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE, errno.EREMOTEIO}

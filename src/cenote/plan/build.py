@@ -12,7 +12,8 @@ from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.inputs.look import Inputs, InputsProgress, Look, look_at_inputs, nothing_to_read
+from cenote.plan.inputs.look import Inputs, Look, look_at_inputs, nothing_to_read
+from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
 from cenote.plan.outputs import output_clashes, renders_of
 from cenote.plan.partitions import make_partitions, missing_columns

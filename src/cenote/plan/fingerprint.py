@@ -54,6 +54,7 @@ def segment_digest(
 
     With each step goes what is known of its code; `code` is that of the source.
     """
+    fills = {} if source is None else {name: [fill.type, fill.value] for name, fill in source.fills.items()}
     return digest_of(
         {
             "version": __version__,
@@ -61,16 +62,12 @@ def segment_digest(
                 [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products]
                 for s, does in steps
             ],
-            "source": None if source is None else [source.kind, source.settings, source.renames, _fills(source), code],
+            "source": None if source is None else [source.kind, source.settings, source.renames, fills, code],
             "exports": exports,
             "constants": constants,
             "datasets": datasets,
         }
     )
-
-
-def _fills(source: SourceStep) -> dict[str, list[Any]]:
-    return {name: [fill.type, fill.value] for name, fill in source.fills.items()}
 
 
 def _settings(step: Step) -> list[Any]:

@@ -30,8 +30,8 @@ MANY = 64
 FILES_PER_PROCESS = 200
 """Then a process hands in what it read, and progress moves on."""
 
-FilesProgress = Callable[[int, int], None]
-"""Told how many files of how many are known."""
+InputsProgress = Callable[[int, int], None]
+"""Called with how many files of how many are known."""
 FileAnswer = FileInfo | Problem
 
 
@@ -47,7 +47,7 @@ def describe_all(
     requests: Sequence[tuple[Source, str, str]],
     *,
     cache: MetadataCache | None = None,
-    progress: FilesProgress | None = None,
+    progress: InputsProgress | None = None,
 ) -> list[FileAnswer]:
     """For every (source, its kind, file): the metadata, or the problem with that file. The order is kept.
 
