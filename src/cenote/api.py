@@ -197,7 +197,7 @@ class Analysis:
         notebook a run without `listen` shows a bar by itself.
         """
         if resume and (fresh or replace):
-            raise errors.error(errors.USAGE, "a run cannot be resumed and forgotten: choose one")
+            raise errors.error(errors.USAGE, "a run cannot be both resumed and discarded: choose one")
         self._refuse_workers(workers)
         if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
             listen, progress = watcher, progress or watcher.planning
@@ -206,7 +206,7 @@ class Analysis:
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
         refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
-            plan = _warning_first(plan, f"{folder} holds no run yet: there is nothing to resume, so everything runs")
+            plan = _warning_first(plan, f"{folder} holds no run yet: nothing to resume, every task runs")
         options = RunOptions(
             fresh=fresh or replace,
             force=tasks_from(plan, _names(force)),
@@ -277,7 +277,7 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
         f"`workers` counts processes of this machine; with the backend '{execution.backend}' every pool has its own "
         "number of workers",
         details=[f"pools: {', '.join(pools)}"],
-        hint=f"say how many: execution.pools.{pools[0]}.workers={workers}",
+        hint=f"set its size: execution.pools.{pools[0]}.workers={workers}",
     )
 
 
@@ -369,7 +369,7 @@ class Run:
 def _not_trusted(name: str, file: Path) -> CenoteError:
     return errors.error(
         errors.BAD_INPUT,
-        f"{file} is a Python pickle that no run of yours wrote, or that has changed since: reading it executes it",
+        f"{file} is a Python pickle that none of your runs wrote, or that changed since: loading it would execute it",
         hint=f"if you trust its author: product({name!r}, trust=True)",
     )
 

@@ -66,7 +66,7 @@ def test_it_shows_run_folder_pool_system_and_state_and_removes_on_yes(
 ) -> None:
     assert exit_code_of(["clean", "out", "--yes"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"run {left.run} in out: nothing drives it any more"
+    assert lines[0] == f"run {left.run} in out: its driver is no longer running"
     assert lines[1].split() == ["pool", "system", "jobs", "state", "since"]
     assert lines[2].split()[:4] == ["gpu", "local", "2", "running"]
     assert lines[-2:] == ["1 half-written file in out", "removed 2 processes and 1 half-written file"]
@@ -118,7 +118,7 @@ def test_a_run_that_goes_on_is_left_alone_unless_it_is_named_and_forced(
         assert f"run {left.run} is in progress: process {os.getpid()}" in capsys.readouterr().err
         assert left.alive() == 2
         assert exit_code_of(["clean", "--dry-run"]) == 0
-        assert "left alone" in capsys.readouterr().out
+        assert "; kept" in capsys.readouterr().out
         assert exit_code_of(["clean", "out", "--yes", "--force", "--json"]) == 0
         found = told(capsys)
         assert {job["removed"] for job in found["jobs"]} == {True}

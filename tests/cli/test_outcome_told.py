@@ -93,8 +93,8 @@ def test_a_failure_names_stage_file_events_and_what_to_do_next() -> None:
         ),
         '    File "ops.py", line 12, in run',
         (
-            f"next: correct it, then `{AGAIN}`, which keeps 119 finished tasks; with `--keep-going` the rest of"
-            " the data is still processed"
+            f"next: fix it, then `{AGAIN}`, which keeps 119 finished tasks; `--keep-going` processes"
+            " the remaining data anyway"
         ),
     ]
 
@@ -109,7 +109,7 @@ def test_failures_that_are_alike_are_told_once() -> None:
     told = failures(a_summary(status="partial", failures=alike)).splitlines()
     assert told[0].startswith("RunInference raised an exception on data/muons_1.root")
     assert told[2] == (
-        "    and in the same way on 6 more partitions, also of data/muons_2.root, data/muons_3.root, data/muons_4.root"
+        "    and likewise on 6 more partitions, also of data/muons_2.root, data/muons_3.root, data/muons_4.root"
         " and 3 more"
     )
     assert told[3].startswith("next: ")

@@ -16,7 +16,7 @@ FAILED = Finding(
     "job",
     "problem",
     "job 18 ended without a report (FAILED: it ended with exit code 3)",
-    hint="what it wrote last says more",
+    hint="see its last output",
     lines=("module: command not found",),
 )
 ILL = PoolProbe("gpu", "htcondor", "over", "18", findings=(FAILED,))
@@ -38,14 +38,14 @@ def test_pools_are_told_one_by_one_with_what_to_do() -> None:
         "  problem  job       job 18 ended without a report (FAILED: it ended with exit\n"
         "                     code 3)\n"
         "                     │ module: command not found\n"
-        "                     hint: what it wrote last says more\n"
+        "                     hint: see its last output\n"
         "\n"
         "2 pools probed in 6.0 s: default can work, gpu cannot"
     )
 
 
 def test_without_jobs_it_is_said_that_there_is_only_this_machine() -> None:
-    assert shown(WELL, jobs=False).startswith("this backend starts no jobs: there is nothing to probe but this machine")
+    assert shown(WELL, jobs=False).startswith("this backend submits no jobs: only this machine can be probed")
 
 
 def test_the_last_line_sums_up() -> None:

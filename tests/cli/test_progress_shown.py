@@ -143,14 +143,14 @@ def a_run_that_waits() -> RunView:
     return view
 
 
-WHY = "Stage0 waits for pool 'default': 0 of 2 workers, 1 asked for and not there yet"
+WHY = "Stage0 waits for pool 'default': 0 of 2 workers, 1 requested and not joined yet"
 
 
-def test_a_pool_is_shown_with_its_state_and_workers_there_wanted_and_asked_for() -> None:
+def test_a_pool_is_shown_with_its_state_and_workers_there_wanted_and_requested() -> None:
     console, file = a_console(terminal=False)
     console.print(pool_rows(a_run_that_waits()))
     header, row = file.getvalue().splitlines()
-    assert header.split() == ["pool", "state", "workers", "asked", "for", "lost", "running", "done", "left"]
+    assert header.split() == ["pool", "state", "workers", "requested", "lost", "running", "done", "left"]
     assert row.split() == ["default", "all", "workers", "starting", "0/2", "1", "0", "0"]
 
 

@@ -88,7 +88,7 @@ def test_without_a_site_it_tells_where_it_looked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     shown = typed("show")
     assert shown.exit_code == 0
-    assert "There is no file of a site" in shown.output
+    assert "No site configuration found" in shown.output
     assert str(tmp_path / "cenote" / "site.yaml") in "".join(shown.output.split())  # a long one fills several lines
     assert json.loads(typed("show", "--json").output)["file"] is None
 

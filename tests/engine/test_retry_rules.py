@@ -55,4 +55,4 @@ def test_the_loss_beyond_the_limit_fails_the_task_and_blames_nobody() -> None:
 
     assert not decision.again
     assert decision.failure.error_kind == "worker-lost"
-    assert decision.failure.message == ("4 workers were lost while they ran it; the last one: exit code -9")
+    assert decision.failure.message == ("4 workers were lost while running it; the last one: exit code -9")

@@ -121,7 +121,7 @@ def test_a_problem_becomes_a_warning_of_the_plan_and_is_known_to_why(desk: Desk)
 
     (warning,) = [words for words in cenote.load(flow, backend="local").plan().warnings if "probed" in words]
 
-    assert warning.startswith("pool 'big' could not work when it was probed on ")
+    assert warning.startswith("pool 'big' failed its probe on ")
     assert warning.endswith(f": network: {far.words}; data: {gone.words}")
     assert FollowedRun(desk.folder / "out").view.probes["big"] == probe, "it is younger than the run"
     desk.write("other.yaml", FLOW)

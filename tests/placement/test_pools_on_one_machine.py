@@ -38,7 +38,10 @@ def test_missing_hardware_is_named_once_per_pool_and_the_stages_still_run() -> N
     found = place(twice, LAPTOP, on_this_machine=True)
     assert found.warnings == (
         "pool 'gpu' asks for 1 GPU per worker; this machine has none: its stages run on the CPU",
-        "pool 'high_memory' asks for 128 GB of memory per worker; this machine has 16 GB: its tasks get what is here",
+        (
+            "pool 'high_memory' asks for 128 GB of memory per worker; this machine has 16 GB: "
+            "its tasks will use what is available"
+        ),
     )
     assert {stage.verdict for stage in found.stages} == {Verdict.YES}
     assert found.problems == ()

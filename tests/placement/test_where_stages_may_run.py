@@ -196,7 +196,7 @@ def test_what_a_pool_does_not_state_is_one_cpu_no_gpu_and_memory_on_trust() -> N
     )
     assert [stage.verdict for stage in found.stages] == [Verdict.YES, Verdict.NEVER, Verdict.NEVER]
     assert found.stages[0].considered[0].reason == (
-        "is the default CPU pool; it does not state its own, so 40 GB of memory is taken on trust"
+        "is the default CPU pool; it does not declare its own, so 40 GB of memory is assumed"
     )
     assert found.pool("default").resources == Amounts(cpus=1, gpus=0)
 
@@ -229,7 +229,7 @@ def test_a_pool_without_workers_is_not_now_when_the_author_says_how_long_to_wait
     pools = (DEFAULT, Pool("gpu", workers=0, queue_timeout=60))
     (stage,) = on_a_cluster(a_stage(labels=("gpu",)), pools=pools).stages
     assert stage.verdict is Verdict.NOT_NOW
-    assert stage.reason == "requires 'gpu'; gpu has no workers: tasks wait there until their time is up"
+    assert stage.reason == "requires 'gpu'; gpu has no workers: tasks wait there until their timeout"
 
 
 # Never
@@ -301,7 +301,7 @@ def test_a_fallback_that_require_forbids_is_an_error_instead_of_silence() -> Non
 
 def test_without_a_default_pool_the_error_says_what_to_write_once() -> None:
     problem = the_only_problem(on_a_cluster(a_stage("a"), a_stage("b"), pools=(HIGH_MEMORY, GPU)))
-    assert problem.message == "stage 'a' (and 1 more) names no pool, and nothing says which is the default CPU pool"
+    assert problem.message == "stage 'a' (and 1 more) names no pool, and no pool is marked as the default CPU pool"
     assert problem.hint == ("write `execution: {defaults: {cpu: high_memory}}`, or call one of the pools `default`")
 
 

@@ -23,7 +23,7 @@ DATASETS = {
 
 @pytest.fixture
 def context() -> DrawContext:
-    return DrawContext("Mass", DATASETS, {"mass": r"$m_{\mu\mu}$ [GeV]"})
+    return DrawContext("Mass", DATASETS)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def mass() -> Any:
     """A weighted histogram with a dataset axis, filled the same way every time."""
     made = hist.Hist(
         hist.axis.StrCategory(list(DATASETS), name="dataset"),
-        hist.axis.Regular(30, 60, 120, name="mass"),
+        hist.axis.Regular(30, 60, 120, name="mass", label=r"$m_{\mu\mu}$ [GeV]"),
         storage=hist.storage.Weight(),
     )
     random = np.random.default_rng(7)

@@ -101,7 +101,7 @@ def test_what_failed_and_what_was_cut_off_are_marked(tmp_path: Path) -> None:
     failed, open_end = bars(figure)
     assert "failed: no &lt;key&gt;" in failed
     assert "failed-task" in failed
-    assert "nothing was heard of its end" in open_end
+    assert "its end was not reported" in open_end
     assert "cut-off" in open_end
 
 

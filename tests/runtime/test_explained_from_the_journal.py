@@ -65,7 +65,7 @@ def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
     assert told == (
         "Stage 'Infer': 0 of 2 tasks done, 2 waiting. "
         "Its events come from 'Index', which has 1 of 2 tasks done. "
-        "Pool 'gpu' has 0 of 2 workers, 2 asked for and not there yet (Priority). "
+        "Pool 'gpu' has 0 of 2 workers, 2 requested and not joined yet (Priority). "
         "For 10m its state has been Submitted (no worker has a machine yet): waits for 2 workers. "
         "Tasks that wait fail in 1h 50m (queue_timeout: 2h)."
     )
@@ -82,7 +82,7 @@ def test_a_stage_that_waits_for_a_pool_tells_what_its_last_probe_found() -> None
         "The last probe of 'gpu', 2h ago on node07: "
         "network: does not reach the driver at 10.0.0.5:8786: Connection refused."
     ) in told(far)
-    assert "The last probe of 'gpu', 2h ago on node07: nothing was wrong." in told()
+    assert "The last probe of 'gpu', 2h ago on node07: no problems." in told()
     there = WorkerJoined(at=7500.0, worker="gpu-1", pool="gpu", slots=1)
     probes = {"gpu": Probed(300.0, "flow.yaml", "node07", (far,))}
     assert "probe" not in why(some_record(CALM), [*events, there], "Infer", probes), (
@@ -100,7 +100,7 @@ def test_a_stage_with_a_fallback_says_when_it_moves() -> None:
     assert "move to 'default' now (limits.no_worker_for: 1m)" in why(
         some_record(CALM, ("gpu", "default")), events, "Infer"
     )
-    assert "They wait as long as it takes" in why(some_record(CALM), events, "Infer")
+    assert "Tasks wait indefinitely" in why(some_record(CALM), events, "Infer")
 
 
 def test_a_stage_that_moved_says_why_and_how_its_new_pool_is() -> None:
@@ -172,7 +172,7 @@ def test_the_progress_view_says_why_a_stage_waits_once_it_has_waited_for_a_momen
     view.apply(Tick(at=30.0))
 
     assert waiting_in_words(view)[-1] == (
-        "Infer waits for pool 'gpu': 0 of 2 workers, 2 asked for and not there yet (Priority), for 30s"
+        "Infer waits for pool 'gpu': 0 of 2 workers, 2 requested and not joined yet (Priority), for 30s"
     )
 
 

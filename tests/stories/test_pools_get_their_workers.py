@@ -105,7 +105,7 @@ def test_an_elastic_pool_grows_from_zero_to_what_waits_and_back_to_zero() -> Non
     assert StartWorkers("spot", 3) in story.after(started())
     story.after(*(event for name in names for event in (requested(name, "spot"), joined(name, "spot"))))
     last = story.after(*(done(task, pool="spot", at=20.0) for task in range(3)), later(21.0))
-    assert about_workers(last) == [StopWorkers("spot", ("a", "b", "c"), "nothing is left for it to do")]
+    assert about_workers(last) == [StopWorkers("spot", ("a", "b", "c"), "it has no work left")]
 
 
 def test_an_elastic_pool_with_work_to_come_shrinks_only_after_its_idle_time() -> None:
@@ -143,7 +143,7 @@ def test_a_worker_that_comes_though_it_was_told_to_stop_is_told_again_and_gets_n
 
     again = story.after(joined("b", "spot", at=101.0))
 
-    assert about_workers(again) == [StopWorkers("spot", ("b",), "it is not needed any more")]
+    assert about_workers(again) == [StopWorkers("spot", ("b",), "it is no longer needed")]
     assert not [command for command in again if isinstance(command, RunTask)]
 
 
@@ -189,7 +189,7 @@ def test_a_closed_pool_opens_again_when_what_it_made_is_lost() -> None:
 
     assert about_workers(story.after(ResultLost(at=11.0, task=0, pool="gpu"))) == [StartWorkers("gpu", 1)]
     again = story.after(requested("new", "gpu"), joined("new", "gpu"), done(0, pool="gpu", worker="new", at=20.0))
-    assert about_workers(again) == [StopWorkers("gpu", ("new",), "nothing is left for it to do")]
+    assert about_workers(again) == [StopWorkers("gpu", ("new",), "it has no work left")]
 
 
 def test_a_pool_that_was_opened_for_a_lost_result_closes_when_nobody_needs_that_any_more() -> None:
@@ -204,7 +204,7 @@ def test_a_pool_that_was_opened_for_a_lost_result_closes_when_nobody_needs_that_
     story.after(ResultLost(at=11.0, task=0, pool="gpu"), requested("new", "gpu", at=12.0))
 
     spared = story.after(ResultNotNeeded(at=13.0, task=0, pool="gpu"))
-    assert about_workers(spared) == [StopWorkers("gpu", ("new",), "nothing is left for it to do")]
+    assert about_workers(spared) == [StopWorkers("gpu", ("new",), "it has no work left")]
 
 
 def test_a_run_whose_workers_join_by_themselves_never_asks_for_any() -> None:

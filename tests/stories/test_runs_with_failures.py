@@ -62,7 +62,7 @@ def test_a_task_that_loses_worker_after_worker_is_given_up_and_not_blamed() -> N
     assert finished == FinishRun("failed")
     assert isinstance(given_up, TaskGivenUp)
     assert (given_up.task, given_up.worker, given_up.failure) == (0, "worker", story.engine.failures[0])
-    assert story.engine.failures[0].message.startswith("3 workers were lost while they ran it; the last one: ")
+    assert story.engine.failures[0].message.startswith("3 workers were lost while running it; the last one: ")
 
 
 def test_a_task_that_crashes_its_worker_twice_is_blamed_and_nobody_waits_for_that() -> None:
@@ -74,7 +74,7 @@ def test_a_task_that_crashes_its_worker_twice_is_blamed_and_nobody_waits_for_tha
     story.after(requested("second"), joined("second"), taken(0, "second", attempt=2))
     given_up = story.after(lost("second", cause="crashed"), failed(0, "lost", worker="second", attempt=2))
     assert [(one.task, one.worker) for one in given_up if isinstance(one, TaskGivenUp)] == [(0, "second")]
-    assert story.engine.failures[0].message.startswith("kills its worker: 2 workers crashed while they ran it; ")
+    assert story.engine.failures[0].message.startswith("kills its worker: 2 workers crashed while running it; ")
 
 
 def test_tasks_that_shared_a_worker_that_crashed_are_not_blamed() -> None:

@@ -65,7 +65,7 @@ def test_tasks_move_at_once_when_the_preferred_pool_never_gets_a_worker() -> Non
     (moved,) = work(story.after(started()))
 
     assert isinstance(moved, FellBack)
-    assert moved.reason == "pool 'gpu' has no workers and will get none"
+    assert moved.reason == "pool 'gpu' has no workers and cannot get any"
 
 
 def test_a_pool_says_itself_when_and_where_its_waiting_work_goes() -> None:
@@ -77,7 +77,7 @@ def test_a_pool_says_itself_when_and_where_its_waiting_work_goes() -> None:
     (moved,) = work(story.after(later(600.0)))
     assert isinstance(moved, FellBack)
     assert (moved.to_pool, moved.waited) == ("paid", 600.0)
-    assert moved.reason == "pool 'spot' had no worker for 10m (no_worker_for: 10m); the last word on it: Priority"
+    assert moved.reason == "pool 'spot' had no worker for 10m (no_worker_for: 10m); latest report: Priority"
 
 
 def test_a_pool_that_moves_work_only_for_memory_keeps_work_that_waits() -> None:
@@ -216,7 +216,7 @@ def test_a_task_out_of_memory_without_a_larger_pool_is_split_down_to_a_floor_and
     assert pieces == [(2, 2), (4, 4), (8, 8), (16, 16)]
     assert isinstance(given_up, TaskGivenUp)
     assert given_up.failure.error_kind == "out-of-memory"
-    assert given_up.failure.message.startswith("out of memory in pool 'default' (4 GB per task), also in 16 pieces")
+    assert given_up.failure.message.startswith("out of memory in pool 'default' (4 GB per task), even in 16 pieces")
     assert finished == FinishRun("failed")
 
 
@@ -234,7 +234,7 @@ def test_a_stage_that_needs_all_data_at_once_cannot_be_split() -> None:
     given_up, _ = work(story.after(failed(0, "oom", attempt=1)))
 
     assert isinstance(given_up, TaskGivenUp)
-    assert "it cannot be taken in pieces" in given_up.failure.message
+    assert "it cannot be split" in given_up.failure.message
 
 
 def test_a_worker_killed_for_memory_with_one_task_means_that_the_task_ran_out_of_memory() -> None:

@@ -106,7 +106,7 @@ def test_a_task_that_no_walltime_is_long_enough_for_fails_and_says_so() -> None:
         commands = story.after(failed(0, "lost", worker=worker, attempt=attempt))
 
     (given_up,) = [command for command in commands if isinstance(command, TaskGivenUp)]
-    assert "takes longer than its workers may live" in given_up.failure.message
+    assert "takes longer than its workers' walltime" in given_up.failure.message
 
 
 def test_a_worker_that_says_goodbye_after_it_is_gone_is_not_waited_for() -> None:

@@ -359,7 +359,7 @@ def test_a_job_that_vanished_is_asked_for_again_before_it_counts_as_lost() -> No
 @pytest.mark.parametrize(
     ("facts", "state", "cause", "words"),
     [
-        ({"JobStatus": 4, "ExitCode": 0, "ExitBySignal": False}, JobState.ENDED, "retired", "by itself"),
+        ({"JobStatus": 4, "ExitCode": 0, "ExitBySignal": False}, JobState.ENDED, "retired", "exited"),
         ({"JobStatus": 4, "ExitCode": 3, "ExitBySignal": False}, JobState.FAILED, "died", "exit code 3"),
         ({"JobStatus": 4, "ExitSignal": 9, "ExitBySignal": True}, JobState.FAILED, "died", "signal 9"),
         ({"JobStatus": 3, "RemoveReason": "via condor_rm (by user me)"}, JobState.FAILED, "died", "via condor_rm"),

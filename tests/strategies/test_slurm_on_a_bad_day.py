@@ -226,7 +226,7 @@ def test_a_job_that_vanished_is_asked_for_again_before_it_counts_as_lost() -> No
         assert made.poll([JOB])[JOB].state is JobState.UNKNOWN  # at once is not again
         clock.now += 5
         lost = made.poll([JOB])[JOB]
-    assert (lost.state, lost.reason) == (JobState.FAILED, "Slurm does not know it any more")
+    assert (lost.state, lost.reason) == (JobState.FAILED, "Slurm no longer knows it")
 
 
 def test_a_job_that_was_out_of_sight_once_may_come_back() -> None:

@@ -109,7 +109,7 @@ def test_a_report_arrives_at_the_desk_and_that_of_a_stranger_does_not(tmp_path: 
             assert stranger.recv(1) == b""
         assert desk.reports() == []
     with ReportListener(MeetingPoint("127.0.0.1", range(1)), "another token") as other:
-        assert hand_over(report, other.host, other.port).no_connection == "something else answers there"
+        assert hand_over(report, other.host, other.port).no_connection == "a different service answers there"
 
 
 def test_a_driver_that_does_not_listen_is_out_of_reach(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Autoscaler:
         workers = self.pools.get(event.pool)
         if workers is None or workers.join(event):
             return True
-        commands.append(StopWorkers(event.pool, (event.worker,), "it is not needed any more"))
+        commands.append(StopWorkers(event.pool, (event.worker,), "it is no longer needed"))
         return False
 
     def leave(self, event: WorkerLeaving) -> None:
@@ -159,13 +159,13 @@ class Autoscaler:
         elif workers.losses >= workers.loss_limit:
             words = f"it lost {workers.losses} workers in a row without finishing a task; the last: {workers.last_loss}"
             if not workers.ever_joined and not workers.pool.starts_here:
-                words += " (none of them ever joined: `cenote probe` tells what they find where they run)"
+                words += " (none of them ever joined: `cenote probe` reports what they find on their nodes)"
             workers.failed = words
 
 
 def _resize(workers: PoolWorkers, load: Load, busy: Callable[[], frozenset[str]], now: float) -> list[AnyCommand]:
     if workers.closed or workers.failed is not None:
-        return _empty(workers, "nothing is left for it to do" if workers.closed else "the pool was given up")
+        return _empty(workers, "it has no work left" if workers.closed else "the pool failed")
     size, limits = workers.size - workers.expiring(now), workers.pool.size
     workers.past = remembered(replace(workers.past, size=size), needed_workers(load, limits), limits, now)
     wanted = wanted_workers(load, limits, workers.past, now)
@@ -219,7 +219,7 @@ def _why(workers: PoolWorkers, state: PoolState) -> str:
         case PoolState.FAILURE:
             return workers.failed or ""
         case PoolState.CLOSING | PoolState.CLOSED:
-            return "nothing is left for it to do"
+            return "it has no work left"
         case PoolState.SUBMITTED if workers.losses:
             return f"its workers were lost: {workers.last_loss}"
         case PoolState.SUBMITTED if workers.size:

@@ -63,15 +63,15 @@ def _leave_one(
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:
-        return Leave(f"pool '{name}' was given up: {pool.failed}", waited, pool.last_lines, pool.refused is not None)
+        return Leave(f"pool '{name}' failed: {pool.failed}", waited, pool.last_lines, pool.refused is not None)
     if pool.observed:
         return None
     if not pool.may_have_workers and (following or pool.pool.spec.queue_timeout is None):
-        return Leave(f"pool '{name}' has no workers and will get none", waited)
+        return Leave(f"pool '{name}' has no workers and cannot get any", waited)
     limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:
         return None
-    said = f"; the last word on it: {pool.last_word}" if pool.last_word else ""
+    said = f"; latest report: {pool.last_word}" if pool.last_word else ""
     rule = f"{setting}: {format_seconds(limit)}"
     return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited, pool.last_lines)
 

@@ -62,7 +62,7 @@ class RunPhase(Enum):
 
     NEW = "not started"
     GOING = "sends work"
-    STOPPING = "sends no more work, waits for what workers have"
+    STOPPING = "sends no more work and waits for running tasks"
     OVER = "finished"
 
 

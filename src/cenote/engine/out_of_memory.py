@@ -58,7 +58,7 @@ def after_out_of_memory(
             return Larger(position, reason)
     if 2 * pieces <= most_pieces:
         return Smaller(2 * pieces, reason)
-    tried = f"also in {pieces} pieces, " if pieces > 1 else ""
-    smaller = "it cannot be taken in pieces" if most_pieces == 1 else "smaller pieces are not tried"
+    tried = f"even in {pieces} pieces, " if pieces > 1 else ""
+    smaller = "it cannot be split" if most_pieces == 1 else "smaller pieces are not tried"
     why = f"{tried}and no larger pool is allowed, and {smaller}"
     return TooLarge(f"out of memory in pool '{pool.name}' ({memory}), {why}: {message}")

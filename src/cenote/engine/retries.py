@@ -16,9 +16,9 @@ from cenote.plan.plan import Segment
 class Rule(Enum):
     """What a cause does to a task."""
 
-    AS_RETRIES_SAY = "counted, and tried again as long as the stage's `retries` allow"
-    MOVES = "moved to another worker, not counted, until it has happened too often"
-    FINAL = "never tried again"
+    AS_RETRIES_SAY = "counted, and retried while the stage's `retries` allow"
+    MOVES = "moved to another worker, up to a limit"
+    FINAL = "never retried"
 
 
 RULES = {
@@ -99,17 +99,17 @@ def _after_loss(failure: FailureInfo, before: History, limits: RunLimits, fate: 
             history = replace(before, cut_off=before.cut_off + 1)
             final = history.cut_off > limits.walltime
             message = (
-                f"takes longer than its workers may live: {history.cut_off} times the walltime was over before it was "
-                "through; give the pool a longer `walltime`, or the source a smaller `chunk_size`"
+                f"takes longer than its workers' walltime: {history.cut_off} times the walltime ended before it "
+                "finished; give the pool a longer `walltime`, or the source a smaller `chunk_size`"
             )
         case "crashed alone":
             history = replace(before, losses=before.losses + 1, crashes=before.crashes + 1)
             final, again = history.crashes > limits.crashed, history.losses <= limits.lost
-            message = f"kills its worker: {history.crashes} workers crashed while they ran it; the last one: {last}"
+            message = f"kills its worker: {history.crashes} workers crashed while running it; the last one: {last}"
         case _:
             history = replace(before, losses=before.losses + 1)
             final = history.losses > limits.lost
-            message = f"{history.losses} workers were lost while they ran it; the last one: {last}"
+            message = f"{history.losses} workers were lost while running it; the last one: {last}"
     if final:
         kind = failure.error_kind or WORKER_LOST.name
         failure = msgspec.structs.replace(failure, message=message, error_kind=kind)

@@ -116,4 +116,4 @@ def _batch_strategies(workflow: Workflow) -> list[str]:
 def _warning(workflow: Workflow, what: str, path: KeyPath) -> str:
     place = workflow.place(*path)
     where = f"{place}: " if place else ""
-    return f"{where}not available yet: {what}; it is left out, which changes no result"
+    return f"{where}not supported yet, ignored (results are unaffected): {what}"

@@ -174,7 +174,7 @@ class DefaultPools:
 
 @dataclass(frozen=True)
 class RunLimits:
-    """How much may go wrong before a task fails or a pool is given up. A stage's own errors are counted by its
+    """How much may go wrong before a task or a pool fails. A stage's own errors are counted by its
     `retries`."""
 
     __pydantic_config__ = WRITTEN
@@ -191,7 +191,7 @@ class RunLimits:
     """Pieces at the most that a partition is split into when it does not fit into memory."""
     pool: Positive = 3
     """How many times a pool may lose as many workers as it has, and one more, in a row without finishing a task; then
-    it is given up."""
+    the pool fails."""
     no_worker_for: Seconds = 60
     """Time without a worker after which waiting tasks move to a fallback, unless the pool's `fallback_when` says."""
 

@@ -113,7 +113,7 @@ def _candidate(size: Sized, found: Route, asked: Amounts) -> Candidate:
     if not trusted:
         return Candidate(name, True, found.inside)
     words = " and ".join(format_amount(amount(asked, kind) or 0, kind) for kind in trusted)
-    return Candidate(name, True, f"{found.inside}; it does not state its own, so {words} is taken on trust")
+    return Candidate(name, True, f"{found.inside}; it does not declare its own, so {words} is assumed")
 
 
 def _shortage(size: Sized, asked: Amounts, kind: str) -> str:
@@ -139,7 +139,7 @@ def _why_not_now(waiting: list[Sized]) -> str:
     growing = [size.pool.name for size in waiting if size.pool.elastic and size.pool.elastic.max]
     if growing:
         return f"{', '.join(growing)} starts without workers and grows when tasks wait"
-    return f"{', '.join(size.pool.name for size in waiting)} has no workers: tasks wait there until their time is up"
+    return f"{', '.join(size.pool.name for size in waiting)} has no workers: tasks wait there until their timeout"
 
 
 def _merge_pool(labels: Labels, sizes: Mapping[str, Sized]) -> str:

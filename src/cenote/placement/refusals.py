@@ -64,7 +64,7 @@ class Refusals:
         others = f" (and {len(stages) - 1} more)" if len(stages) > 1 else ""
         yield Problem(
             kind=UNKNOWN_POOL,
-            message=f"stage '{stages[0].id}'{others} names no pool, and nothing says which is the default "
+            message=f"stage '{stages[0].id}'{others} names no pool, and no pool is marked as the default "
             f"{kind.upper()} pool",
             place=self._place(stages[0]),
             details=(f"pools to choose from: {listed(names)}",),
@@ -138,7 +138,7 @@ class Refusals:
             message=f"no pool provides everything that stage '{stage.id}' requires: {listed(wanted)}",
             place=self._place(stage, "require"),
             details=_cut([f"pool '{name}' lacks {listed(wanted - self.sizes[name].pool.labels)}" for name in partly]),
-            hint=f"add the missing label to `provides` of pool '{partly[0]}', or require less",
+            hint=f"add the missing label to `provides` of pool '{partly[0]}', or remove a requirement",
         )
 
     def _nothing_fits(self, stage: Stage, route: Route, placement: StagePlacement) -> Problem:

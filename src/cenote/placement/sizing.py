@@ -150,9 +150,9 @@ def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> tuple[Pro
         message=f"pool '{size.pool.name}' asks for {' and '.join(asks)} per worker; "
         f"this machine has {' and '.join(has)}",
         place=workflow.place(*size.pool.path, "resources"),
-        hint="run it where there is as much, or not as strictly: then its tasks get what is here",
+        hint="run it on a larger machine, or without --strict: its tasks will then use what is available",
     )
     return refusal, f"{refusal.message}: {', and '.join(dict.fromkeys(effects))}"
 
 
-_LESS = "its tasks get what is here"
+_LESS = "its tasks will use what is available"

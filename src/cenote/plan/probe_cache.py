@@ -76,4 +76,4 @@ def as_seen_by(probe: Probed, workflow: str) -> Probed:
 def _warning(pool: str, probe: Probed) -> str:
     when = datetime.fromtimestamp(probe.at).astimezone()
     found = "; ".join(f"{finding.question}: {finding.words}" for finding in probe.problems)
-    return f"pool '{pool}' could not work when it was probed on {when:%Y-%m-%d at %H:%M}: {found}"
+    return f"pool '{pool}' failed its probe on {when:%Y-%m-%d at %H:%M}: {found}"

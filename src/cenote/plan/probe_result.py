@@ -59,7 +59,7 @@ def in_a_sentence(pool: str, probe: Probed, *, now: float) -> str:
     """`the last probe of 'gpu', 2h ago on node07: network: does not reach the driver`."""
     where = f" on {probe.host}" if probe.host else ""
     found = "; ".join(f"{finding.question}: {finding.words}" for finding in probe.troubles)
-    return f"the last probe of '{pool}', {format_age(now - probe.at)}{where}: {found or 'nothing was wrong'}"
+    return f"the last probe of '{pool}', {format_age(now - probe.at)}{where}: {found or 'no problems'}"
 
 
 def worst(findings: tuple[Finding, ...]) -> ProbeVerdict:

@@ -230,6 +230,8 @@ def _released(top: str) -> str:
 
 
 def _distributions(top: str) -> list[importlib.metadata.Distribution]:
+    if not top:  # of a name that begins with a dot, or is empty
+        return []
     try:
         return [importlib.metadata.distribution(top)]  # most are called what they are imported as
     except importlib.metadata.PackageNotFoundError:

@@ -58,7 +58,7 @@ def _package(path: Path) -> list[SourceFile]:
     for name in names:
         imports.add_module(name)
     if not names:
-        raise errors.error(errors.BAD_PLUGIN, f"{_shown(path)} is no package: it holds no Python file")
+        raise errors.error(errors.BAD_PLUGIN, f"{_shown(path)} is not a package: it holds no Python file")
     return [replace(imports.modules[name], target=str(path)) for name in (path.name, *names) if name in imports.modules]
 
 

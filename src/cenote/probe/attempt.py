@@ -148,7 +148,7 @@ class Attempt:
         elif self._began is None and now - self._asked >= self._wait:
             self._give_up(f"did not start within {format_seconds(self._wait)}")
         elif self._began is not None and now - self._began > _TOO_LONG:
-            self._give_up(f"runs since {format_seconds(now - self._began)} without a word")
+            self._give_up(f"has run for {format_seconds(now - self._began)} without reporting")
 
     def _decide_after_end(self, seconds: float) -> None:
         if self.report is None:
@@ -167,7 +167,7 @@ class Attempt:
             job = f" as job {self.job}" if self.job is not None else ""
             return Finding("job", "ok", f"ran on {self.report.host}{job}{after}")
         if self.job is None:
-            said = self._refusal.message if self._refusal is not None else "it was not asked for"
+            said = self._refusal.message if self._refusal is not None else "it was not requested"
             refused = self._refusal is not None and not self._refusal.kind.transient
             hint = (self._refusal.hint if self._refusal is not None else None) or (
                 "`cenote plan --show-jobs` shows what is submitted" if refused else "ask again when it answers"
@@ -178,7 +178,7 @@ class Attempt:
         if self._given_up:
             hint = "it was cancelled; --wait gives it longer" if self._began is None else "it was cancelled"
             return Finding("job", "problem", f"job {self.job} {self._given_up}{said}", hint=hint, lines=lines)
-        hint = "what it wrote last says more" if lines else "a worker would end the same way, before it joins"
+        hint = "see its last output" if lines else "a worker would end the same way, before it joins"
         return Finding("job", "problem", f"job {self.job} ended without a report{said}", hint=hint, lines=lines)
 
 

@@ -212,7 +212,7 @@ def hand_over(report: NodeReport, host: str, port: int) -> NodeReport:
             connection.sendall(as_line(report).encode() + b"\n")
             connection.shutdown(socket.SHUT_WR)
             if not connection.recv(1):
-                return replace(report, no_connection="something else answers there")
+                return replace(report, no_connection="a different service answers there")
     except OSError as problem:
         slow = isinstance(problem, TimeoutError)
         words = f"no answer within {_CONNECT_SECONDS:.0f} s" if slow else _in_words(problem)

@@ -163,7 +163,7 @@ class _PoolUnderProbe:
             findings += judge(self._expected, report)
             if unheard:
                 words = f"not tried, because the driver cannot listen now: {unheard}"
-                hint = "perhaps another run holds the port: probe again when it is over"
+                hint = "another run may hold the port: probe again when it has ended"
                 findings.append(Finding("network", "warning", words, hint=hint))
         return replace(self.now(), findings=tuple(findings), report=report)
 
@@ -211,7 +211,7 @@ def _run_in(out: Path, token: str) -> Iterator[LaunchingRun]:
     except OSError as problem:
         raise error(
             USAGE,
-            f"the jobs' output would be in {out}, where nothing can be written: {problem.strerror}",
+            f"the jobs' output would be in {out}, which is not writable: {problem.strerror}",
             hint="choose another folder for the run",
         ) from problem
     try:

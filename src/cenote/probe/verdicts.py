@@ -77,7 +77,7 @@ def _python(report: NodeReport) -> Iterator[Finding]:
             "python",
             "warning",
             f"{report.python} in {report.executable}, here it is {here}",
-            hint="the same path holds another Python there: put the software where driver and nodes share it",
+            hint="the node has a different Python there: put the software where driver and nodes share it",
         )
 
 
@@ -110,7 +110,7 @@ def _packages(report: NodeReport) -> Iterator[Finding]:
 def _worker(report: NodeReport) -> Iterator[Finding]:
     for loaded in report.modules:
         if loaded.problem:
-            hint = "the software is incomplete there, or on a file system that hangs"
+            hint = "the software is incomplete there, or on a hanging file system"
             yield Finding("worker", "problem", f"cannot be imported: {loaded.problem}", hint=hint)
         elif loaded.seconds > SLOW_SECONDS:
             yield Finding(
@@ -146,7 +146,7 @@ def _amounts(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
     enough = not asked.cpus or report.cpus >= asked.cpus
     yield Finding("cpus", "ok", cpus) if enough else Finding("cpus", "warning", cpus, hint=hint)
     if not report.memory:
-        yield Finding("memory", "warning", "cannot be told there")
+        yield Finding("memory", "warning", "unknown there")
         return
     memory = f"{format_bytes(report.memory)} seen"
     memory += f", {format_bytes(asked.memory)} promised" if asked.memory else ""
@@ -158,7 +158,7 @@ def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
     promised = pool.granted.gpus or 0
     seen = len(report.gpus)
     if not promised and pool.resources.gpus:
-        yield Finding("gpus", "warning", f"{seen} visible, {pool.resources.gpus} asked for: this machine has no more")
+        yield Finding("gpus", "warning", f"{seen} visible, {pool.resources.gpus} requested: this machine has no more")
     if not promised:
         return
     if seen < promised:
@@ -166,7 +166,7 @@ def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
             "gpus",
             "problem",
             f"{seen} visible, {promised} promised",
-            hint="`cenote plan --show-jobs` shows what is asked for; the batch system must hand GPUs out and name them",
+            hint="`cenote plan --show-jobs` shows the request; the batch system must assign GPUs and name them",
         )
     elif not report.gpu_models:
         words = f"handed out: {listed(report.gpus)}, but the node has no NVIDIA driver"
@@ -196,7 +196,7 @@ def _folder(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     if not folder.problem:
         yield Finding("folder", "ok", f"{folder.path} can be written", of_workflow=True)
     elif folder.problem == NOT_THERE:
-        hint = "results come home all the same, over the network; so do files that stages write, which takes longer"
+        hint = "results return over the network instead; so do files that stages write, which takes longer"
         yield Finding("folder", "warning", f"{folder.path} is not there", hint=hint, of_workflow=True)
     else:
         words = f"{folder.path} cannot be written: {folder.problem}"

@@ -41,7 +41,7 @@ class NotebookProgress:
 
     def planning(self, done: int, files: int) -> None:
         """Before the first task."""
-        words = f"looking at the inputs: {done:,} of {plural(files, 'file')}"
+        words = f"reading input metadata: {done:,} of {plural(files, 'file')}"
         self._draw(_bar(self._title, words, done / max(1, files), WORKING), f"{self._title}: {words}")
 
     def _draw(self, html: str, text: str) -> None:

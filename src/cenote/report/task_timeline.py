@@ -182,9 +182,7 @@ def _words(bar: Bar, slot: WorkerSlot, names: TaskNames) -> str:
         return "\n".join([*lines, *(f"{stages}: {count}" for stages, count in kinds.most_common(5))])
     span = bar.spans[0]
     lines = [f"task {span.task}: {names.stages(names.segment(span.task))}", names.partition(span.task), where]
-    lines.append(
-        f"took {format_seconds(span.end - span.start)}" if not span.cut_off else "nothing was heard of its end"
-    )
+    lines.append(f"took {format_seconds(span.end - span.start)}" if not span.cut_off else "its end was not reported")
     if span.failure is not None:
         lines.append(f"failed: {span.failure[:MOST_MESSAGE]}")
     return "\n".join(filter(None, lines))

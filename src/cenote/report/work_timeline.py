@@ -30,7 +30,7 @@ class TaskSpan:
     failure: str | None = None
     """Why it failed; None where it did not."""
     cut_off: bool = False
-    """Whether nothing was heard of its end."""
+    """Whether its end was not reported."""
 
 
 @dataclass(frozen=True)

@@ -57,15 +57,14 @@ def _interrupt(folder: Path) -> None:
     if host and host != socket.gethostname():
         raise errors.error(
             errors.NOT_RUNNING,
-            f"the run in {folder} is driven from another machine: process {process} on {host}",
+            f"the run in {folder} has its driver on another machine: process {process} on {host}",
             hint=f"run `cenote cancel` on {host}",
         )
     if process is None or not _holds(process, folder / LOCK):
         raise errors.error(
             errors.NOT_RUNNING,
-            f"something holds {folder / LOCK}, but it is not the process that the file names"
-            + (f" ({process})" if process else ""),
-            hint="perhaps the run has only just begun or ended: try again",
+            f"{folder / LOCK} is locked, but not by the process that it names" + (f" ({process})" if process else ""),
+            hint="the run may just have started or ended: try again",
         )
     try:
         os.kill(process, signal.SIGINT)
@@ -104,8 +103,8 @@ def _nothing_runs(run: FollowedRun) -> CenoteError:
         return errors.error(errors.NOT_RUNNING, f"the run in {run.folder.path} is over: it {RUN_STATUSES[view.status]}")
     return errors.error(
         errors.NOT_RUNNING,
-        f"nothing drives the run in {run.folder.path}: it was cut off before its end",
-        hint="`cenote run …` goes on with it",
+        f"the run in {run.folder.path} has no driver: it was interrupted before its end",
+        hint="`cenote run …` continues it",
     )
 
 
@@ -113,7 +112,7 @@ def _goes_on(folder: Path, patience: float) -> CenoteError:
     process, _ = lock_owner(folder)
     return errors.error(
         errors.STILL_RUNNING,
-        f"the run in {folder} was asked to end and still goes on after {patience:g} s",
+        f"the run in {folder} was asked to end and is still running after {patience:g} s",
         hint=f"wait for it with `cenote status {folder} --follow`; `kill -9 {process}` ends it at once, "
         "its workers follow, and `cenote run …` finds everything that was finished",
     )

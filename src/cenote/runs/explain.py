@@ -125,7 +125,7 @@ def _silence(view: RunView) -> Iterator[str]:
 
 def _paragraph(view: RunView, stage: StageRecord, cut_off: bool) -> str:
     if stage.segment is None:
-        return f"Stage '{stage.id}' has nothing to do: no product needs it."
+        return f"Stage '{stage.id}' does not run: no product needs it."
     segment = view.plan.segments[stage.segment]
     sentences = [_progress(stage, segment, cut_off)]
     if stage.done < stage.tasks:
@@ -179,7 +179,7 @@ def _pool_sentences(view: RunView, segment: PlannedSegment) -> Iterator[str]:
             meaning = f" ({words})" if (words := pool_word(pool.state).meaning) else ""
             yield f"For {since} its state has been {pool.state}{meaning}: {pool.states[-1].reason}."
         elif pool.last_word and not pool.workers:
-            yield f"The latest word on its workers: {pool.last_word}."
+            yield f"Latest report on its workers: {pool.last_word}."
         if pool.last_lines and not pool.workers:
             yield f"The last of its workers wrote: {' / '.join(pool.last_lines.splitlines()[-_LINES_SHOWN:])}."
         if (probe := view.probes.get(name)) is not None and not pool.workers:
@@ -202,7 +202,7 @@ def _workers(pool: PoolRecord, planned: PlannedPool) -> str:
     size = f"up to {planned.most_workers}" if planned.is_elastic else f"{planned.most_workers}"
     words = f"{pool.workers} of {size} workers"
     if pool.awaited:
-        words += f", {pool.awaited} asked for and not there yet"
+        words += f", {pool.awaited} requested and not joined yet"
     if pool.last_word and not pool.workers:
         words += f" ({pool.last_word})"
     if pool.workers:
@@ -219,7 +219,7 @@ def _timers(view: RunView, segment: PlannedSegment, planned: PlannedPool, pool: 
     following += [CandidatePools((name,), own=False) for name in planned.fallback]
     seconds, setting = time_to_leave(planned, following, view.plan.limits)
     if seconds == math.inf:
-        yield "They wait as long as it takes: no rule says what else to do."
+        yield "Tasks wait indefinitely: the pool has no `queue_timeout` and no fallback."
         return
     what = f"move to '{following[0].pools[0]}'" if following else "fail"
     rule = f"{setting}: {format_seconds(seconds)}"

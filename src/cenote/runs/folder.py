@@ -150,7 +150,7 @@ class RunFolder:
         except OSError as problem:
             raise errors.error(
                 storage.KINDS.get(problem.errno or 0, errors.USAGE),
-                f"nothing can be written into {self.path}: {problem.strerror}",
+                f"{self.path} is not writable: {problem.strerror}",
                 hint="choose another folder for the run",
             ) from None
         try:

@@ -33,10 +33,10 @@ POOL_WORDS: dict[str, PoolWord] = {
     PoolState.PARTIALLY_EXECUTING.value: PoolWord(
         "some workers joined", "some workers have joined, and others are still awaited"
     ),
-    PoolState.FULLY_EXECUTING.value: PoolWord("all workers joined", "every worker that it asked for has joined"),
+    PoolState.FULLY_EXECUTING.value: PoolWord("all workers joined", "every requested worker has joined"),
     PoolState.CLOSING.value: PoolWord("workers leaving", "no task is left for it, and its workers are being ended"),
     PoolState.CLOSED.value: PoolWord("closed", "no task is left for it, and its workers have ended"),
-    PoolState.FAILURE.value: PoolWord("given up", "it kept losing its workers, and gets no more of them"),
+    PoolState.FAILURE.value: PoolWord("failed", "it kept losing its workers, and gets no more"),
 }
 """State, as in `summary.json` → its words."""
 

@@ -152,4 +152,4 @@ class Reuse:
         for number in segments:
             count = sum(int(self._plan.tasks.segment[task]) == number for task in tasks)
             what = f"{plural(count, 'damaged result')} of '{self._plan.segments[number].name}'"
-            self.warnings.append(f"{what} cannot be reused: made again")
+            self.warnings.append(f"{what} cannot be reused and will be recomputed")

@@ -206,7 +206,7 @@ def _drive(
         except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
             again = reuse.drop([problem.name])
             if not again:
-                raise errors.error(errors.DAMAGED_RESULT, f"{problem}, again and again") from problem
+                raise errors.error(errors.DAMAGED_RESULT, f"{problem}, repeatedly") from problem
     with ending.brought_about():
         at_last.close()
     if again and ending.problem is None and ending.status != "cancelled":

@@ -139,7 +139,7 @@ class WorkerJobs(Session):
         waiting = [job for job in known if not job.joined]
         self._queues[pool].cancel(job.id for job in waiting)
         for job in waiting:
-            self._drop(job, reason="it was not needed any more", cause="retired")
+            self._drop(job, reason="it was no longer needed", cause="retired")
 
     def end_workers(self, pool: str, workers: tuple[str, ...], reason: str) -> None:
         known = [self._jobs[worker] for worker in workers if worker in self._jobs]
@@ -182,7 +182,7 @@ class WorkerJobs(Session):
             self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=worker, job=job))
 
     def _delayed(self, pool: str, problem: Problem) -> None:
-        words = f"pool '{pool}' waits until its workers can be asked for: {problem.message}"
+        words = f"cannot submit workers for pool '{pool}' yet, retrying: {problem.message}"
         self._told.append(Warned(at=self._clock(), message=words))
 
     def _refused(self, pool: str, workers: Sequence[str], problem: Problem) -> None:

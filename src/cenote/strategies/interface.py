@@ -70,7 +70,7 @@ class Strategy(Plugin):
 
     @property
     def seconds_to_join(self) -> float:
-        """How long a job may run until its worker has joined; after that it is given up."""
+        """How long a job may run until its worker has joined; after that it is cancelled."""
         return 300.0
 
     @property

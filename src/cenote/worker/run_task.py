@@ -74,7 +74,7 @@ class TaskRunner:
 
     def __init__(self, program: RunSpec) -> None:
         if program.version != VERSION:
-            raise RuntimeError(f"this worker speaks version {VERSION}, the run speaks {program.version}")
+            raise RuntimeError(f"this worker uses protocol version {VERSION}, the run uses {program.version}")
         self.program = program
         self.store = Store(Path(program.store), program.key or None)
         self.written = WrittenFiles(Path(program.store))

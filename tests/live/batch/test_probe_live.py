@@ -86,7 +86,7 @@ def test_a_partition_that_never_starts_is_told_in_slurms_words_and_the_plan_reme
     assert slurm.queue() == []
     plan = cenote.load(workshop.folder / "flow.yaml", sets=[dead[-1]], strategy="slurm").plan()
     (warning,) = [words for words in plan.warnings if "probed" in words]
-    assert warning.startswith("pool 'gpu' could not work when it was probed on ")
+    assert warning.startswith("pool 'gpu' failed its probe on ")
 
 
 def test_a_request_that_slurm_refuses_is_told_at_once(workshop: Workshop, slurm: SlurmCluster) -> None:

@@ -75,7 +75,7 @@ class Drain:
 
     async def _depart(self, worker: Worker, lifetime: Lifetime) -> None:
         """Move the data to whoever is there, and go. Where nobody is, somebody may come in time."""
-        _LOG.info("hands its data over and leaves, with %d tasks still running", self._running)
+        _LOG.info("hands over its data and leaves with %d tasks still running", self._running)
         while self._age() < lifetime.seconds:
             if await worker.scheduler.retire_workers(workers=[worker.address], close_workers=False, remove=False):
                 break
@@ -85,7 +85,7 @@ class Drain:
     def _leave(self, reason: str) -> None:
         if self._reason is None:
             self._reason = reason
-            _LOG.info("begins no more tasks: %s", reason)
+            _LOG.info("takes no more tasks: %s", reason)
             self._say(reason)
 
     def _age(self) -> float:

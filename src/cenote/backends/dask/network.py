@@ -49,7 +49,7 @@ class Network:
         raise error(
             NETWORK,
             f"no port of {ports_in_words(self.ports)} is free on {host or 'this machine'}: the driver cannot listen",
-            hint="give `port` in `execution.config` another range, or end what holds them",
+            hint="set another range as `port` in `execution.config`, or free one of these ports",
         )
 
     def told(self, listening: str) -> str:
@@ -101,7 +101,7 @@ def _check_own(host: str) -> None:
     raise error(
         NETWORK,
         f"the driver cannot listen on {host}: {problem.strerror or problem}",
-        hint="`host` in `execution.config` must be an address of this machine; `contact` is for what workers are told",
+        hint="`host` in `execution.config` must be an address of this machine; `contact` is what workers connect to",
     )
 
 

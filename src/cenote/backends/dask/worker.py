@@ -250,7 +250,7 @@ def _end_with(worker: Worker) -> None:
     while worker.status not in (Status.closing, Status.closed, Status.failed):
         time.sleep(_LOOK_EVERY)
     time.sleep(_FAREWELL)
-    _LOG.warning("%s was told to end, or its scheduler is gone, while it was busy: it ends now", worker.name)
+    _LOG.warning("%s was asked to end, or lost its scheduler, while busy: ending now", worker.name)
     leave_scratch()
     logging.shutdown()
     os._exit(0)
@@ -293,7 +293,7 @@ def _end_for_signal(number: int, _: object) -> None:
 def main() -> None:
     """Entry point of the process."""
     parser = argparse.ArgumentParser(description="A worker of one pool of a run.")
-    parser.add_argument("--run", default="", help="the id of the run, for whoever reads the list of processes")
+    parser.add_argument("--run", default="", help="id of the run, shown in process listings")
     parser.add_argument("--scheduler", required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--pool", required=True)
@@ -304,8 +304,10 @@ def main() -> None:
     parser.add_argument("--host", default=None, help="address to listen on")
     parser.add_argument("--interface", default=None, help="network interface to listen on")
     parser.add_argument("--ports", default=None, help="FIRST-LAST: port to listen on, the first that is free")
-    parser.add_argument("--walltime", type=int, default=None, help="seconds by which it has handed over and left")
-    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to look for a scheduler that is gone")
+    parser.add_argument(
+        "--walltime", type=int, default=None, help="seconds until it must have handed over its data and left"
+    )
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to keep looking for a lost scheduler")
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us

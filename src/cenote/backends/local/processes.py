@@ -237,7 +237,7 @@ class Processes(Session):
         if self._stillborn >= _STILLBORN:
             raise errors.error(
                 errors.WORKER_LOST,
-                f"worker processes end before they can take a task: {self._last_words(worker, code)}",
+                f"worker processes exit before they can take a task: {self._last_words(worker, code)}",
                 hint=f"their output is in {self._request.run.output}",
             )
 
@@ -246,6 +246,6 @@ class Processes(Session):
         if code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
             if -code == signal.SIGKILL:
-                how += " (often: the machine ran out of memory)"
+                how += " (often because the machine ran out of memory)"
         error_log = self._request.run.folder("err") / f"local-{worker.number}"
         return "\n".join([f"the worker process {how}", *tail(error_log).splitlines()[-5:]])

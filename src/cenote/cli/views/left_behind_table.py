@@ -61,16 +61,16 @@ def shown(folder: Path) -> str:
 def _heading(one: Leftover, *, left_alone: bool) -> str:
     home = one.job.home
     place = f" in {shown(home.folder)}" if home else ""
-    alone = "; left alone" if left_alone else ""
+    alone = "; kept" if left_alone else ""
     match one.standing:
         case DriverStatus.OVER:
-            return f"run {one.job.run}{place}: nothing drives it any more"
+            return f"run {one.job.run}{place}: its driver is no longer running"
         case DriverStatus.DRIVEN:
-            return f"run {one.job.run}{place} goes on{driver_of(one)}{alone}"
+            return f"run {one.job.run}{place} is in progress{driver_of(one)}{alone}"
         case DriverStatus.UNKNOWN:
             of = f" of {home.host}" if home else ""
-            how = f"; left alone, unless `--run {one.job.run}` names it" if left_alone else ""
-            return f"run {one.job.run}{of}{place}: from here nobody can see whether it goes on{how}"
+            how = f"; kept unless `--run {one.job.run}` names it" if left_alone else ""
+            return f"run {one.job.run}{of}{place}: cannot tell from this machine whether it is still running{how}"
 
 
 def _rows(jobs: Iterable[Leftover], *, now: float) -> Table:

@@ -21,7 +21,7 @@ _KINDS = {
     "render-failed": "has no picture",
     "no-worker": "found no worker",
     "job-refused": "found no worker",
-    "disk-full": "found no room",
+    "disk-full": "ran out of disk space",
     "no-access": "may not write",
     "broken-storage": "could not write",
     "bad-path": "could not write",
@@ -126,7 +126,7 @@ def _failure(failure: FailureRecord, *, others: Sequence[FailureRecord]) -> Iter
     if others:
         files = {other.file for other in others if other.file} - {failure.file}
         where = f", also of {first_of(sorted(files))}" if files else ""
-        yield Text(f"    and in the same way on {plural(len(others), 'more partition')}{where}")
+        yield Text(f"    and likewise on {plural(len(others), 'more partition')}{where}")
 
 
 def _next_step(summary: Summary, *, again: str) -> str:
@@ -135,5 +135,5 @@ def _next_step(summary: Summary, *, again: str) -> str:
     if summary.status in {"cancelled", "interrupted"}:
         return f"continue with `{again}`{keeps}"
     if summary.status == "partial":
-        return f"correct the input or the code, then `{again}`{keeps}; products are marked partial until then"
-    return f"correct it, then `{again}`{keeps}; with `--keep-going` the rest of the data is still processed"
+        return f"fix the input or the code, then `{again}`{keeps}; products are marked partial until then"
+    return f"fix it, then `{again}`{keeps}; `--keep-going` processes the remaining data anyway"

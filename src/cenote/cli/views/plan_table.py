@@ -100,7 +100,7 @@ def probe_table(plan: Plan, *, now: float) -> Table | None:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=8, style="bold")
     if not plan.probes:
-        table.add_row("probed", f"never: `cenote probe {plan.workflow.file.name}` tries what workers would find")
+        table.add_row("probed", f"never: `cenote probe {plan.workflow.file.name}` tests what workers would find")
         return table
     for number, pool in enumerate(names):
         table.add_row("" if number else "probed", pool, _probe_in_words(plan.probes.get(pool), now))

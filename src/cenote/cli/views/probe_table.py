@@ -19,7 +19,7 @@ _IN_SHORT = {"ok": "works", "warning": "works, with warnings", "problem": "canno
 def show_probe(result: ProbeResult, console: Console) -> None:
     """Everything `cenote probe` prints."""
     if not result.jobs:
-        console.print("this backend starts no jobs: there is nothing to probe but this machine", soft_wrap=True)
+        console.print("this backend submits no jobs: only this machine can be probed", soft_wrap=True)
         console.print()
     for pool in result.pools:
         console.print(_heading(pool))

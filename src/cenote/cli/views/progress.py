@@ -90,8 +90,8 @@ class PlainLines(Silence):
 
 
 def planning_line(done: int, files: int) -> str:
-    """What is going on before the first task."""
-    return f"looking at the inputs: {done:,} of {plural(files, 'file')}"
+    """What is in progress before the first task."""
+    return f"reading input metadata: {done:,} of {plural(files, 'file')}"
 
 
 def progress_line(view: RunView) -> str:

@@ -49,7 +49,7 @@ _POOL_COLUMNS = (
     TableColumn("pool"),
     TableColumn("state", rank=1),
     TableColumn("workers", rank=2, right=True),
-    TableColumn("asked for", rank=5, right=True),
+    TableColumn("requested", rank=5, right=True),
     TableColumn("lost", rank=4, right=True),
     TableColumn("running", rank=3, right=True),
     TableColumn("done", rank=6, right=True),

@@ -18,7 +18,7 @@ from cenote.units import format_seconds
 
 def nothing_found() -> Iterator[RenderableType]:
     """What there is to say without a site."""
-    yield Text("There is no file of a site: workflows hold what is built in, and what they say themselves.")
+    yield Text("No site configuration found: built-in defaults and the workflow apply.")
     yield Text()
     yield facts([("looked in" if not number else "", words) for number, (words, _) in enumerate(site_places())])
 
@@ -28,7 +28,7 @@ def site_lines(site: Site) -> Iterator[RenderableType]:
     yield from _head(site)
     yield from _section("defaults", facts(list(_defaults(site))))
     if pools := own_pools(site):
-        yield from _section("pools of workflows that name none", _pool_table("pool", site, pools))
+        yield from _section("default pools", _pool_table("pool", site, pools))
     if site.profiles:
         yield from _section("pool profiles, for `use:`", _pool_table("profile", site, site.profiles))
     yield from _section("network and scratch", facts(list(_network(site))))
@@ -36,7 +36,9 @@ def site_lines(site: Site) -> Iterator[RenderableType]:
         if words := in_words(settings):
             yield from _section(f"settings of {name}, for all pools", facts(list(words.items())))
     yield Text()
-    yield Text("A workflow, a profile or the command line may say otherwise; `cenote plan` tells who did.", style="dim")
+    yield Text(
+        "Workflows, profiles and the command line may override this; `cenote plan` shows which one did.", style="dim"
+    )
 
 
 def _head(site: Site) -> Iterator[RenderableType]:
@@ -66,7 +68,7 @@ def _defaults(site: Site) -> Iterator[tuple[str, str]]:
 def _network(site: Site) -> Iterator[tuple[str, str]]:
     joined = network(site)
     if joined is None:
-        yield "unknown", "workers elsewhere join through Dask, which is not installed: install cenote[dask]"
+        yield "unknown", "workers on other machines need Dask, which is not installed: install cenote[dask]"
         return
     words = in_words(joined)
     address = words.get("host") or _interface(words.get("interface")) or "the address of its machine to the outside"

@@ -61,7 +61,7 @@ class EventLines:
                 where = event.worker or f"pool '{event.pool}'"
                 return [f"{_task(plan, event.task)} failed on {where}: {_first_line(event.failure.message)}"]
             case messages.TaskGivenUp():
-                return [f"{_task(plan, event.task)} is given up: {_first_line(event.failure.message)}"]
+                return [f"{_task(plan, event.task)} failed for good: {_first_line(event.failure.message)}"]
             case messages.TaskReused():
                 words = f"{_task(plan, event.task)} is reused: {task_in_words(plan, event.task)}"
                 return [words] if everything else []
@@ -70,14 +70,14 @@ class EventLines:
             case messages.TasksAbandoned():
                 return [f"{_tasks(event)} abandoned: {event.reason}"]
             case messages.TaskSplit():
-                return [f"{_task(plan, event.task)} is taken in {event.pieces} pieces: {event.reason}"]
+                return [f"{_task(plan, event.task)} is split into {event.pieces} pieces: {event.reason}"]
             case messages.ResultLost():
-                return [f"the result of {_task(plan, event.task)} went with its worker and is made again"]
+                return [f"the result of {_task(plan, event.task)} was lost with its worker and is recomputed"]
             case messages.ResultNotNeeded():
                 return [f"the lost result of {_task(plan, event.task)} is no longer needed"]
             case messages.WorkerRequested():
                 job = f" (job {event.job})" if event.job else ""
-                return [f"worker {event.worker} of pool '{event.pool}' is asked for{job}"]
+                return [f"worker {event.worker} of pool '{event.pool}' is requested{job}"]
             case messages.JobChanged():
                 said = " ".join(filter(None, (event.native, event.reason and f"({event.reason})")))
                 return [f"job {event.job} of worker {event.worker} is {event.state}: {said}"] if everything else []
@@ -89,7 +89,7 @@ class EventLines:
             case messages.WorkerAnswers():
                 return [f"worker {event.worker} of pool '{event.pool}' answers again"]
             case messages.WorkerLeaving():
-                return [f"worker {event.worker} of pool '{event.pool}' begins no more tasks: {event.reason}"]
+                return [f"worker {event.worker} of pool '{event.pool}' takes no more tasks: {event.reason}"]
             case messages.WorkerLost():
                 return [f"worker {event.worker} of pool '{event.pool}' is gone: {event.reason}"]
             case messages.PoolChanged():
@@ -99,7 +99,7 @@ class EventLines:
                 tasks = plural(event.tasks, "task")
                 return [f"{event.stage}: {tasks} moved from '{event.from_pool}' to '{event.to_pool}': {event.reason}"]
             case messages.CancelAsked():
-                return [f"the run is to end: {event.reason}"]
+                return [f"the run is ending: {event.reason}"]
             case messages.RunStarted():
                 return [f"run {event.run} starts with {plural(event.tasks, 'task')}"]
             case _:

@@ -52,7 +52,7 @@ def _check_pool(pool: str, strategy: str, config: Located, findings: Findings) -
         check_settings(PluginKind.STRATEGY, owner, one, f"'config' of pool '{pool}' ({owner})", findings)
         if not starts_here(strategy) and not is_site_layer(config.mapping[key].layer):
             findings.warnings.append(
-                f"pool '{pool}': '{key}' is a setting of {' and '.join(owners[key])}; {strategy} does without it"
+                f"pool '{pool}': '{key}' is a setting of {' and '.join(owners[key])}, ignored by {strategy}"
             )
 
 

@@ -75,7 +75,7 @@ def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findi
     for name, item in written.items():
         nothing = item.value is None
         if not _FILE_NAME.fullmatch(name):
-            message = f"{name!r} cannot be the name of a pool: its workers' files are called after it"
+            message = f"{name!r} cannot be the name of a pool: files of its workers carry this name"
             findings.report(errors.BAD_VALUE, message, item, hint="leave '/' and line breaks out of it", on_key=True)
         model = validated(PoolModel, item.holding({}) if nothing else item, f"pool '{name}'", findings)
         if model is None:

@@ -107,5 +107,5 @@ class StageExecutionModel(LanguageModel):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.chosen_pool is not None and (self.require or self.prefer is not None):
-            raise ValueError("`pool` names exactly one pool, so that `require` and `prefer` have nothing to choose")
+            raise ValueError("`pool` names exactly one pool and excludes `require` and `prefer`")
         return self

@@ -57,7 +57,7 @@ def _ads(command: Sequence[str]) -> dict[JobId, ClassAd]:
         ads = json.loads(text or "[]")
         return {JobId(f"{ad['ClusterId']}.{ad['ProcId']}"): ad for ad in ads}
     except (ValueError, TypeError, KeyError) as problem:
-        raise NoAnswerError(f"{command[0]} said something that is no list of jobs") from problem
+        raise NoAnswerError(f"{command[0]} answered with something that is not a list of jobs") from problem
 
 
 def _traced(job: JobId, ad: ClassAd) -> TracedJob:
@@ -76,7 +76,7 @@ def status_of_queued(ad: ClassAd) -> JobStatus:
     """A job in the queue."""
     word = _WORDS.get(ad.get("JobStatus", 0), "")
     if word == "IDLE" and ad.get("NumJobStarts", 0) > 0:
-        reason = f"it lost its machine: {ad.get('VacateReason') or 'HTCondor says no more'}"
+        reason = f"it lost its machine: {ad.get('VacateReason') or 'HTCondor gives no reason'}"
         return JobStatus(JobState.FAILED, word, reason, "preempted", lingers=True)
     if word == "HELD":
         cause = _HOLD_CAUSES.get(ad.get("HoldReasonCode", 0), "died")

@@ -158,7 +158,7 @@ class HTCondor(BatchStrategy):
             return
         analysis = analysis_of(job)
         if analysis.hopeless and not (analysis.about_amounts and some_slot_holds(wanted)):
-            hint = "where machines come only when asked for, say `config: {machines_come_later: true}`"
+            hint = "where machines start on demand, set `config: {machines_come_later: true}`"
             raise error(JOB_REFUSED, f"condor_q -better-analyze: {analysis.in_words}", hint=hint)
         self._possible.add(wanted)
 

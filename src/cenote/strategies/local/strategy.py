@@ -96,11 +96,11 @@ def _status(code: int | None) -> JobStatus:
     if code is None:
         return JobStatus(JobState.RUNNING, "running")
     if code == 0:
-        return JobStatus(JobState.ENDED, "exit 0", "it ended by itself", "retired")
+        return JobStatus(JobState.ENDED, "exit 0", "it exited", "retired")
     cause: LossCause = "died"
     reason = f"it ended with exit code {code}"
     if code == EXIT_OUT_OF_MEMORY:
-        cause, reason = "oom", "it went beyond its memory"
+        cause, reason = "oom", "it exceeded its memory limit"
     elif code < 0:
         cause = "crashed" if is_fault(code) else "died"
         reason = f"it was killed by {signal.Signals(-code).name}"

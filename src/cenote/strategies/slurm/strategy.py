@@ -165,7 +165,7 @@ class Slurm(BatchStrategy):
             status = exit_status(int(code), int(signal), status.native)
         # Without cgroups Slurm says FAILED, and only the job's errors say why.
         if status.cause == "died" and killed_for_memory(self._errors_of.get(job), _MEMORY_WORDS):
-            return JobStatus(status.state, status.native, "it went beyond its memory", "oom")
+            return JobStatus(status.state, status.native, "it exceeded its memory limit", "oom")
         return status
 
     def _traced(self) -> list[TracedJob]:
@@ -188,7 +188,7 @@ def _worker(workers: tuple[str, ...]) -> Word:
 def _file(folder: Path, workers: tuple[str, ...]) -> str:
     """The workers' files as Slurm writes them: `%a` is the number within the array, `%3a` has zeros before it."""
     if "\\" in str(folder):
-        words = f"Slurm cannot write to {folder}: to Slurm, a backslash in the name of a file has a meaning of its own"
+        words = f"Slurm cannot write to {folder}: Slurm interprets a backslash in file names"
         raise error(JOB_REFUSED, words, hint="choose a folder for the run without a backslash in its name")
     series = series_of(workers)
     name = workers[0] if len(workers) == 1 else f"{series.prefix}%{series.digits or ''}a"

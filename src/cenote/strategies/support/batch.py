@@ -66,7 +66,7 @@ class BatchStrategy(Strategy):
     - `submit(launch, workers)`: hand the text to the batch system by `hand_in`; all workers or none,
     - `cancel(jobs)`: by `cancel_with`,
     - `_look(jobs)`: ask about jobs by `ask`, and say with a table of `NativeStates` what its words mean,
-    - `_traced()`: the jobs of this user that carry our marks, whoever submitted them.
+    - `_traced()`: the jobs of this user that carry our marks, from any run.
     """
 
     system: ClassVar[str]
@@ -75,12 +75,12 @@ class BatchStrategy(Strategy):
     """What its commands say on a machine that has them, and no cluster: there are no jobs then."""
 
     walltime: Annotated[Seconds, AfterValidator(_long_enough)] | None = None
-    """How long a worker may live: `04:00:00`, `4h`, at least a minute. It begins no task that would not be through by
-    then, hands its data over and leaves shortly before; another one is asked for in time."""
+    """How long a worker may live: `04:00:00`, `4h`, at least a minute. It takes no task that would not finish by then,
+    hands over its data and leaves shortly before; its replacement is submitted in time."""
     join_timeout: Seconds = Field(default=300, ge=1)
-    """How long a job may run until its worker has joined the run; then it is given up, and another one asked for."""
+    """How long a job may run until its worker has joined the run; then it is cancelled and replaced."""
     poll_every: Seconds = Field(default=5, ge=1)
-    """Seconds between two looks at the queue."""
+    """Seconds between two polls of the queue."""
 
     _clock: Callable[[], float] = PrivateAttr(default=time.monotonic)
     _quiet_until: float = PrivateAttr(default=0.0)
@@ -142,8 +142,8 @@ class BatchStrategy(Strategy):
         """A job that is nowhere to be seen: it counts as lost only when it is not there the next time either."""
         since = self._out_of_sight.setdefault(job, self._clock())
         if self._clock() - since < self.poll_every:
-            return JobStatus(JobState.UNKNOWN, "", f"{self.system} does not know it: asking again")
-        return JobStatus(JobState.FAILED, "", f"{self.system} does not know it any more")
+            return JobStatus(JobState.UNKNOWN, "", f"{self.system} does not know it yet: asking again")
+        return JobStatus(JobState.FAILED, "", f"{self.system} no longer knows it")
 
 
 def ask(command: Sequence[str], *, seconds: float = POLL_SECONDS) -> str:
@@ -203,9 +203,9 @@ def exit_status(code: int, signal: int, native: str) -> JobStatus:
     if signal:
         return JobStatus(JobState.FAILED, native, f"it was killed by signal {signal}", cause)
     if code == 0:
-        return JobStatus(JobState.ENDED, native, "it ended by itself", "retired")
+        return JobStatus(JobState.ENDED, native, "it exited", "retired")
     if code == EXIT_OUT_OF_MEMORY:
-        return JobStatus(JobState.FAILED, native, "it went beyond its memory", "oom")
+        return JobStatus(JobState.FAILED, native, "it exceeded its memory limit", "oom")
     return JobStatus(JobState.FAILED, native, f"it ended with exit code {code}", cause)
 
 
