@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -186,19 +186,6 @@ class Segment:
         return tuple(step.stage for step in self.steps)
 
 
-@dataclass(frozen=True)
-class Task:
-    """One unit of work, as seen from outside the table."""
-
-    number: int
-    kind: Literal["run", "merge"]
-    segment: int
-    partition: int
-    """Index of the partition (scope partition) or dataset (scope dataset); 0 for a run; position for a merge."""
-    key: str
-    needs: tuple[int, ...]
-
-
 RUN, MERGE = 0, 1
 
 
@@ -219,9 +206,6 @@ class TaskTable:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def __iter__(self) -> Iterator[Task]:
-        return (self.task(number) for number in range(len(self)))
-
     def key(self, number: int) -> str:
         """The content hash of the task, in hexadecimal."""
         return self.keys[16 * number : 16 * number + 16].hex()
@@ -235,17 +219,6 @@ class TaskTable:
         """The tasks that read this one's result."""
         found: list[int] = self.users[self.users_start[number] : self.users_start[number + 1]].tolist()
         return found
-
-    def task(self, number: int) -> Task:
-        """One row."""
-        return Task(
-            number=number,
-            kind="merge" if self.kind[number] == MERGE else "run",
-            segment=int(self.segment[number]),
-            partition=int(self.partition[number]),
-            key=self.key(number),
-            needs=tuple(self.needs_of(number)),
-        )
 
 
 @dataclass(frozen=True)

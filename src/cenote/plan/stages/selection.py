@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cenote import errors
 from cenote.errors import CenoteError
-from cenote.language.workflow import Stage, Workflow
+from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
 
 
@@ -23,7 +23,11 @@ def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str]
     helpers = kept - set(only) if only else frozenset()
     return replace(
         workflow,
-        stages=tuple(_as_helper(s) if s.id in helpers else s for s in workflow.stages if s.id in kept),
+        stages=tuple(
+            replace(stage, write=(), render=(), inspect=()) if stage.id in helpers else stage
+            for stage in workflow.stages
+            if stage.id in kept
+        ),
         helpers=helpers,
         left_out=frozenset(stage.id for stage in workflow.stages) - kept,
     )
@@ -56,15 +60,11 @@ def tasks_from(plan: Plan, stages: Collection[str]) -> frozenset[int]:
 
 
 def _reached(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    found: dict[str, None] = {}
+    found: set[str] = set()
     waiting = list(first)
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = None
+            found.add(name)
             waiting += ways.get(name, ())
     return frozenset(found)
-
-
-def _as_helper(stage: Stage) -> Stage:
-    return replace(stage, write=(), render=(), inspect=())
