@@ -1,6 +1,6 @@
 """Write files so that they appear whole or not at all, and explain what file systems refuse.
 
-Whatever writes a file does it within `appearing` or `writing`, so that an error has the path and the room that is left
+Whatever writes a file does it within `appearing` or `writing`, so that an error has the path and the space that is left
 there: full disks, missing rights, broken file systems, names that cannot be.
 """
 
@@ -53,8 +53,8 @@ def problem_of(problem: OSError, path: Path | str | None = None) -> Problem | No
         hint = "change to an existing folder"
         return Problem(kind, "the working directory no longer exists", hint=hint)
     words = _WORDS.get(problem.errno or 0) or (problem.strerror or str(problem)).lower()
-    room = _room(where) if kind is errors.DISK_FULL else ""
-    return Problem(kind, f"{where}: {words}" if where else words, details=(room,) if room else (), hint=_HINTS[kind])
+    space = _free_space(where) if kind is errors.DISK_FULL else ""
+    return Problem(kind, f"{where}: {words}" if where else words, details=(space,) if space else (), hint=_HINTS[kind])
 
 
 def refusal(problem: BaseException, path: Path) -> CenoteError | None:
@@ -133,7 +133,7 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
     else:
         temporary = target.with_name(f".{target.name}.{own}{_UNFINISHED}")
     try:
-        with writing(target):  # inside: how much room there is, is looked at before anything goes
+        with writing(target):  # inside: how much space there is, is looked at before anything goes
             temporary.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             temporary.replace(target)
@@ -176,7 +176,7 @@ def _has_working_directory() -> bool:
     return True
 
 
-def _room(where: str) -> str:
+def _free_space(where: str) -> str:
     """`12 KB of 1 MB are free there`, if that can be known."""
     path = Path(where)
     for folder in (path, *path.parents) if path.is_absolute() else ():

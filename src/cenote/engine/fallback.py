@@ -71,9 +71,9 @@ def _leave_one(
     limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:
         return None
-    said = f"; latest report: {pool.last_word}" if pool.last_word else ""
+    report = f"; latest report: {pool.last_word}" if pool.last_word else ""
     rule = f"{setting}: {format_seconds(limit)}"
-    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited, pool.last_lines)
+    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){report}", waited, pool.last_lines)
 
 
 def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:

@@ -24,7 +24,7 @@ class Load:
 
     @property
     def tasks(self) -> int:
-        """What could be running now, if there were room."""
+        """What could be running now, if there were enough slots."""
         return self.waiting + self.sent
 
 

@@ -82,7 +82,7 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     inputs, resolved = _read(workflow, look)
     results = _result_problems(workflow, resolved)
     found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *results]
-    # Names that are not there were told of when the file was read, or are a broken plugin's.
+    # Names that are not there were reported when the file was read, or are a broken plugin's.
     return [problem for problem in found if problem.kind not in (UNKNOWN_OPERATION, UNKNOWN_PLUGIN)]
 
 

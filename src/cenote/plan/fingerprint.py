@@ -86,8 +86,8 @@ def partition_digest(partition: Partition, dataset: bytes) -> bytes:
 
 def dataset_digest(dataset: DatasetInfo) -> bytes:
     """Of what operations may know of a dataset."""
-    said = [dataset.name, dataset.eventtype, dataset.group, dataset.nevents, dict(dataset.metadata)]
-    return bytes.fromhex(digest_of(said))
+    known = [dataset.name, dataset.eventtype, dataset.group, dataset.nevents, dict(dataset.metadata)]
+    return bytes.fromhex(digest_of(known))
 
 
 def task_key(segment: str, data: bytes, needs: Iterable[bytes], *, kind: str) -> bytes:

@@ -72,7 +72,7 @@ class Step:
     inputs: tuple[str, ...]
     """Stages whose events come in (of this segment or an earlier one); empty: the source."""
     live: tuple[str, ...]
-    """Columns that somebody still reads after this stage; the others are dropped."""
+    """Columns that a stage still reads after this stage; the others are dropped."""
     reads: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
     product: str | None = None
@@ -322,7 +322,7 @@ class Plan:
         return plan_as_html(self)
 
     def result_tasks(self) -> NDArray[np.bool_]:
-        """Whether the run is for a task's sake: it holds a whole product, or nobody uses it."""
+        """Whether the run is for a task's sake: it holds a whole product, or no task uses it."""
         results: NDArray[np.bool_] = np.diff(self.tasks.users_start) == 0
         results[[product.task for product in self.products]] = True
         return results

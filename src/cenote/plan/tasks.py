@@ -63,8 +63,8 @@ def lay_out(
 ) -> tuple[TaskTable, TaskLayout, dict[str, int]]:
     """All tasks in an order in which needs come first; the layout; product → the task that holds it, whole."""
     flavour_of = {name: number for number, flavour in enumerate(resolved.flavours) for name in flavour.datasets}
-    home = {stage: segment.index for segment in segments for stage in segment.stages}
-    layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, home))
+    segment_of = {stage: segment.index for segment in segments for stage in segment.stages}
+    layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, segment_of))
     of_dataset = {info.name: dataset_digest(info) for info in datasets}
     data = [partition_digest(partition, of_dataset[partition.dataset]) for partition in partitions]
     for segment in segments:
@@ -80,7 +80,7 @@ def lay_out(
 
 
 def _crossings(
-    segments: Sequence[Segment], resolved: Resolved, flow: ColumnFlow, home: Mapping[str, int]
+    segments: Sequence[Segment], resolved: Resolved, flow: ColumnFlow, segment_of: Mapping[str, int]
 ) -> dict[tuple[int, str], tuple[Crossing, ...]]:
     scopes = {stage.id: stage.scope.value for stage in resolved.stages}
     found: dict[tuple[int, str], tuple[Crossing, ...]] = {}
@@ -89,7 +89,7 @@ def _crossings(
             carries = stage in flavour.applies and scopes[stage] == "partition"
             origins = (stage,) if carries else flow.inputs[number, stage]
             found[number, stage] = tuple(
-                Crossing(-1, SOURCE) if name == SOURCE else Crossing(home[name], name) for name in origins
+                Crossing(-1, SOURCE) if name == SOURCE else Crossing(segment_of[name], name) for name in origins
             )
     return found
 

@@ -58,8 +58,8 @@ def profile_names(folder: Path) -> set[str]:
 def search_folders(folder: Path) -> list[Path]:
     """Where profiles named without a path are looked for, in this order."""
     extra = [Path(entry) for entry in os.environ.get("CENOTE_PROFILES", "").split(os.pathsep) if entry]
-    home = storage.expanded("~/.config/cenote/profiles")
-    return [folder / ".cenote" / "profiles", folder / "profiles", home, Path("/etc/cenote/profiles"), *extra]
+    own = storage.expanded("~/.config/cenote/profiles")
+    return [folder / ".cenote" / "profiles", folder / "profiles", own, Path("/etc/cenote/profiles"), *extra]
 
 
 def _by_path(name: str, folders: Iterable[Path]) -> Path:

@@ -1,4 +1,4 @@
-"""Find the file of a site, and say what of it holds for a workflow: whoever is closer to the run wins."""
+"""Find the file of a site, and say what of it holds for a workflow: what is closer to the run wins."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def find_site() -> Path | None:
 def _is_there(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError as problem:  # an unreadable home folder: nobody knows whether the site says something there
+    except OSError as problem:  # an unreadable home folder: whether the site says something there is not known
         words = (problem.strerror or str(problem)).lower()
         hint = f"make it readable, or set {VARIABLE}={NO_SITE} to ignore the site configuration"
         kind = storage.KINDS.get(problem.errno or 0, errors.NO_ACCESS)
@@ -65,7 +65,7 @@ def is_site_layer(layer: str) -> bool:
 def what_holds(site: Located, above: Sequence[Located], *, here: bool) -> Located:
     """The site's document without what those above it have decided as a whole.
 
-    Its pools are for workflows that have none. With `here`, somebody asked for a run on this machine: then it does not
+    Its pools are for workflows that have none. With `here`, a layer asks for a run on this machine: then it does not
     say where workers come from.
     """
     execution = site.get("execution")

@@ -124,12 +124,12 @@ def _inside(frame: Frame, shown: Sketch) -> _Inside:
 
 def _arranged_frames(shown: Sketch, insides: Mapping[int, _Inside]) -> Arranged:
     """Frames from left to right, with the labels of what crosses in columns of their own."""
-    home = {card.id: card.segment for card in shown.cards}
+    segment_of = {card.id: card.segment for card in shown.cards}
     sizes = {_frame_id(segment): inside.size for segment, inside in insides.items()}
     sizes["data"] = card_size(next(card for card in shown.cards if card.segment == DATA))
     edges: list[Edge] = []
     for link in shown.links:
-        source, target = home[link.source], home[link.target]
+        source, target = segment_of[link.source], segment_of[link.target]
         if source != target:
             sizes[_label_id(link)] = label_size(link)
             edges += [(_frame_id(source), _label_id(link)), (_label_id(link), _frame_id(target))]
