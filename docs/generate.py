@@ -202,12 +202,12 @@ def plugins_page(kinds: Sequence[PluginKind]) -> Iterator[str]:
 
 
 def _plugin(page: PluginPage, *, level: str) -> Iterator[str]:
-    yield from ("", f"{level} {_code(page.name)}", "", page.about)
+    yield from ("", f"{level} {_code(page.name)}", "", page.description)
     if page.example:
         yield from ("", "```yaml", page.example.rstrip(), "```")
     if page.settings:
         yield from ("", *_settings_table("setting", page.settings))
-    for part, settings in page.parts:
+    for part, settings in page.parts.items():
         yield from ("", *_settings_table(f"{part}", settings))
 
 

@@ -18,7 +18,7 @@ from cenote.errors import BATCH_SYSTEM, CenoteError, error
 from cenote.launch import Launch, RunLocation
 from cenote.runs.folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
 from cenote.runs.journal import Journal
-from cenote.runs.left_behind import DriverStatus, Leftover, Search, find_left_behind, remove_jobs, standing_of
+from cenote.runs.left_behind import DriverStatus, Leftover, Search, driver_status, find_left_behind, remove_jobs
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 
 HERE = socket.gethostname()
@@ -57,7 +57,7 @@ def driven_from_afar(folder: Path, *, ago: float) -> None:
 
 
 def standing(run: str, home: RunLocation) -> DriverStatus:
-    return standing_of(run, home, now=NOW)
+    return driver_status(run, home, now=NOW)
 
 
 def test_a_run_whose_lock_is_held_goes_on(folder: Path, dead: str) -> None:
@@ -82,7 +82,7 @@ def test_a_driver_on_another_machine_is_alive_as_long_as_its_pulse_beats(folder:
 def test_a_folder_that_is_not_seen_from_here_tells_nothing(tmp_path: Path, folder: Path) -> None:
     assert standing("second", RunLocation("elsewhere", tmp_path / "not here", "4711")) is DriverStatus.UNKNOWN
     assert standing("another of this name", RunLocation("elsewhere", folder, "4711")) is DriverStatus.UNKNOWN
-    assert standing_of("second", None, now=NOW) is DriverStatus.UNKNOWN
+    assert driver_status("second", None, now=NOW) is DriverStatus.UNKNOWN
 
 
 def test_a_folder_of_this_machine_that_is_gone_leaves_the_process_to_ask_for(tmp_path: Path, dead: str) -> None:

@@ -12,10 +12,10 @@ from cenote.language.execution import Amounts
 from cenote.plan.probe_result import Finding, worst
 from cenote.probe.node import versions
 from cenote.probe.question import imported_packages
-from cenote.probe.report import NOT_THERE, FileSeen, FolderSeen, Loaded, NodeReport, PluginAsked, Question
+from cenote.probe.report import NOT_THERE, FileSeen, FolderSeen, Loaded, NodeReport, Question
 from cenote.probe.verdicts import Expectation, judge
 
-QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(PluginAsked("/ops.py"),))
+QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(("/ops.py", None, None),))
 GOOD = NodeReport(
     pool="gpu",
     token="t",

@@ -378,7 +378,7 @@ def test_how_a_job_ended_is_found_in_the_history(
     made, _ = htcondor()
     with scripted_shell(condor_q="", condor_history=ads(**facts)):
         found = made.poll([JOB])[JOB]
-    assert (found.state, found.cause, found.lingers) == (state, cause, False)
+    assert (found.state, found.cause, found.needs_cancel) == (state, cause, False)
     assert words in found.reason
 
 
@@ -389,14 +389,14 @@ def test_how_a_job_ended_is_found_in_the_history(
 def test_a_held_job_is_over_and_has_to_be_removed(code: int, state: JobState, cause: LossCause) -> None:
     made, _ = htcondor()
     with scripted_shell(condor_q=ads(JobStatus=5, HoldReason="because", HoldReasonCode=code)):
-        assert made.poll([JOB])[JOB] == JobStatus(state, "HELD", "HTCondor holds it: because", cause, lingers=True)
+        assert made.poll([JOB])[JOB] == JobStatus(state, "HELD", "HTCondor holds it: because", cause, needs_cancel=True)
 
 
 def test_an_evicted_job_is_over_and_has_to_be_removed() -> None:
     made, _ = htcondor()
     with scripted_shell(condor_q=ads(JobStatus=1, NumJobStarts=1, VacateReason="PREEMPT was true")):
         found = made.poll([JOB])[JOB]
-    assert (found.state, found.cause, found.lingers) == (JobState.FAILED, "preempted", True)
+    assert (found.state, found.cause, found.needs_cancel) == (JobState.FAILED, "preempted", True)
     assert "PREEMPT was true" in found.reason
 
 

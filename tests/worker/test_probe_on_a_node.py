@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from cenote.backends.interface import MeetingPoint
+from cenote.plugins.shipped import SourceFile
 from cenote.probe.listener import ReportListener
 from cenote.probe.node import gpu_models, hand_over, look_around
-from cenote.probe.report import FileAsked, PluginAsked, Question, SourceSent, as_word, from_word
+from cenote.probe.report import FileAsked, Question, as_word, from_word
 from cenote.testing.muons import write_muons
 
 
@@ -21,7 +22,9 @@ def question(tmp_path: Path, **asked: object) -> Question:
 
 def test_a_question_survives_the_way_as_one_word(tmp_path: Path) -> None:
     file = FileAsked("d", "root://far/a.root", "root_tree", {"tree": "Events"}, "Muon_pt")
-    asked = question(tmp_path, files=(file,), sources=(SourceSent("/o p/ops.py", "µ"),), packages=("numpy",))
+    asked = question(
+        tmp_path, files=(file,), sources=(SourceFile("/o p/ops.py", "µ".encode("latin-1")),), packages=("numpy",)
+    )
 
     word = as_word(asked)
 
@@ -51,12 +54,12 @@ def test_files_are_read_as_the_workflow_reads_them(tmp_path: Path) -> None:
 
 def test_plugins_that_fail_or_end_the_process_are_told_of(tmp_path: Path) -> None:
     sources = (
-        SourceSent("/far/good.py", "import beside_probed\n", target="/far/good.py", name="good"),
-        SourceSent("/far/beside_probed.py", "answer = 42\n", "beside_probed"),
-        SourceSent("/far/bad.py", "import no_such_package\n", target="/far/bad.py", name="bad"),
-        SourceSent("/far/rude.py", "import sys\nsys.exit(3)\n", target="/far/rude.py", name="rude"),
+        SourceFile("/far/good.py", b"import beside_probed\n", target="/far/good.py", name="good"),
+        SourceFile("/far/beside_probed.py", b"answer = 42\n", "beside_probed"),
+        SourceFile("/far/bad.py", b"import no_such_package\n", target="/far/bad.py", name="bad"),
+        SourceFile("/far/rude.py", b"import sys\nsys.exit(3)\n", target="/far/rude.py", name="rude"),
     )
-    asked = tuple(PluginAsked(name) for name in ("/far/good.py", "/far/bad.py", "/far/rude.py", "no_such_module"))
+    asked = tuple((name, None, None) for name in ("/far/good.py", "/far/bad.py", "/far/rude.py", "no_such_module"))
 
     found = look_around(question(tmp_path, plugins=asked, sources=sources)).plugins
 

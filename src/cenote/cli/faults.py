@@ -19,7 +19,8 @@ def show_fault(fault: BaseException) -> None:
     if os.environ.get("CENOTE_DEBUG", "0") not in {"", "0"}:
         click.echo(story, err=True, nl=False)
         return
-    click.echo(f"cenote: an unexpected {type(fault).__name__}: {_first_line(fault)}", err=True)
+    message = (str(fault).splitlines() or ["(no message)"])[0]
+    click.echo(f"cenote: an unexpected {type(fault).__name__}: {message}", err=True)
     try:
         where = _kept(story)
     except OSError as problem:
@@ -27,10 +28,6 @@ def show_fault(fault: BaseException) -> None:
         return
     click.echo(f"  this is an internal error of cenote, not of your workflow; the traceback is in {where}", err=True)
     click.echo("  hint: CENOTE_DEBUG=1 prints it", err=True)
-
-
-def _first_line(fault: BaseException) -> str:
-    return (str(fault).splitlines() or ["(no message)"])[0]
 
 
 def _kept(story: str) -> str:

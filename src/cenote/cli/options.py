@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,6 +35,19 @@ def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool
 JSON_OPTION = click.option(
     "--json", "as_json", is_flag=True, callback=_note_json, help="Print one JSON object and nothing else."
 )
+
+
+OUTPUT_OPTION = click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
+)
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """Write an answer to the file that `--output` names, or print it."""
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
 
 
 def stages_option(name: str, meaning: str) -> Callable[[ClickCommand], ClickCommand]:
@@ -151,16 +164,8 @@ def workflow_choices(command: ClickCommand) -> Callable[..., Any]:
     )
     @click.option("-v", "--verbose", count=True, help="Log more to stderr: files read, events; -vv logs everything.")
     @wraps(command)
-    def with_choices(
-        *,
-        file: Path,
-        sets: tuple[str, ...],
-        profiles: tuple[str, ...],
-        backend: str | None,
-        strategy: str | None,
-        verbose: int,
-        **others: Any,
-    ) -> Any:
-        return command(Choices(file, sets, profiles, backend, strategy, verbose), **others)
+    def with_choices(**given: Any) -> Any:  # Any: the values of all options
+        chosen = {field.name: given.pop(field.name) for field in fields(Choices)}
+        return command(Choices(**chosen), **given)
 
     return with_choices

@@ -24,7 +24,7 @@ _FIRST_LOOK = 1.0
 """Seconds from handing a job in, or cancelling it, to the first look at it."""
 _TOO_LONG = ALL_SECONDS + 60
 """Seconds that a job may run: longer than it takes to try everything."""
-_FAREWELL = 20.0
+_TO_END = 20.0
 """Seconds that a job has to end by itself after its report."""
 _ARRIVAL = {JobState.ENDED: 10.0, JobState.FAILED: 2.0}
 """Seconds that its output may take to arrive after its end: shared file systems are slow to agree. One that failed is
@@ -84,12 +84,12 @@ class Attempt:
         if report is not None:
             self._take(report)
         if self._clock() >= self._next:
-            self._submit() if self.job is None else self._look()
+            self._submit() if self.job is None else self._poll()
         self._decide()
 
     def cancel(self) -> None:
         """Take the job out of the queue, or end it; fine for one that is gone."""
-        if self.job is not None and (self.status.state not in OVER or self.status.lingers):
+        if self.job is not None and (self.status.state not in OVER or self.status.needs_cancel):
             self._strategy.cancel([self.job])
             self._look_in(_FIRST_LOOK)
 
@@ -118,7 +118,7 @@ class Attempt:
         self._refusal = None
         self._look_in(_FIRST_LOOK)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         assert self.job is not None  # there is nothing to look at before
         self._look_in(self._strategy.seconds_between_polls)
         self.status = self._strategy.poll([self.job]).get(self.job, self.status)
@@ -142,7 +142,7 @@ class Attempt:
         if self._ended is not None:
             self._decide_after_end(now - self._ended)
         elif self._reported is not None:
-            self.over = now - self._reported > _FAREWELL
+            self.over = now - self._reported > _TO_END
         elif self.job is None and self._refusal is not None and not self._refusal.kind.transient:
             self.over = True
         elif self._began is None and now - self._asked >= self._wait:
@@ -155,7 +155,7 @@ class Attempt:
             written = _written(self._launch.run.folder("out") / self._worker, self._token)
             if written is not None:
                 self._take(written)
-        self.over = self.report is not None or self.status.lingers or seconds > _ARRIVAL[self.status.state]
+        self.over = self.report is not None or self.status.needs_cancel or seconds > _ARRIVAL[self.status.state]
 
     def _give_up(self, words: str) -> None:
         self.over, self._given_up = True, words

@@ -31,7 +31,6 @@ from cenote.probe.report import (
     FolderSeen,
     Loaded,
     NodeReport,
-    PluginAsked,
     Question,
     as_line,
     from_word,
@@ -97,8 +96,8 @@ def look_around(question: Question) -> NodeReport:
         packages=versions(question.packages),
         scratch=_folder(clock, question.scratch or tempfile.gettempdir(), may_be_made=True),
         folder=_folder(clock, question.folder),
-        modules=tuple(_module(clock, name) for name in question.modules),
-        plugins=_plugins(clock, question),
+        modules=tuple(_loaded(clock, name, partial(importlib.import_module, name)) for name in question.modules),
+        plugins=tuple(_loaded(clock, plugin[0], partial(_add, question, *plugin)) for plugin in question.plugins),
         files=tuple(_file(clock, file) for file in question.files),
         seconds=round(clock.seconds, 4),
     )
@@ -151,31 +150,19 @@ def _write_into(folder: Path, *, may_be_made: bool) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _module(clock: _Clock, name: str) -> Loaded:
-    _, seconds, problem = clock.within(_IMPORT_SECONDS, lambda: importlib.import_module(name))
+def _loaded(clock: _Clock, name: str, load: Callable[[], object]) -> Loaded:
+    _, seconds, problem = clock.within(_IMPORT_SECONDS, load)
     return Loaded(name, seconds, problem)
 
 
-def _plugins(clock: _Clock, question: Question) -> tuple[Loaded, ...]:
-    found = []
-    for plugin in question.plugins:
-        _, seconds, problem = clock.within(_IMPORT_SECONDS, partial(_add, plugin, question))
-        found.append(Loaded(plugin.target, seconds, problem))
-    return tuple(found)
-
-
-def _add(plugin: PluginAsked, question: Question) -> None:
+def _add(question: Question, target: str, kind: str | None, name: str | None) -> None:
     """As a worker does before its first task."""
     from cenote.plugins import registry
-    from cenote.plugins.shipped import SourceFile, bring_along, extend_path
+    from cenote.plugins.shipped import bring_along, extend_path
 
-    sources = [
-        SourceFile(one.path, one.text.encode("latin-1"), one.module, one.package, one.target, one.name, one.binary)
-        for one in question.sources
-    ]
     extend_path(question.path)
-    bring_along(sources, complete=True)
-    registry.add_travelled(plugin.target, plugin.kind, plugin.name, sources)
+    bring_along(question.sources, complete=True)
+    registry.add_travelled(target, kind, name, question.sources)
 
 
 def _file(clock: _Clock, file: FileAsked) -> FileSeen:

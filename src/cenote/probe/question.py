@@ -12,10 +12,11 @@ from pathlib import Path
 from cenote.plan.plan import Plan, SourceStep
 from cenote.plugins import own_files
 from cenote.plugins.shipped import own_path
-from cenote.probe.report import FileAsked, PluginAsked, Question, SourceSent, as_word
+from cenote.probe.report import FileAsked, Question, as_word
 from cenote.runs.configured import backend_of
 
 _ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot")
+_REMOTE = ("root://", "roots://", "xroot://")
 _XROOTD = ("fsspec-xrootd", "xrootd")
 _MOST_FILES = 8
 """Files that are tried, one of each dataset."""
@@ -29,30 +30,20 @@ def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
     needed = [
         *_ALWAYS,
         *backend_of(plan).packages,
-        *_for_data(plan),
+        *(_XROOTD if any(one.url.startswith(_REMOTE) for one in plan.partitions) else ()),
         *imported_packages(one.source for one in files if not one.binary),
     ]
     question = Question(
         pool="",
         token=token,
         packages=tuple(dict.fromkeys(needed)),
-        plugins=tuple(PluginAsked(plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
-        sources=tuple(
-            SourceSent(
-                one.path, one.source.decode("latin-1"), one.module, one.package, one.target, one.name, one.binary
-            )
-            for one in files
-        ),
+        plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
+        sources=tuple(files),
         path=own_path(),
         files=tuple(_files(plan))[:_MOST_FILES],
         folder=str(out.absolute()),
     )
     return question if len(as_word(question)) < _LONGEST_WORD else replace(question, plugins=(), sources=())
-
-
-def _for_data(plan: Plan) -> tuple[str, ...]:
-    remote = any(partition.url.startswith(("root://", "roots://", "xroot://")) for partition in plan.partitions)
-    return _XROOTD if remote else ()
 
 
 def imported_packages(sources: Iterable[bytes]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Define what a probe is asked and what it answers: plain values that any Python can read and write.
 
-Only the standard library is used: a node whose software is incomplete must be able to say so.
+Nothing outside the standard library is used: a node whose software is incomplete must be able to say so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from cenote.plugins.shipped import SourceFile
 
 NOT_THERE = "it is not there"
 """The problem of a folder that the node does not see."""
@@ -31,29 +33,6 @@ class FileAsked:
 
 
 @dataclass(frozen=True)
-class PluginAsked:
-    """A plugin of the workflow."""
-
-    target: str
-    kind: str | None = None
-    name: str | None = None
-
-
-@dataclass(frozen=True)
-class SourceSent:
-    """A Python file of the user's that travels with the question, as it does with the tasks of a run."""
-
-    path: str
-    text: str
-    """Its bytes, a character each."""
-    module: str = ""
-    package: bool = False
-    target: str = ""
-    name: str = ""
-    binary: bool = False
-
-
-@dataclass(frozen=True)
 class Question:
     """What a probe is to find out."""
 
@@ -66,8 +45,10 @@ class Question:
     packages: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     """To be imported: what a worker begins with."""
-    plugins: tuple[PluginAsked, ...] = ()
-    sources: tuple[SourceSent, ...] = ()
+    plugins: tuple[tuple[str, str | None, str | None], ...] = ()
+    """(target, kind, name) of the workflow's own plugins."""
+    sources: tuple[SourceFile, ...] = ()
+    """Their Python files, which travel with the question as they do with the tasks of a run."""
     path: tuple[str, ...] = ()
     """Folders that the driver imports from, and a Python of its kind by itself does not."""
     files: tuple[FileAsked, ...] = ()
@@ -137,23 +118,24 @@ class NodeReport:
 
 def as_word(question: Question) -> str:
     """A question as one word of a command: it must not depend on files that the node may not see."""
-    return base64.urlsafe_b64encode(zlib.compress(json.dumps(asdict(question), default=str).encode())).decode()
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(asdict(question), default=_plain).encode())).decode()
+
+
+def _plain(value: object) -> str:
+    """Sources are bytes: a character each."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def from_word(word: str) -> Question:
     """The question that such a word stands for."""
-    said: dict[str, Any] = json.loads(zlib.decompress(base64.urlsafe_b64decode(word)))
-    return Question(
-        **{
-            **said,
-            "packages": tuple(said["packages"]),
-            "modules": tuple(said["modules"]),
-            "plugins": tuple(PluginAsked(**one) for one in said["plugins"]),
-            "sources": tuple(SourceSent(**one) for one in said["sources"]),
-            "path": tuple(said["path"]),
-            "files": tuple(FileAsked(**one) for one in said["files"]),
-        }
+    asked: dict[str, Any] = json.loads(zlib.decompress(base64.urlsafe_b64decode(word)))
+    asked = {key: tuple(value) if isinstance(value, list) else value for key, value in asked.items()}
+    asked["plugins"] = tuple(tuple(one) for one in asked["plugins"])
+    asked["sources"] = tuple(
+        SourceFile(**one | {"source": one["source"].encode("latin-1")}) for one in asked["sources"]
     )
+    asked["files"] = tuple(FileAsked(**one) for one in asked["files"])
+    return Question(**asked)
 
 
 def as_line(report: NodeReport) -> str:

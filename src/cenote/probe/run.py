@@ -103,18 +103,18 @@ def probe(
     software.check(time.time())
     point = backend_of(plan).meeting_point(plan.placement.pools)
     try:
-        desk = None if point is None else ReportListener(point, token)
+        listener = None if point is None else ReportListener(point, token)
         deaf = ""
     except OSError as problem:
-        desk, deaf = None, problem.strerror or str(problem)
-    if desk is not None:
-        question = replace(question, host=desk.host, port=desk.port)
-    with signals.noted() as interruptions, desk or nullcontext(), _run_in(out, token) as run:
+        listener, deaf = None, problem.strerror or str(problem)
+    if listener is not None:
+        question = replace(question, host=listener.host, port=listener.port)
+    with signals.noted() as interruptions, listener or nullcontext(), _run_in(out, token) as run:
         probes = [
             _PoolUnderProbe(plan, pool, question, run, software, jobs=point is not None, wait=wait, pace=pace)
             for pool in plan.placement.pools
         ]
-        _carry_out(probes, desk, listen or (lambda _: None), pace, interruptions)
+        _carry_out(probes, listener, listen or (lambda _: None), pace, interruptions)
         found = tuple(one.result(unheard=deaf) for one in probes)
     result = ProbeResult(found, time.time(), pace.clock() - began, jobs=point is not None)
     _keep(plan, result)
@@ -170,7 +170,7 @@ class _PoolUnderProbe:
 
 def _carry_out(
     probes: Sequence[_PoolUnderProbe],
-    desk: ReportListener | None,
+    listener: ReportListener | None,
     listen: ProbeWatcher,
     pace: Pace,
     interruptions: Interruptions,
@@ -178,7 +178,7 @@ def _carry_out(
     try:
         while True:
             interruptions.check()
-            came = {report.pool: report for report in desk.reports()} if desk else {}
+            came = {report.pool: report for report in listener.reports()} if listener else {}
             for one in probes:
                 one.attempt.step(came.get(one.pool.name))
                 listen([other.now() for other in probes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cenote.names import listed
@@ -12,7 +12,7 @@ from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding, ProbeVerdict
 from cenote.probe.node import versions
-from cenote.probe.report import NOT_THERE, FileSeen, NodeReport, Question
+from cenote.probe.report import NOT_THERE, NodeReport, Question
 from cenote.units import format_bytes, format_seconds
 
 SLOW_SECONDS = 30.0
@@ -20,6 +20,8 @@ SLOW_SECONDS = 30.0
 _LITTLE_SCRATCH = 10**9
 _MARGIN = 0.9
 """Share of the promised memory that is enough: batch systems count in other units, and the system keeps some."""
+_OF_WORKFLOW = ("packages", "plugins", "folder", "data")
+"""Questions whose answers say nothing about other workflows on the same pool."""
 
 
 @dataclass(frozen=True)
@@ -54,93 +56,66 @@ def expected_of(plan: Plan, pool: PlacedPool, question: Question) -> Expectation
 
 def judge(expected: Expectation, report: NodeReport) -> tuple[Finding, ...]:
     """A finding for every question, in the order in which a worker would meet them."""
-    return (
-        *_network(expected.question, report),
-        *_python(report),
-        *_packages(report),
-        *_worker(report),
-        *_plugins(expected, report),
-        *_amounts(expected.pool, report),
-        *_gpus(expected.pool, report),
-        *_scratch(expected.pool, report),
-        *_folder(expected, report),
-        *_data(expected, report),
-    )
+    looks = (_network, _python, _packages, _worker, _plugins, _amounts, _gpus, _scratch, _folder, _data)
+    found = [finding for look in looks for finding in look(expected, report)]
+    return tuple(replace(one, of_workflow=one.question in _OF_WORKFLOW) for one in found)
 
 
-def _python(report: NodeReport) -> Iterator[Finding]:
+def _python(_: Expectation, report: NodeReport) -> Iterator[Finding]:
     here = platform.python_version()
     if report.python == here:
         yield Finding("python", "ok", f"{report.python}, as here: {report.executable}")
     else:
-        yield Finding(
-            "python",
-            "warning",
-            f"{report.python} in {report.executable}, here it is {here}",
-            hint="the node has a different Python there: put the software where driver and nodes share it",
-        )
+        hint = "the node has a different Python there: put the software where driver and nodes share it"
+        yield Finding("python", "warning", f"{report.python} in {report.executable}, here it is {here}", hint)
 
 
-def _packages(report: NodeReport) -> Iterator[Finding]:
+def _packages(_: Expectation, report: NodeReport) -> Iterator[Finding]:
     here = versions(report.packages)
     missing = [name for name, found in report.packages.items() if found is None and here[name] is not None]
     other = [name for name, found in report.packages.items() if found is not None and here[name] not in (None, found)]
     if missing:
-        yield Finding(
-            "packages",
-            "problem",
-            f"missing there: {listed(missing)}",
-            hint="install them into the Python that workers use",
-            of_workflow=True,
-        )
+        hint = "install them into the Python that workers use"
+        yield Finding("packages", "problem", f"missing there: {listed(missing)}", hint)
     if other:
         differences = ", ".join(f"{name} {report.packages[name]} (here {here[name]})" for name in other)
-        yield Finding(
-            "packages",
-            "problem" if "cenote" in other else "warning",
-            f"other versions there: {differences}",
-            hint="numbers may differ, and workers may not understand the driver: install the same versions",
-            of_workflow=True,
-        )
+        hint = "numbers may differ, and workers may not understand the driver: install the same versions"
+        verdict: ProbeVerdict = "problem" if "cenote" in other else "warning"
+        yield Finding("packages", verdict, f"other versions there: {differences}", hint)
     if not missing and not other:
         same = sum(found is not None for found in report.packages.values())
-        yield Finding("packages", "ok", f"the {same} that are needed, in the same versions as here", of_workflow=True)
+        yield Finding("packages", "ok", f"the {same} that are needed, in the same versions as here")
 
 
-def _worker(report: NodeReport) -> Iterator[Finding]:
+def _worker(_: Expectation, report: NodeReport) -> Iterator[Finding]:
     for loaded in report.modules:
         if loaded.problem:
             hint = "the software is incomplete there, or on a hanging file system"
-            yield Finding("worker", "problem", f"cannot be imported: {loaded.problem}", hint=hint)
+            yield Finding("worker", "problem", f"cannot be imported: {loaded.problem}", hint)
         elif loaded.seconds > SLOW_SECONDS:
-            yield Finding(
-                "worker",
-                "warning",
-                f"takes {format_seconds(loaded.seconds)} to import: the software is on a slow file system",
-                hint="workers will join late; put the software on a faster one",
-            )
+            words = f"takes {format_seconds(loaded.seconds)} to import: the software is on a slow file system"
+            yield Finding("worker", "warning", words, "workers will join late; put the software on a faster one")
         else:
             yield Finding("worker", "ok", f"its software is imported in {format_seconds(loaded.seconds)}")
 
 
-def _network(question: Question, report: NodeReport) -> Iterator[Finding]:
+def _network(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
+    question = expected.question
     if question.host is None:
         return
     where = f"the driver at {question.host}:{question.port}"
     if not report.no_connection:
         yield Finding("network", "ok", f"reaches {where}")
         return
-    yield Finding(
-        "network",
-        "problem",
-        f"does not reach {where}: {report.no_connection}",
-        hint="say in `execution.config` where workers find the driver: `host` or `interface` to listen on, `port` (a "
-        "range that firewalls let through), `contact` behind NAT; or start the driver where nodes reach it",
+    hint = (
+        "say in `execution.config` where workers find the driver: `host` or `interface` to listen on, `port` (a "
+        "range that firewalls let through), `contact` behind NAT; or start the driver where nodes reach it"
     )
+    yield Finding("network", "problem", f"does not reach {where}: {report.no_connection}", hint)
 
 
-def _amounts(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
-    asked = pool.granted
+def _amounts(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
+    asked = expected.pool.granted
     hint = "tasks beyond it are slow or get killed: ask the batch system for what the pool promises"
     cpus = f"{report.cpus} seen, {asked.cpus:g} promised" if asked.cpus else f"{report.cpus} seen"
     enough = not asked.cpus or report.cpus >= asked.cpus
@@ -154,7 +129,8 @@ def _amounts(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
     yield Finding("memory", "ok", memory) if enough else Finding("memory", "warning", memory, hint=hint)
 
 
-def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
+def _gpus(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
+    pool = expected.pool
     promised = pool.granted.gpus or 0
     seen = len(report.gpus)
     if not promised and pool.resources.gpus:
@@ -162,12 +138,8 @@ def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
     if not promised:
         return
     if seen < promised:
-        yield Finding(
-            "gpus",
-            "problem",
-            f"{seen} visible, {promised} promised",
-            hint="`cenote plan --show-jobs` shows the request; the batch system must assign GPUs and name them",
-        )
+        hint = "`cenote plan --show-jobs` shows the request; the batch system must assign GPUs and name them"
+        yield Finding("gpus", "problem", f"{seen} visible, {promised} promised", hint)
     elif not report.gpu_models:
         words = f"handed out: {listed(report.gpus)}, but the node has no NVIDIA driver"
         yield Finding("gpus", "warning", words, hint="CUDA will not work there; choose other nodes")
@@ -176,14 +148,14 @@ def _gpus(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
         yield Finding("gpus", "ok", f"{seen} visible, {promised} promised: {models}")
 
 
-def _scratch(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
+def _scratch(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     scratch = report.scratch
     if scratch.problem:
         hint = "name another folder of the nodes as `scratch` in `execution.config`"
         yield Finding("scratch", "problem", f"{scratch.path} cannot be written: {scratch.problem}", hint=hint)
         return
     words = f"{format_bytes(scratch.free)} free in {scratch.path}"
-    promised = pool.granted.disk
+    promised = expected.pool.granted.disk
     if scratch.free >= max(promised or 0, _LITTLE_SCRATCH):
         yield Finding("scratch", "ok", words)
     else:
@@ -194,40 +166,40 @@ def _scratch(pool: PlacedPool, report: NodeReport) -> Iterator[Finding]:
 def _folder(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     folder = report.folder
     if not folder.problem:
-        yield Finding("folder", "ok", f"{folder.path} can be written", of_workflow=True)
+        yield Finding("folder", "ok", f"{folder.path} can be written")
     elif folder.problem == NOT_THERE:
         hint = "results return over the network instead; so do files that stages write, which takes longer"
-        yield Finding("folder", "warning", f"{folder.path} is not there", hint=hint, of_workflow=True)
+        yield Finding("folder", "warning", f"{folder.path} is not there", hint=hint)
     else:
         words = f"{folder.path} cannot be written: {folder.problem}"
         hint = "choose a folder for the run that the nodes may write to"
         verdict: ProbeVerdict = "problem" if expected.writes_files else "warning"
-        yield Finding("folder", verdict, words, hint=hint, of_workflow=True)
+        yield Finding("folder", verdict, words, hint=hint)
 
 
 def _plugins(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     for loaded in report.plugins:
         if loaded.problem:
             hint = "what it imports must be installed there"
-            yield Finding("plugins", "problem", f"{loaded.name}: {loaded.problem}", hint=hint, of_workflow=True)
+            yield Finding("plugins", "problem", f"{loaded.name}: {loaded.problem}", hint=hint)
     if report.plugins and not any(loaded.problem for loaded in report.plugins):
         names = listed([Path(loaded.name).name for loaded in report.plugins])
-        yield Finding("plugins", "ok", f"imported: {names}", of_workflow=True)
+        yield Finding("plugins", "ok", f"imported: {names}")
     elif expected.has_plugins and not report.plugins:
         hint = "a short run shows whether they work there"
-        yield Finding("plugins", "warning", "not tried: too large to send along", hint=hint, of_workflow=True)
+        yield Finding("plugins", "warning", "not tried: too large to send along", hint=hint)
 
 
 def _data(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     bad = [file for file in report.files if file.problem]
     for file in bad:
-        words = f"dataset '{file.dataset}': {_with_name(file)}"
+        problem = file.problem if file.url in file.problem else f"{file.url}: {file.problem}"
+        words = f"dataset '{file.dataset}': {problem}"
         if expected.reads_files:
             hint = "the nodes must see the data under the same name, or read it by root:// or https://"
-            yield Finding("data", "problem", words, hint=hint, of_workflow=True)
+            yield Finding("data", "problem", words, hint)
         else:
-            hint = "no stage of this pool reads files, so it can do without"
-            yield Finding("data", "warning", words, hint=hint, of_workflow=True)
+            yield Finding("data", "warning", words, "no stage of this pool reads files, so it can do without")
     good = [file for file in report.files if not file.problem]
     if not good:
         return
@@ -237,9 +209,4 @@ def _data(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     words += f"in {format_seconds(slowest.seconds)}: {Path(slowest.url).name}"
     slow = slowest.seconds > SLOW_SECONDS
     hint = "tasks will wait for the data: is there a copy nearer to the nodes?" if slow else ""
-    yield Finding("data", "warning" if slow else "ok", words, hint=hint, of_workflow=True)
-
-
-def _with_name(file: FileSeen) -> str:
-    name = file.url
-    return file.problem if name in file.problem else f"{name}: {file.problem}"
+    yield Finding("data", "warning" if slow else "ok", words, hint=hint)

@@ -40,7 +40,9 @@ def page(run: RunFolder) -> str:
             hint="name the folder that was given to `cenote run --out`",
         )
     plan = read or PlanRecord(workflow="")
-    summary = ended or _so_far(run, plan)
+    if (summary := ended) is None:  # what its journal says
+        view = RunView.of(plan, read_events(run.path) if run.holds_run else ())
+        summary = msgspec.structs.replace(view.summary(), status="unfinished")
     provenance = read_if_whole(run.provenance, Provenance) or Provenance()
     work = read_timeline(run)
     return render(
@@ -59,12 +61,6 @@ def page(run: RunFolder) -> str:
         pool_lanes=timeline(work),
         task_lanes=task_timeline(work, TaskNames(plan)),
     )
-
-
-def _so_far(run: RunFolder, plan: PlanRecord) -> Summary:
-    """Of a run that wrote no summary: what its journal says."""
-    view = RunView.of(plan, read_events(run.path) if run.holds_run else ())
-    return msgspec.structs.replace(view.summary(), status="unfinished")
 
 
 def _stages(plan: PlanRecord, summary: Summary) -> list[tuple[PlannedStage, StageRecord]]:

@@ -89,7 +89,7 @@ def task_timeline(work: Timeline, names: TaskNames) -> TaskLanes | None:
     shortest = work.seconds / max(FEWEST_BARS, MOST_BARS // len(lanes))
     tasks = sum(len(slot.spans) for slot in work.slots)
     joins = sum(len(slot.spans) for slot in lanes) > MOST_BARS
-    bars = [bars_of(slot, shortest) if joins else _one_each(slot) for slot in lanes]
+    bars = [bars_of(slot, shortest) if joins else [Bar((span,)) for span in slot.spans] for slot in lanes]
     tops = list(_tops(lanes))
     colours = _colours(names, lanes)
     remarks = [f"{plural(tasks, 'task')}, each in the slot of the worker that ran it.", *_remarks(work, lanes, bars)]
@@ -115,10 +115,6 @@ def shown_slots(slots: Sequence[WorkerSlot]) -> list[WorkerSlot]:
     busy = [sum(span.end - span.start for span in slot.spans) for slot in slots]
     chosen = sorted(sorted(range(len(slots)), key=lambda place: -busy[place])[:MOST_LANES])
     return [slots[place] for place in chosen]
-
-
-def _one_each(slot: WorkerSlot) -> list[Bar]:
-    return [Bar((span,)) for span in slot.spans]
 
 
 def bars_of(slot: WorkerSlot, shortest: float) -> list[Bar]:

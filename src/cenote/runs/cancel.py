@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from cenote.text import RUN_STATUSES
 
 PATIENCE = 60.0
 """Seconds that a driver gets to end its workers and write down how far it came."""
-_LOOK_EVERY = 0.1
+_POLL_EVERY = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def _ended(run: FollowedRun, patience: float) -> Ended:
     while run.driven:
         if time.monotonic() - asked > patience:
             raise _goes_on(run.folder.path, patience)
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_POLL_EVERY)
     return Ended(run.catch_up(), time.monotonic() - asked)
 
 
@@ -87,14 +88,11 @@ def _holds(process: int, lock: Path) -> bool:
         return not Path("/proc/self/fd").exists()
     except PermissionError:
         return True
-    return any(_same(descriptor, lock) for descriptor in descriptors)
-
-
-def _same(descriptor: Path, lock: Path) -> bool:
-    try:
-        return descriptor.samefile(lock)
-    except OSError:
-        return False
+    for descriptor in descriptors:
+        with suppress(OSError):  # closed meanwhile
+            if descriptor.samefile(lock):
+                return True
+    return False
 
 
 def _nothing_runs(run: FollowedRun) -> CenoteError:

@@ -89,7 +89,7 @@ def waiting_in_words(view: RunView) -> list[str]:
         segment = view.plan.segments[stage.segment]
         mine = [pools[name] for name in segment.pools if name in pools]
         waited = min((_empty_for(pool, view) for pool in mine), default=0.0)
-        if waited >= A_MOMENT and _inputs_are_there(view, segment):
+        if waited >= A_MOMENT and all(needed.done for needed in _needed(view, segment)):
             words = "; ".join(_workers(pool, planned[pool.name]) for pool in mine[:1])
             lines.append(f"{stage.id} waits for pool '{mine[0].name}': {words}, for {format_seconds(waited)}")
     return lines
@@ -97,20 +97,19 @@ def waiting_in_words(view: RunView) -> list[str]:
 
 def _one_of_each_segment(view: RunView) -> list[StageRecord]:
     """Stages of one segment wait together: the first speaks for all."""
-    seen: set[int] = set()
-    found = []
+    first: dict[int, StageRecord] = {}
     for stage in view.stages:
-        if stage.segment is not None and stage.segment not in seen:
-            seen.add(stage.segment)
-            found.append(stage)
-    return found
+        if stage.segment is not None:
+            first.setdefault(stage.segment, stage)
+    return list(first.values())
 
 
 def _losses(view: RunView) -> Iterator[str]:
     """Of workers that went by themselves: somebody else may want to know what became of them."""
-    lost = [pool for pool in view.pools if pool.workers_lost]
     losses = [
-        f"Pool '{pool.name}' lost {plural(pool.workers_lost, 'worker')}; the last: {pool.last_loss}." for pool in lost
+        f"Pool '{pool.name}' lost {plural(pool.workers_lost, 'worker')}; the last: {pool.last_loss}."
+        for pool in view.pools
+        if pool.workers_lost
     ]
     if losses:
         yield " ".join(losses)
@@ -161,11 +160,6 @@ def _data(view: RunView, segment: PlannedSegment) -> Iterator[str]:
 
 def _needed(view: RunView, segment: PlannedSegment) -> list[StageRecord]:
     return [stage for stage in view.stages if stage.id in segment.imports]
-
-
-def _inputs_are_there(view: RunView, segment: PlannedSegment) -> bool:
-    """Whether at least some of its tasks have what they need."""
-    return all(stage.done for stage in _needed(view, segment))
 
 
 def _pool_sentences(view: RunView, segment: PlannedSegment) -> Iterator[str]:
@@ -223,11 +217,9 @@ def _timers(view: RunView, segment: PlannedSegment, planned: PlannedPool, pool: 
         return
     what = f"move to '{following[0].pools[0]}'" if following else "fail"
     rule = f"{setting}: {format_seconds(seconds)}"
-    yield f"Tasks that wait {what} {_countdown(seconds - _empty_for(pool, view))} ({rule})."
-
-
-def _countdown(seconds: float) -> str:
-    return f"in {format_seconds(seconds)}" if seconds > 0 else "now"
+    left = seconds - _empty_for(pool, view)
+    when = f"in {format_seconds(left)}" if left > 0 else "now"
+    yield f"Tasks that wait {what} {when} ({rule})."
 
 
 def _empty_for(pool: PoolRecord, view: RunView) -> float:

@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -27,71 +26,34 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems answer that have no locks."""
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """Where everything of a run is."""
 
-    path: Path
-
-    @property
-    def store(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = path / "work"
         """Intermediate results under their content hash: what the next run finds again."""
-        return self.path / "work"
-
-    @property
-    def products(self) -> Path:
+        self.products = path / PRODUCTS
         """Histograms, tables and skims in open formats."""
-        return self.path / PRODUCTS
-
-    @property
-    def plots(self) -> Path:
+        self.plots = path / PLOTS
         """Pictures."""
-        return self.path / PLOTS
-
-    @property
-    def debug(self) -> Path:
-        """The workers' output: `logs`, `out` and `err`."""
-        return self.debug_root / "distributed"
-
-    @property
-    def debug_root(self) -> Path:
+        self.debug_root = path / "debug"
         """What helps to find out what went wrong."""
-        return self.path / "debug"
-
-    @property
-    def journal(self) -> Path:
+        self.debug = self.debug_root / "distributed"
+        """The workers' output: `logs`, `out` and `err`."""
+        self.journal = path / "journal.jsonl"
         """Every event of the run, one line each."""
-        return self.path / "journal.jsonl"
-
-    @property
-    def report(self) -> Path:
+        self.report = path / "report.html"
         """The page about the run."""
-        return self.path / "report.html"
-
-    @property
-    def summary(self) -> Path:
+        self.summary = path / "summary.json"
         """What programs read to know how the run went."""
-        return self.path / "summary.json"
-
-    @property
-    def plan(self) -> Path:
+        self.plan = path / "plan.json"
         """The plan that was run."""
-        return self.path / "plan.json"
-
-    @property
-    def picture(self) -> Path:
+        self.picture = path / "plan.svg"
         """The plan as a picture."""
-        return self.path / "plan.svg"
-
-    @property
-    def provenance(self) -> Path:
+        self.provenance = path / "provenance.json"
         """Inputs, software, options."""
-        return self.path / "provenance.json"
-
-    @property
-    def _files(self) -> tuple[Path, ...]:
-        """Files of a run beside its folders."""
-        return self.journal, self.summary, self.plan, self.picture, self.provenance, self.report
+        self._files = (self.journal, self.summary, self.plan, self.picture, self.provenance, self.report)
 
     @property
     def holds_run(self) -> bool:
@@ -217,8 +179,8 @@ def is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # of another user
+        pass
     return True
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+from cenote.engine.messages import Tick
 from cenote.plan.probe_cache import ProbeHistory, as_seen_by
 from cenote.plan.probe_result import Probed
 from cenote.plan.record import PlanRecord
@@ -34,6 +36,18 @@ class FollowedRun:
         if self.view.run is None and self._journal.damage is not None:
             raise damaged(self._journal.path, self._journal.damage)
         return self.view
+
+    def catch_up_to_now(self) -> RunView:
+        """The same, with the time that has passed: a run that waits writes nothing."""
+        view = self.catch_up()
+        if self.driven:
+            view.apply(Tick(at=time.time()))
+        return view
+
+    @property
+    def status(self) -> str:
+        """The view's own word, or `interrupted` for a run that has neither an end nor a driver."""
+        return self.view.status if self.view.finished or self.driven else "interrupted"
 
     @property
     def driven(self) -> bool:

@@ -45,7 +45,7 @@ class Leftover:
     job: TracedJob
     system: str
     """The name of its strategy."""
-    standing: DriverStatus
+    driver: DriverStatus
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class LeftBehind:
     silent: Mapping[str, Problem] = field(default_factory=dict)
     """Batch systems that may have had jobs and did not answer, and what they said instead."""
 
-    def of(self, *standings: DriverStatus) -> tuple[Leftover, ...]:
+    def of(self, *statuses: DriverStatus) -> tuple[Leftover, ...]:
         """The jobs whose runs are so."""
-        return tuple(one for one in self.jobs if one.standing in standings)
+        return tuple(one for one in self.jobs if one.driver in statuses)
 
 
 def find_left_behind(search: Search, *, strategies: Mapping[str, Strategy] | None = None) -> LeftBehind:
@@ -82,7 +82,7 @@ def find_left_behind(search: Search, *, strategies: Mapping[str, Strategy] | Non
     wanted = _runs_of(search)
     jobs: list[Leftover] = []
     silent: dict[str, Problem] = {}
-    standings: dict[tuple[str, RunLocation | None], DriverStatus] = {}
+    statuses: dict[tuple[str, RunLocation | None], DriverStatus] = {}
     for name, strategy in asked.items():
         try:
             traced = strategy.trace()
@@ -92,9 +92,9 @@ def find_left_behind(search: Search, *, strategies: Mapping[str, Strategy] | Non
         chosen = [job for job in traced if wanted is None or job.run in wanted or _lives_in(job, search.folder)]
         for job in chosen:
             whose = (job.run, _home(job, search, wanted or ()))
-            if whose not in standings:
-                standings[whose] = standing_of(*whose, now=time.time())
-            jobs.append(Leftover(job, name, standings[whose]))
+            if whose not in statuses:
+                statuses[whose] = driver_status(*whose, now=time.time())
+            jobs.append(Leftover(job, name, statuses[whose]))
     used = _systems_of(search)
     missed = {name: problem for name, problem in silent.items() if used is None or name in used}
     return LeftBehind(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=time.time())), missed)
@@ -124,7 +124,7 @@ def remove_files(files: Iterable[Path]) -> None:
         storage.remove_unfinished(file)
 
 
-def standing_of(run: str, home: RunLocation | None, *, now: float) -> DriverStatus:
+def driver_status(run: str, home: RunLocation | None, *, now: float) -> DriverStatus:
     """Whether something drives this run, as far as its folder shows it to this machine."""
     if home is None:
         return DriverStatus.UNKNOWN
@@ -205,7 +205,7 @@ def _home(job: TracedJob, search: Search, wanted: Collection[str]) -> RunLocatio
 def _half_written(search: Search, jobs: Iterable[Leftover], *, now: float) -> list[Path]:
     """Files of runs that are over, which were begun and never became whole."""
     named = {search.folder.absolute()} if search.folder is not None else set()
-    folders = named | {one.job.home.folder for one in jobs if one.job.home and one.standing is DriverStatus.OVER}
+    folders = named | {one.job.home.folder for one in jobs if one.job.home and one.driver is DriverStatus.OVER}
     found: list[Path] = []
     for folder in sorted(folder for folder in folders if not _driven(folder, now=now)):
         found += storage.unfinished(folder)

@@ -217,16 +217,8 @@ class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, info: FailureInfo) -> Self:
         """What the failure itself says; where and when a task failed is added by the caller."""
-        return cls(
-            stage=info.stage,
-            cause=info.cause,
-            kind=info.error_kind or _KINDS[info.cause].name,
-            message=info.message,
-            dataset=info.dataset,
-            file=info.file,
-            entries=info.entries,
-            traceback=info.traceback,
-        )
+        kind = info.error_kind or _KINDS[info.cause].name
+        return msgspec.structs.replace(msgspec.convert(info, cls, from_attributes=True), kind=kind)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

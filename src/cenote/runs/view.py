@@ -6,7 +6,7 @@ The fold never looks at a clock or a file: the same events give the same view, l
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -102,10 +102,10 @@ class RunView:
         self._state = bytearray(len(self._tally_of))
         self._tallies = [TaskTally(*kind, tasks) for kind, tasks in self._planned.items()]
         self._stages = {stage.id: StageTally() for stage in self.plan.stages}
-        self._pools = {pool.name: PoolTally() for pool in self.plan.pools}
+        self._pools = defaultdict(PoolTally, {pool.name: PoolTally() for pool in self.plan.pools})
         self._running: dict[int, tuple[str, str, float]] = {}
         self._failures: dict[int, FailureRecord] = {}
-        self._attempts: dict[int, int] = {}
+        self._attempts = Counter[int]()
         self._warnings = dict.fromkeys(self.plan.warnings)
 
     # Events come in
@@ -131,20 +131,20 @@ class RunView:
             case TaskGivenUp():
                 self._task_given_up(event)
             case WorkerRequested():
-                self._pool(event.pool).request(event.worker)
+                self._pools[event.pool].request(event.worker)
             case JobChanged():
-                self._pool(event.pool).change_job(event)
+                self._pools[event.pool].change_job(event)
             case WorkerJoined():
-                self._pool(event.pool).join(event)
+                self._pools[event.pool].join(event)
             case WorkerSilent():
-                self._pool(event.pool).fall_silent(event)
+                self._pools[event.pool].fall_silent(event)
             case WorkerAnswers():
-                self._pool(event.pool).answer(event)
+                self._pools[event.pool].answer(event)
             case WorkerLost():
                 if self.ended is None:
-                    self._pool(event.pool).lose(event)
+                    self._pools[event.pool].lose(event)
             case PoolChanged():
-                self._pool(event.pool).change(event)
+                self._pools[event.pool].change(event)
             case FellBack():
                 self.fallbacks.append(FallbackRecord.of(event))
             case TaskSplit() if self._state_of(event.task) is not None:
@@ -172,31 +172,24 @@ class RunView:
         self.status = event.status
         self.ended = event.at
         for task in list(self._running):
-            self._leave(task)
-            self._state[task] = _WAITING
+            self._becomes(task, _WAITING)
         for tally in self._tallies:
             tally.end()
 
     def _task_started(self, event: TaskStarted) -> None:
-        state = self._state_of(event.task)
-        if state is None or state == _DONE:
+        if not self._becomes(event.task, _RUNNING):
             return
-        self._leave(event.task)
         self.retries += event.task in self._attempts
         self._tally(event.task).start(at=event.at)
-        self._pool(event.pool).running += 1
-        self._state[event.task] = _RUNNING
+        self._pools[event.pool].running += 1
         self._running[event.task] = (event.pool, event.worker, event.at)
 
     def _task_done(self, event: TaskDone) -> None:
-        state = self._state_of(event.task)
-        if state is None or state == _DONE:
+        if not self._becomes(event.task, _DONE):
             return
-        self._leave(event.task)
-        self._state[event.task] = _DONE
         tally = self._tally(event.task)
         tally.finish(event)
-        self._pool(event.pool).finish(event)
+        self._pools[event.pool].finish(event)
         if not tally.merge:
             self._count_stages(event, self._segment(event.task).stages)
             self.events_read += event.events
@@ -217,37 +210,25 @@ class RunView:
 
     def _task_reused(self, task: int, *, needed: bool = True) -> None:
         """Its result is there, or everything that would have come of it."""
-        state = self._state_of(task)
-        if state is None or state == _DONE:
-            return
-        self._leave(task)
-        self._state[task] = _DONE
-        self._tally(task).reused += 1
-        self._tally(task).not_needed += not needed
+        if self._becomes(task, _DONE):
+            self._tally(task).reused += 1
+            self._tally(task).not_needed += not needed
 
     def _task_abandoned(self, task: int, reason: str) -> None:
-        if self._state_of(task) in (_WAITING, _RUNNING):
-            self._leave(task)
-            self._state[task] = _ABANDONED
+        if self._state_of(task) in (_WAITING, _RUNNING) and self._becomes(task, _ABANDONED):
             self._tally(task).abandon()
             self._tally(task).reasons[reason] += 1
 
     def _task_failed(self, event: TaskFailed) -> None:
-        state = self._state_of(event.task)
-        if state is None or state in (_DONE, _FAILED):
+        if self._state_of(event.task) == _FAILED or not self._becomes(event.task, _WAITING):
             return
-        self._leave(event.task)
-        self._state[event.task] = _WAITING
-        self._pool(event.pool).busy += event.seconds
+        self._pools[event.pool].busy += event.seconds
         if event.failure.cause != "stopped":
-            self._attempts[event.task] = self._attempts.get(event.task, 0) + 1
+            self._attempts[event.task] += 1
 
     def _task_given_up(self, event: TaskGivenUp) -> None:
-        state = self._state_of(event.task)
-        if state is None or state == _DONE:
+        if not self._becomes(event.task, _FAILED):
             return
-        self._leave(event.task)
-        self._state[event.task] = _FAILED
         self._tally(event.task).failed += 1
         self._failures[event.task] = replace(
             FailureRecord.of(event.failure),
@@ -263,24 +244,22 @@ class RunView:
         """None for a task that this plan does not have (a journal can outlive an edit of the workflow)."""
         return self._state[task] if 0 <= task < len(self._state) else None
 
-    def _leave(self, task: int) -> None:
-        """Take the task out of whatever it was counted as."""
-        state = self._state[task]
-        if state == _RUNNING:
+    def _becomes(self, task: int, state: int) -> bool:
+        """Take the task out of whatever it was counted as; False for one that is done, or that is not in the plan."""
+        before = self._state_of(task)
+        if before is None or before == _DONE:
+            return False
+        if before == _RUNNING:
             pool, _, _ = self._running.pop(task)
             self._tally(task).running -= 1
-            self._pool(pool).running -= 1
-        elif state == _FAILED:
+            self._pools[pool].running -= 1
+        elif before == _FAILED:
             del self._failures[task]
             self._tally(task).failed -= 1
-        elif state == _ABANDONED:
+        elif before == _ABANDONED:
             self._tally(task).abandon(-1)
-
-    def _pool(self, name: str) -> PoolTally:
-        tally = self._pools.get(name)
-        if tally is None:
-            tally = self._pools[name] = PoolTally()
-        return tally
+        self._state[task] = state
+        return True
 
     def _segment(self, task: int) -> PlannedSegment:
         return self.plan.segments[self._tally(task).segment]
@@ -379,13 +358,13 @@ class RunView:
     @property
     def pools(self) -> tuple[PoolRecord, ...]:
         """Every pool, in the order of the workflow."""
-        ahead: dict[str, int] = {}
+        ahead = Counter[str]()
         left: dict[str, float] = {}
         for tally in self._tallies:
             for pool in (self.plan.merge_pool,) if tally.merge else self.plan.segments[tally.segment].pools:
-                ahead[pool] = ahead.get(pool, 0) + tally.waiting
+                ahead[pool] += tally.waiting
                 left[pool] = max(left.get(pool, 0.0), tally.time_left(self.clock) or 0.0)
-        return tuple(self._pool_record(pool, ahead.get(pool.name, 0), left.get(pool.name)) for pool in self.plan.pools)
+        return tuple(self._pool_record(pool, ahead[pool.name], left.get(pool.name)) for pool in self.plan.pools)
 
     def _pool_record(self, pool: PlannedPool, ahead: int, left: float | None) -> PoolRecord:
         tally = self._pools[pool.name]

@@ -1,4 +1,4 @@
-"""Run errands: calls to batch systems, beside the driver's own work, so that a slow answer stops nothing."""
+"""Make calls to batch systems beside the driver's own work, so that a slow answer stops nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def _one_thread() -> Executor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="errand")
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="background-call")
 
 
 class BackgroundCalls:
     """Calls to others: those to the same one are made one after the other, in the order in which they were sent.
 
-    What follows from an answer is done by whoever calls `hear`, in that thread.
+    What follows from an answer is done in the thread that calls `hear`.
     """
 
     def __init__(self, make_executor: Callable[[], Executor] = _one_thread) -> None:

@@ -139,7 +139,8 @@ def execute(
         watched = _Watched(plan, record, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            while _drive(plan, folder, options, journal, watched, reuse, interruptions):
+            driver = _Driver(plan, folder, options, journal, watched, reuse, interruptions)
+            while driver.drive():
                 pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
@@ -171,84 +172,114 @@ class _Ending:
             self.publication.failures.append(_failure_of_run(problem))
 
 
-def _drive(
-    plan: Plan,
-    folder: RunFolder,
-    options: RunOptions,
-    journal: Journal,
-    watched: _Watched,
-    reuse: Reuse,
-    interruptions: Interruptions,
-) -> bool:
-    """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
-    store = Store(folder.store)
-    envelopes = TaskSpecs(plan)
-    again = False
-    run = uuid.uuid4().hex[:12]
-    started = time.time()
-    ending = _Ending()
-    at_last = ExitStack()
-    session = _open(plan, folder, options, run, interruptions, at_last)
-    with ending.brought_about():
-        choices = EngineOptions(
-            keep_going=options.keep_going,
-            limits=plan.workflow.execution.limits,
-            manages_workers=session.manages_workers,
-            ahead_seconds=_AHEAD,
+@dataclass
+class _Driver:
+    """Drives a plan in its folder, again where a stored result proves to be damaged."""
+
+    plan: Plan
+    folder: RunFolder
+    options: RunOptions
+    journal: Journal
+    watched: _Watched
+    reuse: Reuse
+    interruptions: Interruptions
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.folder.store)
+
+    def drive(self) -> bool:
+        """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
+        plan, reuse = self.plan, self.reuse
+        specs = TaskSpecs(plan)
+        again = False
+        run = uuid.uuid4().hex[:12]
+        started = time.time()
+        ending = _Ending()
+        at_last = ExitStack()
+        session = self._open(run, at_last)
+        with ending.brought_about():
+            choices = EngineOptions(
+                keep_going=self.options.keep_going,
+                limits=plan.workflow.execution.limits,
+                manages_workers=session.manages_workers,
+                ahead_seconds=_AHEAD,
+            )
+            engine = Engine(plan, choices)
+            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions)
+            try:
+                ending.status = loop.run(_first_events(plan, reuse.found(specs), reuse, run=run, at=started))
+                again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
+                if ending.status != "cancelled" and not again:
+                    ending.publication = self._publish(specs)
+            except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
+                again = reuse.drop([problem.name])
+                if not again:
+                    raise errors.error(errors.DAMAGED_RESULT, f"{problem}, repeatedly") from problem
+        with ending.brought_about():
+            at_last.close()
+        if again and ending.problem is None and ending.status != "cancelled":
+            return True
+        with ending.brought_about():
+            kept = len(plan.tasks) if ending.status == "succeeded" else len(reuse.found(specs))
+            self._finish(ending, started=started, kept=kept)
+        if ending.problem is not None:
+            raise ending.problem
+        return False
+
+    def _open(self, run: str, at_last: ExitStack) -> Session:
+        """Start what runs the tasks; `at_last` ends it."""
+        plan, folder, options = self.plan, self.folder, self.options
+        software = Software(plan)
+        software.check(time.time())
+        sent = SentFiles(folder.debug / "sent", software.all_credentials)
+        request = SessionRequest(
+            run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
+            run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
+            pools=plan.placement.pools,
+            store=folder.store,
+            cpus=options.workers or options.cpus,
+            small=_values(plan) < _SMALL_VALUES and options.workers is None,
+            in_process=software.is_current,
+            clock=time.time,
+            complete=lambda launch: sent.keep(software.complete(launch)),
         )
-        engine = Engine(plan, choices)
-        loop = Loop(engine, session, journal, envelopes, store, watched, interruptions)
-        try:
-            ending.status = loop.run(_first_events(plan, reuse.found(envelopes), reuse, run=run, at=started))
-            again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
-            if ending.status != "cancelled" and not again:
-                ending.publication = _publish(plan, envelopes, store, folder, watched, interruptions)
-        except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
-            again = reuse.drop([problem.name])
-            if not again:
-                raise errors.error(errors.DAMAGED_RESULT, f"{problem}, repeatedly") from problem
-    with ending.brought_about():
-        at_last.close()
-    if again and ending.problem is None and ending.status != "cancelled":
-        return True
-    with ending.brought_about():
-        kept = len(plan.tasks) if ending.status == "succeeded" else len(reuse.found(envelopes))
-        _finish(folder, journal, watched, ending, started=started, kept=kept)
-    if ending.problem is not None:
-        raise ending.problem
-    return False
+        with ExitStack() as opened:
+            opened.callback(sent.remove)
+            session = backend_of(plan).open(request)
+            opened.callback(lambda: session.close())  # of whatever it is by then
+            if isinstance(session, JoinedSession):
+                pools = {
+                    pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
+                    for pool, strategy in _strategies(plan).items()
+                }
+                session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
+            at_last.push(opened.pop_all())
+        return session
 
+    def _publish(self, specs: TaskSpecs) -> Publication:
+        products = self.plan.products
+        names = {product.name: specs.name_of(product.task) for product in products}
+        partial = {product.name for product in products if specs.is_partial(product.task)}
 
-def _open(
-    plan: Plan, folder: RunFolder, options: RunOptions, run: str, interruptions: Interruptions, at_last: ExitStack
-) -> Session:
-    """Start what runs the tasks; `at_last` ends it."""
-    software = Software(plan)
-    software.check(time.time())
-    sent = SentFiles(folder.debug / "sent", software.all_credentials)
-    request = SessionRequest(
-        run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
-        run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
-        pools=plan.placement.pools,
-        store=folder.store,
-        cpus=options.workers or options.cpus,
-        small=_values(plan) < _SMALL_VALUES and options.workers is None,
-        in_process=software.is_current,
-        clock=time.time,
-        complete=lambda launch: sent.keep(software.complete(launch)),
-    )
-    with ExitStack() as opened:
-        opened.callback(sent.remove)
-        session = backend_of(plan).open(request)
-        opened.callback(lambda: session.close())  # of whatever it is by then
-        if isinstance(session, JoinedSession):
-            pools = {
-                pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
-                for pool, strategy in _strategies(plan).items()
-            }
-            session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: interruptions.hurried)
-        at_last.push(opened.pop_all())
-    return session
+        def published(done: int, of: int) -> None:
+            self.watched.saved(done, of)
+            self.interruptions.check()
+
+        published(0, len(products))
+        return publish(self.plan, self.store, self.folder, names=names, partial=partial, progress=published)
+
+    def _finish(self, ending: _Ending, *, started: float, kept: int) -> None:
+        if ending.publication.failures and ending.status == "succeeded":
+            ending.status = "partial"
+        at = time.time()
+        with ending.brought_about():  # the summary may find room where the journal did not
+            self.journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
+        self.watched([RunFinished(at=at, status=ending.status, seconds=at - started)])
+        published, watched = ending.publication, self.watched
+        summary = watched.view.summary(products=published.products, failures=published.failures, kept=kept)
+        write_record(self.folder.summary, summary)
+        MemoryHistory().add(watched.memory.found(), at=at)
+        watched.show()
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
@@ -256,12 +287,9 @@ def _strategies(plan: Plan) -> dict[str, Strategy]:
     found: dict[str, Strategy] = {}
     for pool in plan.placement.pools:
         own = strategy_of(plan, pool)
-        found[pool.name] = next((other for other in found.values() if _alike(own, other)), own)
+        alike = (one for one in found.values() if type(one) is type(own) and one.model_dump() == own.model_dump())
+        found[pool.name] = next(alike, own)
     return found
-
-
-def _alike(one: Strategy, other: Strategy) -> bool:
-    return type(one) is type(other) and one.model_dump() == other.model_dump()
 
 
 def _values(plan: Plan) -> int:
@@ -281,41 +309,6 @@ def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, 
     events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
     events += [TaskReused(at=at, task=task) for task in found.whole]
     return events
-
-
-def _publish(
-    plan: Plan,
-    envelopes: TaskSpecs,
-    store: Store,
-    folder: RunFolder,
-    watched: _Watched,
-    interruptions: Interruptions,
-) -> Publication:
-    names = {product.name: envelopes.name_of(product.task) for product in plan.products}
-    partial = {product.name for product in plan.products if envelopes.is_partial(product.task)}
-
-    def published(done: int, products: int) -> None:
-        watched.saved(done, products)
-        interruptions.check()
-
-    published(0, len(plan.products))
-    return publish(plan, store, folder, names=names, partial=partial, progress=published)
-
-
-def _finish(
-    folder: RunFolder, journal: Journal, watched: _Watched, ending: _Ending, *, started: float, kept: int
-) -> None:
-    if ending.publication.failures and ending.status == "succeeded":
-        ending.status = "partial"
-    at = time.time()
-    with ending.brought_about():  # the summary may find room where the journal did not
-        journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
-    watched([RunFinished(at=at, status=ending.status, seconds=at - started)])
-    published = ending.publication
-    summary = watched.view.summary(products=published.products, failures=published.failures, kept=kept)
-    write_record(folder.summary, summary)
-    MemoryHistory().add(watched.memory.found(), at=at)
-    watched.show()
 
 
 def add_failure(folder: RunFolder, problem: BaseException) -> None:

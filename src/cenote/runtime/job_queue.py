@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cenote.errors import CenoteError, Problem
 from cenote.launch import Launch
@@ -33,15 +33,15 @@ class Unasked:
     again: float
 
 
-@dataclass(frozen=True)
-class JobListener:
-    """Whom a queue tells."""
+class JobListener(Protocol):
+    """What takes the news of the jobs of a pool."""
 
-    taken: Callable[[Sequence[str], Sequence[JobId]], None]
-    delayed: Callable[[Problem], None]
-    """Workers could not be asked for and will be asked for again; said once."""
-    refused: Callable[[Sequence[str], Problem], None]
-    found: Callable[[Mapping[JobId, JobStatus]], None]
+    def jobs_taken(self, pool: str, workers: Sequence[str], jobs: Sequence[JobId]) -> None: ...
+    def jobs_delayed(self, pool: str, problem: Problem) -> None:
+        """Workers could not be asked for and will be asked for again; said once."""
+
+    def jobs_refused(self, pool: str, workers: Sequence[str], problem: Problem) -> None: ...
+    def jobs_polled(self, pool: str, found: Mapping[JobId, JobStatus]) -> None: ...
 
 
 class JobQueue:
@@ -63,8 +63,8 @@ class JobQueue:
         self._unasked: list[Unasked] = []
         self._in_doubt = False
         """Whether a submission was not answered, and may have been taken later."""
-        self._looking = False
-        self._looked = 0.0
+        self._polling = False
+        self._polled = 0.0
 
     def submit(self, workers: Sequence[str], *, since: float | None = None) -> None:
         """Ask for workers."""
@@ -82,20 +82,20 @@ class JobQueue:
             self._unasked.remove(unasked)
             self.submit(unasked.workers, since=unasked.since)
 
-    def look(self, *, at_once: bool = False) -> None:
+    def poll(self, *, at_once: bool = False) -> None:
         """Ask how the jobs are, unless that was done a moment ago."""
         now = self._clock()
-        due = at_once or now - self._looked >= self.strategy.seconds_between_polls
-        if due and self._open and not self._looking:
-            self._looking, self._looked = True, now
+        due = at_once or now - self._polled >= self.strategy.seconds_between_polls
+        if due and self._open and not self._polling:
+            self._polling, self._polled = True, now
             self._send(partial(self.strategy.poll, sorted(self._open)), self._seen)
 
     def end(self) -> None:
         """Stop everything that is not known to be over. What was asked before must have been answered."""
-        self.strategy.cancel(sorted(self._open | self._taken_unheard()))
+        self.strategy.cancel(sorted(self._open | self._taken_unanswered()))
         self._open.clear()
 
-    def _taken_unheard(self) -> set[JobId]:
+    def _taken_unanswered(self) -> set[JobId]:
         with suppress(CenoteError):
             return {traced.job for traced in self.strategy.trace(self.launch.run.id)} if self._in_doubt else set()
         return set()
@@ -116,22 +116,22 @@ class JobQueue:
             self._not_taken(workers, problem.problems[0], since)
             return
         self._open.update(jobs)
-        self._listener.taken(workers, jobs)
+        self._listener.jobs_taken(self.launch.pool, workers, jobs)
 
     def _not_taken(self, workers: Sequence[str], problem: Problem, since: float | None) -> None:
         now = self._clock()
         if not problem.kind.transient or (since is not None and now - since >= PATIENCE):
-            self._listener.refused(workers, problem)
+            self._listener.jobs_refused(self.launch.pool, workers, problem)
             return
         self._unasked.append(Unasked(workers, since or now, now + ASK_AGAIN))
         if since is None:
-            self._listener.delayed(problem)
+            self._listener.jobs_delayed(self.launch.pool, problem)
 
     def _seen(self, answer: Future[dict[JobId, JobStatus]]) -> None:
-        """Jobs that are over are not asked for again, and do not linger."""
-        self._looking = False
+        """Jobs that are over are not asked for again; those held are cancelled."""
+        self._polling = False
         found = answer.result()
         over = {job for job, status in found.items() if status.state in OVER}
         self._open -= over
-        self.cancel(sorted(job for job in over if found[job].lingers))
-        self._listener.found(found)
+        self.cancel(sorted(job for job in over if found[job].needs_cancel))
+        self._listener.jobs_polled(self.launch.pool, found)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.names import worker_name
-from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.runs.configured import Software, strategy_of
 from cenote.runs.folder import RunFolder
@@ -35,11 +34,7 @@ def job_texts(plan: Plan, out: Path) -> list[PoolJobs]:
         launch = software.launch(pool, run, lifetime=strategy.lifetime)
         if launch is None:
             return []
-        workers = [worker_name(pool.name, number) for number in range(1, _first_workers(pool) + 1)]
+        first = max(1, pool.elastic.min) if pool.elastic else pool.workers or 0  # one, where it begins with none
+        workers = [worker_name(pool.name, number) for number in range(1, first + 1)]
         found.append(PoolJobs(pool.name, pool.strategy, len(workers), tuple(strategy.render(launch, workers))))
     return found
-
-
-def _first_workers(pool: PlacedPool) -> int:
-    """An elastic pool that begins with none is shown with one."""
-    return max(1, pool.elastic.min) if pool.elastic else pool.workers or 0

@@ -109,11 +109,14 @@ def _publish_one(
             Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
         plots: list[Path] = []
+        datasets = {info.name: info for info in plan.datasets}
+        context = DrawContext(stage=product.stage, datasets=datasets, partial=partial)
         for number, render in enumerate(product.renders):
             plot = folder.plots / plot_stem(product.name, number, render)
             words = f"{render.name} cannot draw it"
             with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
-                drawn = _draw(plan, product, value, number, plot, partial=partial)
+                renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
+                drawn = renderer.draw(value, plot, context)
                 written.note(product.name, *drawn)
                 plots += drawn
         publication.products.append(
@@ -143,17 +146,6 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
         publication.failures.append(
             FailureRecord(stage=product.stage, cause="error", kind=kind.name, message=f"{what}: {words}")
         )
-
-
-def _draw(plan: Plan, product: ProductPlan, value: Any, number: int, target: Path, *, partial: bool) -> list[Path]:
-    render = product.renders[number]
-    renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
-    context = DrawContext(
-        stage=product.stage,
-        datasets={info.name: info for info in plan.datasets},
-        partial=partial,
-    )
-    return renderer.draw(value, target, context)
 
 
 def is_pickle(file: Path) -> bool:

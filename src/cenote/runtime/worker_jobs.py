@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 
 import msgspec
 
@@ -26,7 +25,7 @@ from cenote.errors import Problem
 from cenote.launch import Launch
 from cenote.names import worker_name
 from cenote.runtime.background_calls import BackgroundCalls
-from cenote.runtime.job_queue import JobListener, JobQueue
+from cenote.runtime.job_queue import JobQueue
 from cenote.runtime.pending_losses import PendingLosses
 from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
 from cenote.text import with_last_lines
@@ -34,7 +33,7 @@ from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
 from cenote.worker.task_spec import TaskSpec
 
-_LOOK_EVERY = 0.2
+_POLL_EVERY = 0.2
 
 
 @dataclass
@@ -81,22 +80,16 @@ class WorkerJobs(Session):
         self._inner = inner
         self._clock, self._hurried = clock, hurried
         self._calls = calls or BackgroundCalls()
-        self._queues = {pool: self._queue(pool, launch, strategy) for pool, (launch, strategy) in pools.items()}
+        self._queues = {
+            pool: JobQueue(strategy, launch, calls=self._calls, clock=clock, listener=self)
+            for pool, (launch, strategy) in pools.items()
+        }
         self._jobs: dict[str, _Job] = {}
         self._numbers = dict.fromkeys(pools, 0)
-        self._told: list[AnyEvent] = []
+        self._events: list[AnyEvent] = []
         self._last_words: dict[str, WorkerLost] = {}
-        """The worker that was lost last, whose tasks are told of right after it."""
+        """The worker that was lost last, whose tasks are reported right after it."""
         self._departures = PendingLosses(clock)
-
-    def _queue(self, pool: str, launch: Launch, strategy: Strategy) -> JobQueue:
-        listener = JobListener(
-            taken=partial(self._taken, pool),
-            delayed=partial(self._delayed, pool),
-            refused=partial(self._refused, pool),
-            found=partial(self._found, pool),
-        )
-        return JobQueue(strategy, launch, calls=self._calls, clock=self._clock, listener=listener)
 
     # tasks
 
@@ -110,17 +103,17 @@ class WorkerJobs(Session):
         self._inner.forget(names)
 
     def events(self, seconds: float) -> list[AnyEvent]:
-        news = self._inner.events(0.0 if self._told else seconds)
+        news = self._inner.events(0.0 if self._events else seconds)
         self._calls.hear()  # a worker that joins was asked for before, and so its job is known now
         heard = [*self._departures.again(), *(self._noted(event) for event in news)]
         missed = {event.pool for event in heard if isinstance(event, WorkerLost) and self._is_missed(event)}
         for pool, queue in self._queues.items():
             queue.submit_again()
-            queue.look(at_once=pool in missed)
+            queue.poll(at_once=pool in missed)
         self._calls.hear()
         self._give_up_those_that_never_join()
-        told, self._told = self._told, []
-        return [*told, *self._understood(heard)]
+        events, self._events = self._events, []
+        return [*events, *self._understood(heard)]
 
     # workers
 
@@ -167,8 +160,8 @@ class WorkerJobs(Session):
             if self._hurried() or time.monotonic() >= until:
                 return
             for queue in self._patient_queues():
-                queue.look()
-            time.sleep(_LOOK_EVERY)
+                queue.poll()
+            time.sleep(_POLL_EVERY)
             self._calls.hear()
 
     def _patient_queues(self) -> list[JobQueue]:
@@ -176,22 +169,22 @@ class WorkerJobs(Session):
 
     # what the batch systems say
 
-    def _taken(self, pool: str, workers: Sequence[str], jobs: Sequence[JobId]) -> None:
+    def jobs_taken(self, pool: str, workers: Sequence[str], jobs: Sequence[JobId]) -> None:
         for worker, job in zip(workers, jobs, strict=True):
             self._jobs[worker] = _Job(job, worker, self._queues[pool].launch)
-            self._told.append(WorkerRequested(at=self._clock(), pool=pool, worker=worker, job=job))
+            self._events.append(WorkerRequested(at=self._clock(), pool=pool, worker=worker, job=job))
 
-    def _delayed(self, pool: str, problem: Problem) -> None:
+    def jobs_delayed(self, pool: str, problem: Problem) -> None:
         words = f"cannot submit workers for pool '{pool}' yet, retrying: {problem.message}"
-        self._told.append(Warned(at=self._clock(), message=words))
+        self._events.append(Warned(at=self._clock(), message=words))
 
-    def _refused(self, pool: str, workers: Sequence[str], problem: Problem) -> None:
-        self._told += [
+    def jobs_refused(self, pool: str, workers: Sequence[str], problem: Problem) -> None:
+        self._events += [
             WorkerLost(at=self._clock(), worker=worker, pool=pool, reason=problem.message, cause="refused")
             for worker in workers
         ]
 
-    def _found(self, pool: str, found: Mapping[JobId, JobStatus]) -> None:
+    def jobs_polled(self, pool: str, found: Mapping[JobId, JobStatus]) -> None:
         for job in [job for job in self._jobs.values() if job.pool == pool]:
             if job.id in found and found[job.id] != job.status:
                 self._changed(job, found[job.id])
@@ -200,7 +193,7 @@ class WorkerJobs(Session):
         job.status = status
         if status.state is JobState.RUNNING and job.running is None:
             job.running = self._clock()
-        self._told.append(
+        self._events.append(
             JobChanged(
                 at=self._clock(),
                 pool=job.pool,
@@ -230,7 +223,7 @@ class WorkerJobs(Session):
     def _drop(self, job: _Job, *, reason: str, cause: LossCause) -> None:
         self._jobs.pop(job.worker, None)
         log = "" if cause == "retired" else job.last_lines
-        self._told.append(
+        self._events.append(
             WorkerLost(at=self._clock(), worker=job.worker, pool=job.pool, reason=reason, cause=cause, log=log)
         )
 
@@ -257,7 +250,7 @@ class WorkerJobs(Session):
         return [self._explained(event) for event in events if not (isinstance(event, kept) and self._keep(event))]
 
     def _keep(self, event: WorkerLost | TaskFailed) -> bool:
-        """Whether to ask again before it is told: it takes a moment until a job is over and that is known."""
+        """Whether to ask again before it is reported: it takes a moment until a job is over and that is known."""
         if isinstance(event, TaskFailed):
             return self._departures.follows(event)
         if not self._is_missed(event):

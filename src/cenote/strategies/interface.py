@@ -33,7 +33,7 @@ class JobStatus:
     """Why it waits, or why it ended, in the batch system's words."""
     cause: LossCause = "unknown"
     """For a job that ended."""
-    lingers: bool = False
+    needs_cancel: bool = False
     """Whether it is over for us but not for the batch system, and so has to be cancelled: a held job."""
 
 

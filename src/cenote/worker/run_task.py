@@ -50,7 +50,7 @@ ALL_DATASETS = DatasetInfo(name="all", eventtype="")
 class _Work:
     """What one task has found so far."""
 
-    envelope: TaskSpec
+    spec: TaskSpec
     segment: Segment
     exchange: Exchange
     on_step: OnStep
@@ -70,39 +70,39 @@ def _added(one: StageStats, other: StageStats) -> StageStats:
 
 
 class TaskRunner:
-    """Runs the tasks of one program in this process; operations are built and prepared once."""
+    """Runs the tasks of one run in this process; operations are built and prepared once."""
 
-    def __init__(self, program: RunSpec) -> None:
-        if program.version != VERSION:
-            raise RuntimeError(f"this worker uses protocol version {VERSION}, the run uses {program.version}")
-        self.program = program
-        self.store = Store(Path(program.store), program.key or None)
-        self.written = WrittenFiles(Path(program.store))
-        self._debug = program.debug if Path(program.debug).is_dir() else tempfile.gettempdir()
+    def __init__(self, run_spec: RunSpec) -> None:
+        if run_spec.version != VERSION:
+            raise RuntimeError(f"this worker uses protocol version {VERSION}, the run uses {run_spec.version}")
+        self.run_spec = run_spec
+        self.store = Store(Path(run_spec.store), run_spec.key or None)
+        self.written = WrittenFiles(Path(run_spec.store))
+        self._debug = run_spec.debug if Path(run_spec.debug).is_dir() else tempfile.gettempdir()
         self._preparing = threading.Lock()
         self._loading = threading.Lock()
         self._operations: dict[tuple[int, str, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
-        resources.serve(program.resources, program.workflow)
-        extend_path(program.path)
-        bring_along(program.sources, complete=True)
-        for target, kind, name in program.plugins:
-            registry.add_travelled(target, kind, name, program.sources)
+        resources.serve(run_spec.resources, run_spec.workflow)
+        extend_path(run_spec.path)
+        bring_along(run_spec.sources, complete=True)
+        for target, kind, name in run_spec.plugins:
+            registry.add_travelled(target, kind, name, run_spec.sources)
         self._load_all()
 
-    def run(self, envelope: TaskSpec, *, exchange: Exchange | None = None, on_step: OnStep | None = None) -> Outcome:
+    def run(self, spec: TaskSpec, *, exchange: Exchange | None = None, on_step: OnStep | None = None) -> Outcome:
         """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
         reset_peak_memory()
         process = os.getpid()
         wall, cpu = time.perf_counter(), time.process_time()
-        segment = self.program.segments[envelope.segment]
-        work = _Work(envelope, segment, exchange or self.store, on_step or (lambda _stage, _timeout: None))
+        segment = self.run_spec.segments[spec.segment]
+        work = _Work(spec, segment, exchange or self.store, on_step or (lambda _stage, _timeout: None))
         failure = None
         try:
-            (self._merge if envelope.kind == "merge" else self._run)(work)
-            wait = is_worth_waiting(envelope.kind, time.perf_counter() - wall)
-            work.bytes_out += work.exchange.write(envelope.key, work.products, wait=wait)
+            (self._merge if spec.kind == "merge" else self._run)(work)
+            wait = is_worth_waiting(spec.kind, time.perf_counter() - wall)
+            work.bytes_out += work.exchange.write(spec.key, work.products, wait=wait)
         except TaskFailure as problem:
             failure = problem.info
         except Interrupted:
@@ -116,7 +116,7 @@ class TaskRunner:
                 os._exit(1)
             work.on_step("", None)
         outcome = Outcome(
-            task=envelope.task,
+            task=spec.task,
             failure=failure,
             seconds=time.perf_counter() - wall,
             cpu_seconds=time.process_time() - cpu,
@@ -133,33 +133,33 @@ class TaskRunner:
     # one segment
 
     def _run(self, work: _Work) -> None:
-        segment, envelope = work.segment, work.envelope
+        segment, spec = work.segment, work.spec
         given = self._given(work)
         if segment.scope == "partition":
-            if envelope.split > 1:
+            if spec.split > 1:
                 self._run_in_pieces(work, given)
             else:
-                self._steps(work, envelope.pieces[0], self._incoming(work, envelope.pieces[0]), given)
+                self._steps(work, spec.pieces[0], self._incoming(work, spec.pieces[0]), given)
             return
         (step,) = segment.steps
         parts = []
-        for piece in envelope.pieces:
+        for piece in spec.pieces:
             incoming = self._incoming(work, piece)
             parts.append(side_by_side([incoming[name] for name in step.inputs or ("",)]).keep(step.reads))
         events = one_after_the_other(parts, step.reads)
         if segment.scope == "run":
             events = replace(events, dataset=ALL_DATASETS)
-        result = self._call(work, envelope.pieces[0], step, replace(events, products=given))
-        dataset = envelope.pieces[0].partition.dataset
+        result = self._call(work, spec.pieces[0], step, replace(events, products=given))
+        dataset = spec.pieces[0].partition.dataset
         work.products[step.stage] = {dataset: result.product} if segment.scope == "dataset" else result.product
 
     def _given(self, work: _Work) -> dict[str, Any]:
         """Products of earlier stages; of one with a product per dataset, that of this dataset, or for a run all."""
         per_dataset = {
-            s.stage for segment in self.program.segments if segment.scope == "dataset" for s in segment.steps
+            s.stage for segment in self.run_spec.segments if segment.scope == "dataset" for s in segment.steps
         }
         given: dict[str, Any] = {}
-        for stage, key in work.envelope.products:
+        for stage, key in work.spec.products:
             product = work.exchange.read(key).get(stage)
             if stage not in per_dataset:
                 given[stage] = product
@@ -171,8 +171,8 @@ class TaskRunner:
 
     def _run_in_pieces(self, work: _Work, given: Mapping[str, Any]) -> None:
         """One piece of the partition after the other: slower, and with less memory."""
-        whole = work.envelope.pieces[0]
-        cuts = [whole.partition.events * n // work.envelope.split for n in range(work.envelope.split + 1)]
+        whole = work.spec.pieces[0]
+        cuts = [whole.partition.events * n // work.spec.split for n in range(work.spec.split + 1)]
         done: list[tuple[_Work, Collected]] = []
         for rows in pairwise(cuts):
             collected = Collected(work.exchange)
@@ -243,17 +243,17 @@ class TaskRunner:
             columns={name: columns[there] for name, there in zip(names, in_file, strict=True)},
             size=last - first,
             index=None if piece.rows is None else np.arange(first, last),
-            dataset=self.program.datasets[partition.dataset],
-            datasets=tuple(self.program.datasets),
-            constants=self.program.constants,
+            dataset=self.run_spec.datasets[partition.dataset],
+            datasets=tuple(self.run_spec.datasets),
+            constants=self.run_spec.constants,
         )
         return incoming[""]
 
     def _found(self, url: str) -> str:
         """A file's name as it is from here: jobs may begin in another folder than the driver, or go to one."""
-        if "://" in url or self.program.folder in ("", _working_directory()):
+        if "://" in url or self.run_spec.folder in ("", _working_directory()):
             return url
-        return os.path.join(self.program.folder, url)  # noqa: PTH118  # half the time of Path, and it runs for every chunk
+        return os.path.join(self.run_spec.folder, url)  # noqa: PTH118  # half the time of Path, and it runs for every chunk
 
     def _steps(self, work: _Work, piece: Piece, values: dict[str, Events], given: Mapping[str, Any]) -> None:
         segment = work.segment
@@ -271,7 +271,7 @@ class TaskRunner:
             if step.stage in segment.exports:
                 leaving = replace(events.keep(segment.exports[step.stage]), products={}, live=None)
                 position = list(segment.exports).index(step.stage)
-                work.bytes_out += work.exchange.write(f"{work.envelope.key}-{position}", leaving)
+                work.bytes_out += work.exchange.write(f"{work.spec.key}-{position}", leaving)
             if step.stage in last_use:
                 values[step.stage] = events.keep(step.live)
 
@@ -282,7 +282,7 @@ class TaskRunner:
         for number, write in enumerate(step.writes):
             with _blamed(step, piece.partition):
                 note = partial(self.written.note, skims_of(step.stage))
-                written = write_skim(write, result.events, self.program.files, piece, note)
+                written = write_skim(write, result.events, self.run_spec.files, piece, note)
             work.products.setdefault(skims_of(step.stage), []).append(written)
             if number == 0:
                 work.bytes_out += int(written["bytes"])
@@ -292,17 +292,14 @@ class TaskRunner:
         work.on_step(step.stage, step.timeout)
         started = time.perf_counter()
         with _blamed(step, piece.partition):
-            result = self._run_operation(work.segment, step, events, piece.partition.dataset)
+            run: Callable[[Events], Result] = self._operation(work.segment, step, piece.partition.dataset).run
+            for modifier in self._modifiers_of(work.segment, step):
+                run = partial(modifier.around, run, stage=step.stage, folder=self._debug)
+            result = run(events)
         work.stats[step.stage] = StageStats(
             seconds=time.perf_counter() - started, events_in=events.size, events_out=result.events.size
         )
         return result
-
-    def _run_operation(self, segment: Segment, step: Step, events: Events, dataset: str) -> Result:
-        run: Callable[[Events], Result] = self._operation(segment, step, dataset).run
-        for modifier in self._modifiers_of(segment, step):
-            run = _around(modifier, run, step.stage, self._debug)
-        return run(events)
 
     def _operation(self, segment: Segment, step: Step, dataset: str = "") -> Operation:
         params = step.own_params.get(dataset, step.params)
@@ -330,7 +327,7 @@ class TaskRunner:
         """Import what the tasks will use, before there are any: later, tasks run in several threads, and imports that
         meet there can fail. What cannot be imported here may be for another pool; if not, the task that needs it says
         so."""
-        for kind, name in sorted(_used_plugins(self.program.segments), key=str):
+        for kind, name in sorted(_used_plugins(self.run_spec.segments), key=str):
             with suppress(Exception):
                 self._load(kind, name)
 
@@ -346,7 +343,7 @@ class TaskRunner:
 
     def _merge(self, work: _Work) -> None:
         segment = work.segment
-        bundles = [work.exchange.read(key) for key in work.envelope.parts]
+        bundles = [work.exchange.read(key) for key in work.spec.parts]
         steps = {step.stage: step for step in segment.steps}
         for name, kind in segment.products.items():
             parts = [bundle[name] for bundle in bundles if name in bundle]
@@ -387,10 +384,6 @@ def _working_directory() -> str | None:
         return os.getcwd()  # noqa: PTH109  # as above; somebody's code may change it between two chunks
     except OSError:
         return None
-
-
-def _around(modifier: Modifier, run: Callable[[Events], Result], stage: str, folder: str) -> Callable[[Events], Result]:
-    return lambda events: modifier.around(run, events, stage=stage, folder=folder)
 
 
 class _blamed:  # noqa: N801  # reads as a word in a with statement

@@ -1,4 +1,4 @@
-"""Define what travels to a worker and back: TaskEnvelope out, Outcome home."""
+"""Define what travels to a worker and back: RunSpec and TaskSpec out, Outcome back."""
 
 from __future__ import annotations
 

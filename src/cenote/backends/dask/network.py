@@ -56,7 +56,8 @@ class Network:
         """The address that workers connect to, for a scheduler that listens there: `tcp://10.0.0.5:8786`."""
         if self.contact is None:
             return listening
-        return f"tcp://{self.contact}" if has_port(self.contact) else f"tcp://{self.contact}:{_port_of(listening)}"
+        port = "" if has_port(self.contact) else f":{listening.rpartition(':')[2]}"
+        return f"tcp://{self.contact}{port}"
 
     def example(self) -> str:
         """The address for people to read before there is a scheduler; what is not known is in capitals."""
@@ -87,10 +88,6 @@ class Network:
                 details=(f"interfaces: {listed(here)}",),
                 hint=did_you_mean(self.interface, here) or "correct `interface` in `execution.config`, or give `host`",
             ) from problem
-
-
-def _port_of(address: str) -> str:
-    return address.rpartition(":")[2]
 
 
 def _check_own(host: str) -> None:

@@ -81,12 +81,7 @@ class DaskSession(JoinedSession):
             self._configured.close()
             raise
         self._client.register_plugin(TaskPlugin(request.run_spec))
-        self._tasks = SentTasks(
-            self._client,
-            request.run_spec,
-            store=Store(request.store),
-            now=self._now,
-        )
+        self._tasks = SentTasks(self._client, request.run_spec, store=Store(request.store), now=self._now)
         self._slots: dict[str, int] = {}
         """Pool → slots of the workers that take tasks."""
         self._pool_of: dict[str, str] = {}

@@ -10,8 +10,8 @@ from cenote.backends.dask.bundles import Bundle, Bundling
 from cenote.backends.dask.launch import stated
 from cenote.backends.dask.messages import TaskReport
 from cenote.backends.dask.worker import pool_resource, run_bundle
-from cenote.backends.support.outcomes import event_of, placed, withdrawn
-from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed, TaskStarted
+from cenote.backends.support.outcomes import STOPPED, event_of, failed, started, withdrawn
+from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed
 from cenote.language.execution import Amounts
 from cenote.worker.results.skim import bring_home
 from cenote.worker.results.store import Store, is_worth_waiting
@@ -22,16 +22,9 @@ from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
 class SentTasks:
     """Tasks go to Dask in bundles and come back with their worker's word; what has to be told comes out as events."""
 
-    def __init__(
-        self,
-        client: Client,
-        program: RunSpec,
-        *,
-        store: Store,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, client: Client, run_spec: RunSpec, *, store: Store, now: Callable[[], float]) -> None:
         self._client, self._store, self._now = client, store, now
-        self._segments, self._files = program.segments, program.files
+        self._segments, self._files = run_spec.segments, run_spec.files
         self._written = WrittenFiles(store.folder)
         self._bundling = Bundling()
         self._waiting: dict[str, dict[int, TaskSpec]] = {}
@@ -101,7 +94,7 @@ class SentTasks:
         spec = self._take_out(bundle, task)
         if bundle.worker is None:
             return [withdrawn(spec, at=self._now(), pool=bundle.pool)]
-        return [self._failure(bundle, spec, FailureInfo(cause="stopped", message="stopped, as asked"))]
+        return [self._failure(bundle, spec, STOPPED)]
 
     def take_back(self, keys: Sequence[str]) -> None:
         """Whichever of these nobody has begun is sent once more, for others."""
@@ -131,7 +124,7 @@ class SentTasks:
         if bundle is None:
             return []  # Dask makes lost data again: nobody asked for this
         bundle.worker, bundle.since = worker, self._now()
-        return [_task_started(bundle, next(iter(bundle.specs.values())), at=bundle.since)]
+        return [started(next(iter(bundle.specs.values())), at=bundle.since, pool=bundle.pool, worker=worker)]
 
     def reported(self, key: str, worker: str, reports: Sequence[TaskReport]) -> None:
         """A worker is done with a bundle; it counts when Dask has the result too."""
@@ -159,12 +152,12 @@ class SentTasks:
         at = bundle.since
         for number, report in enumerate(reports):
             outcome = report.outcome
-            started, at = at, min(self._now(), at + outcome.seconds)
+            began, at = at, min(self._now(), at + outcome.seconds)
             spec = bundle.specs.get(outcome.task)
             if spec is None:
                 continue  # cancelled meanwhile
             if number:
-                events.append(_task_started(bundle, spec, at=started))
+                events.append(started(spec, at=began, pool=bundle.pool, worker=bundle.worker))
             if outcome.failure is None:
                 self._keep(bundle, spec, outcome, report.products)
             else:
@@ -237,7 +230,7 @@ class SentTasks:
         after: list[AnyEvent] = []
         for bundle in [bundle for bundle in self._bundles.values() if bundle.worker == worker]:
             first, *others = bundle.specs.values()
-            before += [_task_started(bundle, spec, at=self._now()) for spec in others]
+            before += [started(spec, at=self._now(), pool=bundle.pool, worker=worker) for spec in others]
             self._release(bundle)
             if not others:
                 self._bundling.take_longer(first, self._now() - bundle.since)
@@ -248,15 +241,8 @@ class SentTasks:
 
     def _failure(self, bundle: Bundle, spec: TaskSpec, info: FailureInfo) -> TaskFailed:
         at = self._now()
-        return TaskFailed(
-            at=at,
-            task=spec.task,
-            attempt=spec.attempt,
-            pool=bundle.pool,
-            worker=bundle.worker or "",
-            failure=placed(info, spec),
-            seconds=at - bundle.since if bundle.worker else 0.0,
-        )
+        seconds = at - bundle.since if bundle.worker else 0.0
+        return failed(spec, info, at=at, pool=bundle.pool, worker=bundle.worker or "", seconds=seconds)
 
     def _take_out(self, bundle: Bundle, task: int) -> TaskSpec:
         """Wait no longer for this task; a bundle that nobody waits for is cancelled."""
@@ -275,8 +261,3 @@ class SentTasks:
         self._bundles.pop(bundle.key, None)
         for task in bundle.specs:
             self._bundle_of.pop(task, None)
-
-
-def _task_started(bundle: Bundle, spec: TaskSpec, *, at: float) -> TaskStarted:
-    worker = bundle.worker or ""
-    return TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=bundle.pool, worker=worker)

@@ -59,7 +59,7 @@ _TO_JOIN = "60s"
 """For a driver that is there, and too busy to take a worker at once."""
 _MEMORY_MARGIN = 0.95
 """Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
-_FAREWELL = 2.0
+_TO_CLOSE = 2.0
 """Seconds that a worker gets to close; after that it ends, whatever its tasks are at."""
 _LOG = logging.getLogger("cenote.worker")
 _OWN_HANDLERS = ("distributed", "tornado", "bokeh")
@@ -99,12 +99,12 @@ class TaskPayload:
 
 
 class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
-    """Brings the program to every worker that joins, once."""
+    """Brings the run spec to every worker that joins, once."""
 
     name = PLUGIN
 
-    def __init__(self, program: RunSpec) -> None:
-        self.program = program
+    def __init__(self, run_spec: RunSpec) -> None:
+        self.run_spec = run_spec
 
     def setup(self, worker: Worker) -> None:
         """Make the worker ready for tasks."""
@@ -112,7 +112,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         self.drain: Drain = worker.drain
         self.drain.tell(lambda reason: self.send(Drains(worker.name, reason)))
         try:
-            self.runner = TaskRunner(self.program)
+            self.runner = TaskRunner(self.run_spec)
         except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
             sys.stderr.write(f"this worker cannot run the tasks: {failure_of(problem).message}\n")
             self._end(1)
@@ -249,7 +249,7 @@ def _end_with(worker: Worker) -> None:
     """End this process once the worker closes (its scheduler is gone): tasks cannot be stopped and may take hours."""
     while worker.status not in (Status.closing, Status.closed, Status.failed):
         time.sleep(_LOOK_EVERY)
-    time.sleep(_FAREWELL)
+    time.sleep(_TO_CLOSE)
     _LOG.warning("%s was asked to end, or lost its scheduler, while busy: ending now", worker.name)
     leave_scratch()
     logging.shutdown()

@@ -13,8 +13,8 @@ from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.processes import Processes
 from cenote.backends.local.slots import SlotTable
-from cenote.backends.support.outcomes import event_of, placed, withdrawn
-from cenote.engine.messages import AnyEvent, FailureInfo, TaskStarted
+from cenote.backends.support.outcomes import STOPPED, event_of, started, withdrawn
+from cenote.engine.messages import AnyEvent, FailureInfo
 from cenote.signals import Interrupted
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import Diary
@@ -113,8 +113,7 @@ class Here(Session):
         if self._begun is None:
             return []
         spec, pool, place = self._begun
-        worker, at = self._places.worker(pool, place), self._request.clock()
-        return [TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=worker)]
+        return [started(spec, at=self._request.clock(), pool=pool, worker=self._places.worker(pool, place))]
 
     def _run(self, spec: TaskSpec, pool: str, place: int) -> AnyEvent:
         self._begun = None
@@ -140,12 +139,11 @@ class Here(Session):
             with signals.raised(), _staying_alive() as ended:
                 outcome = self._runner.run(spec)
         except Interrupted:
-            stopped = FailureInfo(cause="stopped", message="stopped, as asked")
-            return Outcome(task=spec.task, failure=placed(stopped, spec))
+            return Outcome(task=spec.task, failure=STOPPED)
         if outcome.failure is None or not ended:
             return outcome
         lost = FailureInfo(cause="lost", message=f"its code ended the process with os._exit({ended[0]})")
-        return replace(outcome, failure=placed(lost, spec))
+        return replace(outcome, failure=lost)
 
     def _hand_over(self) -> None:
         assert self._coming is not None

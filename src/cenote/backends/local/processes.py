@@ -11,14 +11,12 @@ from multiprocessing.connection import Connection, wait
 from cenote import errors
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.slots import SlotTable
-from cenote.backends.support.outcomes import event_of, placed, withdrawn
+from cenote.backends.support.outcomes import STOPPED, event_of, failed, started, withdrawn
 from cenote.backends.support.process_state import vital_signs
 from cenote.engine.messages import (
     AnyEvent,
     FailureInfo,
     LossCause,
-    TaskFailed,
-    TaskStarted,
     WorkerAnswers,
     WorkerSilent,
 )
@@ -116,7 +114,7 @@ class Processes(Session):
             at = self._request.clock()
             worker.busy = (*taken, at)
             name = self._slots.worker(pool, place)
-            self._pending.append(TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=name))
+            self._pending.append(started(spec, at=at, pool=pool, worker=name))
             try:
                 worker.pipe.send(spec)
             except OSError:
@@ -213,24 +211,11 @@ class Processes(Session):
         spec, pool, place, since = worker.busy
         self._slots.free(pool, place)
         at = self._request.clock()
-        stopped = FailureInfo(cause="stopped", message="stopped, as asked")
         fate: LossCause = "silent" if was_stopped else "crashed" if is_fault(code) else "died"
         held = f"the worker process was stopped, and ended after {format_seconds(self._patience)}"
         dead = FailureInfo(cause="lost", message=held if was_stopped else self._last_words(worker, code), fate=fate)
-        lost = stopped if worker.cancelled else dead
-        info = placed(lost, spec)
-        name = self._slots.worker(pool, place)
-        self._pending.append(
-            TaskFailed(
-                at=at,
-                task=spec.task,
-                attempt=spec.attempt,
-                pool=pool,
-                worker=name,
-                failure=info,
-                seconds=at - since,
-            )
-        )
+        lost, name = STOPPED if worker.cancelled else dead, self._slots.worker(pool, place)
+        self._pending.append(failed(spec, lost, at=at, pool=pool, worker=name, seconds=at - since))
 
     def _count_stillborn(self, worker: _Worker, code: int) -> None:
         self._stillborn += 1

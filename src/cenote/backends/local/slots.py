@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from cenote.engine.messages import WorkerJoined
 from cenote.names import worker_name
@@ -20,7 +20,8 @@ class SlotTable:
         self._free = {pool.name: list(range(max(1, pool.most_slots))) for pool in self._pools}
         self._slots = {pool.name: max(1, pool.slots) for pool in self._pools}
         self._waiting: dict[str, deque[TaskSpec]] = {pool.name: deque() for pool in self._pools}
-        self._turn = 0
+        self._turns = deque(self._free)
+        """Pools, the one whose turn it is first."""
 
     def joined(self, at: float) -> list[WorkerJoined]:
         """One event for every worker."""
@@ -54,7 +55,8 @@ class SlotTable:
 
     def take(self) -> tuple[TaskSpec, str, int] | None:
         """The next task that has a place, with its pool and place; pools take turns."""
-        for pool in self._in_turn():
+        self._turns.rotate(-1)
+        for pool in self._turns:
             if self._waiting[pool] and self._free[pool]:
                 return self._waiting[pool].popleft(), pool, heapq.heappop(self._free[pool])
         return None
@@ -62,9 +64,3 @@ class SlotTable:
     def free(self, pool: str, place: int) -> None:
         """Give a place back."""
         heapq.heappush(self._free[pool], place)
-
-    def _in_turn(self) -> Iterator[str]:
-        names = [pool.name for pool in self._pools]
-        self._turn = (self._turn + 1) % max(1, len(names))
-        yield from names[self._turn :]
-        yield from names[: self._turn]

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import msgspec
 
-from cenote.engine.messages import FailureInfo, TaskDone, TaskFailed
+from cenote.engine.messages import FailureInfo, TaskDone, TaskFailed, TaskStarted
 from cenote.worker.task_spec import Outcome, TaskSpec
+
+STOPPED = FailureInfo(cause="stopped", message="stopped, as asked")
+
+
+def started(spec: TaskSpec, *, at: float, pool: str, worker: str) -> TaskStarted:
+    """A worker began it."""
+    return TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=worker)
 
 
 def event_of(outcome: Outcome, spec: TaskSpec, *, at: float, pool: str, worker: str) -> TaskDone | TaskFailed:
     """Done or failed, with the measurements."""
     if outcome.failure is not None:
-        info = placed(outcome.failure, spec)
-        return TaskFailed(
-            at=at,
-            task=spec.task,
-            attempt=spec.attempt,
-            pool=pool,
-            worker=worker,
-            failure=info,
-            seconds=outcome.seconds,
-        )
+        return failed(spec, outcome.failure, at=at, pool=pool, worker=worker, seconds=outcome.seconds)
     return TaskDone(
         at=at,
         task=spec.task,
@@ -37,16 +35,19 @@ def event_of(outcome: Outcome, spec: TaskSpec, *, at: float, pool: str, worker: 
     )
 
 
-def placed(info: FailureInfo, spec: TaskSpec) -> FailureInfo:
-    """With the partition named, where the worker could not tell (it died)."""
-    if info.file is not None or len(spec.pieces) != 1:
-        return info
-    partition = spec.pieces[0].partition
-    entries = (partition.start, partition.stop)
-    return msgspec.structs.replace(info, dataset=partition.dataset, file=partition.url, entries=entries)
+def failed(
+    spec: TaskSpec, info: FailureInfo, *, at: float, pool: str, worker: str = "", seconds: float = 0.0
+) -> TaskFailed:
+    """It failed, with the partition named, where the worker could not tell (it died)."""
+    if info.file is None and len(spec.pieces) == 1:
+        partition = spec.pieces[0].partition
+        entries = (partition.start, partition.stop)
+        info = msgspec.structs.replace(info, dataset=partition.dataset, file=partition.url, entries=entries)
+    return TaskFailed(
+        at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=worker, failure=info, seconds=seconds
+    )
 
 
 def withdrawn(spec: TaskSpec, *, at: float, pool: str) -> TaskFailed:
     """The event of a task that was stopped before any worker took it."""
-    info = placed(FailureInfo(cause="stopped", message="stopped before it began"), spec)
-    return TaskFailed(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker="", failure=info)
+    return failed(spec, FailureInfo(cause="stopped", message="stopped before it began"), at=at, pool=pool)

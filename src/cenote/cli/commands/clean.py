@@ -58,7 +58,7 @@ def command(
         raise error(
             USAGE, "nothing was removed: not a terminal, so there is no way to ask", hint="--yes removes without asking"
         )
-    return _exit_code(found, stayed)
+    return BATCH_SYSTEM.exit_code if found.silent or stayed else 0
 
 
 def _refuse_contradictions(search: Search, *, unseen: bool, force: bool) -> None:
@@ -75,10 +75,10 @@ def _chosen(found: LeftBehind, search: Search, *, unseen: bool, force: bool) -> 
     from cenote.cli.views.left_behind_table import driver_of
     from cenote.runs.left_behind import DriverStatus
 
-    standings = [DriverStatus.OVER]
-    standings += [DriverStatus.UNKNOWN] if unseen or search.named else []
-    standings += [DriverStatus.DRIVEN] if force else []
-    chosen = found.of(*standings)
+    statuses = [DriverStatus.OVER]
+    statuses += [DriverStatus.UNKNOWN] if unseen or search.named else []
+    statuses += [DriverStatus.DRIVEN] if force else []
+    chosen = found.of(*statuses)
     driven = found.of(DriverStatus.DRIVEN)
     if search.named and driven and not chosen:
         place = driven[0].job.home.folder if driven[0].job.home else search.folder
@@ -124,10 +124,6 @@ def _key(one: Leftover) -> tuple[str, str]:
     return one.system, one.job.job
 
 
-def _exit_code(found: LeftBehind, stayed: tuple[Leftover, ...]) -> int:
-    return BATCH_SYSTEM.exit_code if found.silent or stayed else 0
-
-
 def as_object(found: LeftBehind, removed: tuple[Leftover, ...], stayed: tuple[Leftover, ...]) -> dict[str, Any]:
     """What `--json` prints."""
     gone = {_key(one) for one in removed} - {_key(one) for one in stayed}
@@ -143,7 +139,7 @@ def as_object(found: LeftBehind, removed: tuple[Leftover, ...], stayed: tuple[Le
                 "job": one.job.job,
                 "state": one.job.native,
                 "since": one.job.since,
-                "run_is": one.standing.value,
+                "run_is": one.driver.value,
                 "removed": _key(one) in gone,
             }
             for one in found.jobs

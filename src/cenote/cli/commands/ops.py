@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -32,7 +33,7 @@ from cenote.plugins.kinds import PluginKind
 def command(name: str | None, *, kind: str, plugins: tuple[Path, ...], as_json: bool) -> None:
     """List operations and other plugins, or show the settings of one with types, defaults and an example."""
     from cenote.cli.console import output
-    from cenote.cli.views.plugin_pages import described, list_lines, page_lines, row_as_json, rows
+    from cenote.cli.views.plugin_pages import described, list_lines, page_lines, rows
     from cenote.plugins import registry
 
     for file in plugins:
@@ -40,14 +41,14 @@ def command(name: str | None, *, kind: str, plugins: tuple[Path, ...], as_json: 
     if name is None:
         found = list(rows(PluginKind(kind)))
         if as_json:
-            click.echo(json.dumps([row_as_json(row) for row in found], indent=2, ensure_ascii=False))
+            click.echo(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
             return
         for line in list_lines(PluginKind(kind), found):
             output().print(line)
         return
     page = described(PluginKind(kind), name)
     if as_json:
-        click.echo(json.dumps(page.as_json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(asdict(page), indent=2, ensure_ascii=False))
         return
     for line in page_lines(page):
         output().print(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from cenote.cli.options import JSON_OPTION, Choices, part_options, workflow_choices
+from cenote.cli.options import JSON_OPTION, OUTPUT_OPTION, Choices, deliver, part_options, workflow_choices
 from cenote.errors import USAGE, error
 
 if TYPE_CHECKING:  # what `cenote plan --help` must not pay for
@@ -66,9 +66,7 @@ class GraphType(click.ParamType):  # type: ignore[type-arg]  # older versions of
     type=GraphType(),
     help="Draw the stages and their pools instead: dot, mermaid or svg, or a file with such an ending.",
 )
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
-)
+@OUTPUT_OPTION
 @click.option("--show-jobs", is_flag=True, help="Print the jobs that would be submitted for each pool instead.")
 @click.option("--strict", is_flag=True, help="Treat missing hardware as an error instead of a warning.")
 def command(
@@ -106,13 +104,13 @@ def command(
         from cenote.plan.picture import draw as picture
 
         forms = {"dot": picture.dot, "mermaid": picture.mermaid, "svg": picture.svg}
-        _deliver(forms[graph.form](plan), target)
+        deliver(forms[graph.form](plan), target)
     elif show_jobs:
-        _deliver(_jobs(plan), output)
+        deliver(_jobs(plan), output)
     elif as_json:
         from cenote.plan.record import PlanRecord, json_text
 
-        _deliver(f"{json_text(PlanRecord.of(plan))}\n", output)
+        deliver(f"{json_text(PlanRecord.of(plan))}\n", output)
     else:
         _table(plan, output)
 
@@ -145,10 +143,3 @@ def _jobs(plan: Plan) -> str:
         blocks.append(f"# pool '{jobs.pool}': {plural(jobs.workers, 'worker')} from {jobs.strategy}\n")
         blocks += [text if text.endswith("\n") else f"{text}\n" for text in jobs.texts]
     return "\n".join(blocks)
-
-
-def _deliver(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cenote.cli.options import OUTPUT_OPTION, deliver
+
 if TYPE_CHECKING:  # what `cenote schema --help` must not pay for
     from cenote.language.schema.json_schema import Purpose
 
@@ -21,9 +23,7 @@ if TYPE_CHECKING:  # what `cenote schema --help` must not pay for
     show_default=True,
     help="Which files: workflows, profiles, or site configuration files.",
 )
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
-)
+@OUTPUT_OPTION
 def command(purpose: Purpose, output: Path | None) -> None:
     """Print the JSON Schema of workflow files, for completion and checks in editors.
 
@@ -35,8 +35,4 @@ def command(purpose: Purpose, output: Path | None) -> None:
     """
     from cenote.language.schema.json_schema import workflow_schema
 
-    text = json.dumps(workflow_schema(purpose), indent=2, ensure_ascii=False) + "\n"
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")
+    deliver(json.dumps(workflow_schema(purpose), indent=2, ensure_ascii=False) + "\n", output)

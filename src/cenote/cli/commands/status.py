@@ -64,12 +64,7 @@ def _summary(run: FollowedRun) -> Summary:
     from cenote.api import open_run
 
     finished = open_run(run.folder.path).record if run.view.finished else None
-    return finished or replace(run.view.summary(), status=status_word(run))
-
-
-def status_word(run: FollowedRun) -> str:
-    """The view's own word, or `interrupted` for a run that has neither an end nor a driver."""
-    return run.view.status if run.view.finished or run.driven else "interrupted"
+    return finished or replace(run.view.summary(), status=run.status)
 
 
 def _show(run: FollowedRun) -> None:
@@ -78,11 +73,9 @@ def _show(run: FollowedRun) -> None:
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.problems import show_warnings
     from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines
-    from cenote.engine.messages import Tick
 
     console = output()
-    if run.driven:
-        run.view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes
+    run.catch_up_to_now()
     summary = _summary(run)
     folder = run.folder.path
     pictures = open_run(folder).plots if run.view.finished else ()

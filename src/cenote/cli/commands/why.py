@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
@@ -18,15 +17,11 @@ def command(folder: Path, stage: str | None) -> None:
 
     FOLDER is the run's output folder (`cenote run --out`).
     """
-    from cenote.cli.commands.status import status_word
-    from cenote.engine.messages import Tick
     from cenote.runs.explain import explain_run, explain_stage
     from cenote.runs.follow import FollowedRun
 
     run = FollowedRun(folder)
-    view = run.catch_up()
-    if run.driven:
-        view.apply(Tick(at=time.time()))  # a run that waits writes nothing, and time passes
-    cut_off = status_word(run) == "interrupted"
+    view = run.catch_up_to_now()
+    cut_off = run.status == "interrupted"
     words = explain_run(view, cut_off=cut_off) if stage is None else explain_stage(view, stage, cut_off=cut_off)
     click.echo(words)

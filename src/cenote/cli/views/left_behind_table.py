@@ -22,7 +22,7 @@ def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover]) -> None:
     """Everything that was found; what is left alone says why. Batch systems that are silent are told of."""
     console = output()
     show_problems(list(found.silent.values()))
-    for _, of_run in groupby(found.jobs, key=lambda one: (one.job.run, one.standing)):
+    for _, of_run in groupby(found.jobs, key=lambda one: (one.job.run, one.driver)):
         jobs = list(of_run)
         console.print(_heading(jobs[0], left_alone=jobs[0] not in chosen), soft_wrap=True)
         console.print(_rows(jobs, now=time.time()))
@@ -62,7 +62,7 @@ def _heading(one: Leftover, *, left_alone: bool) -> str:
     home = one.job.home
     place = f" in {shown(home.folder)}" if home else ""
     alone = "; kept" if left_alone else ""
-    match one.standing:
+    match one.driver:
         case DriverStatus.OVER:
             return f"run {one.job.run}{place}: its driver is no longer running"
         case DriverStatus.DRIVEN:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.type_words import default_in_words, example_value, type_in_words
+from cenote.cli.views.type_words import JsonSchema, default_in_words, example_value, type_in_words
 from cenote.errors import CenoteError
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.plugins.settings import Plugin
-
-JsonSchema = Mapping[str, Any]
-"""A JSON Schema, as pydantic writes it."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,7 @@ class PluginRow:
     """A line of the list."""
 
     name: str
-    about: str
+    description: str
     available: bool = True
 
 
@@ -45,41 +41,25 @@ class SettingRow:
 class PluginPage:
     """All that is known of one plugin."""
 
-    kind: PluginKind
+    kind: str
     name: str
-    about: str
+    description: str
     settings: tuple[SettingRow, ...]
-    parts: tuple[tuple[str, tuple[SettingRow, ...]], ...]
+    parts: dict[str, tuple[SettingRow, ...]]
     """Settings of the mappings that the settings hold, by the name of the mapping."""
     example: str
-
-    def as_json(self) -> dict[str, object]:
-        """For scripts."""
-        return {
-            "kind": self.kind.value,
-            "name": self.name,
-            "description": self.about,
-            "settings": [asdict(setting) for setting in self.settings],
-            "parts": {name: [asdict(setting) for setting in rows] for name, rows in self.parts},
-            "example": self.example,
-        }
 
 
 def rows(kind: PluginKind) -> Iterator[PluginRow]:
     """Every plugin of the kind, those that are still to come last; one that cannot be loaded says why."""
     for name in registry.names(kind):
         try:
-            yield PluginRow(name, first_sentence(registry.load(kind, name)))
+            yield PluginRow(name, (inspect.getdoc(registry.load(kind, name)) or "").partition("\n")[0])
         except (CenoteError, ImportError) as problem:
             yield PluginRow(name, f"cannot be loaded: {problem}", available=False)
     for name, later in sorted(PLANNED.get(kind, {}).items()):
         if registry.is_planned(kind, name):
             yield PluginRow(name, f"not available yet: comes with {later}", available=False)
-
-
-def row_as_json(row: PluginRow) -> dict[str, object]:
-    """For scripts."""
-    return {"name": row.name, "description": row.about, "available": row.available}
 
 
 def list_lines(kind: PluginKind, found: list[PluginRow]) -> Iterator[RenderableType]:
@@ -88,7 +68,7 @@ def list_lines(kind: PluginKind, found: list[PluginRow]) -> Iterator[RenderableT
     table.add_column(no_wrap=True)
     for row in found:
         style = "" if row.available else "dim"
-        table.add_row(Text(row.name, style=style or "bold"), Text(row.about, style=style))
+        table.add_row(Text(row.name, style=style or "bold"), Text(row.description, style=style))
     yield table
     if found:
         more = "" if kind is PluginKind.OPERATION else f" --kind {kind.value}"
@@ -102,21 +82,15 @@ def described(kind: PluginKind, name: str) -> PluginPage:
     factory = registry.load(kind, name)
     schema: JsonSchema = factory.model_json_schema()
     definitions: Mapping[str, JsonSchema] = schema.get("$defs", {})
-    settings = tuple(_settings(schema, definitions))
-    parts = tuple((part, tuple(_settings(inner, definitions))) for part, inner in definitions.items())
+    parts = {part: tuple(_settings(inner, definitions)) for part, inner in definitions.items()}
     return PluginPage(
-        kind=kind,
+        kind=kind.value,
         name=name,
-        about=inspect.getdoc(factory) or "",
-        settings=settings,
-        parts=tuple((part, inner) for part, inner in parts if inner),
+        description=inspect.getdoc(factory) or "",
+        settings=tuple(_settings(schema, definitions)),
+        parts={part: inner for part, inner in parts.items() if inner},
         example=_example(kind, name, factory, schema),
     )
-
-
-def first_sentence(factory: type[Any]) -> str:
-    """The first line of the docstring."""
-    return (inspect.getdoc(factory) or "").partition("\n")[0]
 
 
 def _settings(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Iterator[SettingRow]:
@@ -152,14 +126,14 @@ def _example(kind: PluginKind, name: str, factory: type[Plugin], schema: JsonSch
 
 def page_lines(page: PluginPage) -> Iterator[RenderableType]:
     """The page for people, up to the example: that is to be copied, so nothing may wrap it."""
-    yield Text.assemble((page.name, "bold"), f"  ({page.kind.value})")
-    yield Text(page.about)
+    yield Text.assemble((page.name, "bold"), f"  ({page.kind})")
+    yield Text(page.description)
     yield Text()
     if page.settings:
         yield _settings_table("settings", page.settings)
     else:
         yield Text("no settings")
-    for part, inner in page.parts:
+    for part, inner in page.parts.items():
         yield Text()
         yield _settings_table(part, inner)
     if page.example:

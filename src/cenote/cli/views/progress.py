@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Generic, Self, TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -24,28 +23,13 @@ LINE_APART = 1.0
 """Seconds between plain lines at the least."""
 
 
-class RunProgress(Protocol):
-    """A context that receives every change of the view."""
-
-    def __call__(self, view: RunView) -> None: ...
-    def planning(self, done: int, files: int) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+Shown = TypeVar("Shown", contravariant=True)
 
 
-def progress_on(console: Console, *, quiet: bool = False, title: str = "") -> RunProgress:
-    """The kind of progress that suits this console."""
-    if quiet:
-        return Silence()
-    return LiveTable(console, title) if console.is_terminal and not console.is_dumb_terminal else PlainLines(console)
+class Silence(Generic[Shown]):
+    """No progress at all: a context that receives every change, and what the kinds of progress have in common."""
 
-
-class Silence:
-    """No progress at all."""
-
-    def __call__(self, view: RunView) -> None:
+    def __call__(self, view: Shown) -> None:
         """Nothing to say."""
 
     def planning(self, done: int, files: int) -> None:
@@ -58,7 +42,38 @@ class Silence:
         """Nothing to end."""
 
 
-class PlainLines(Silence):
+class LiveProgress(Silence[Shown]):
+    """Something on a terminal that is redrawn in place."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._title = title
+        self._live = Live(console=console, refresh_per_second=5, transient=True)
+
+    def planning(self, done: int, files: int) -> None:
+        """Shown until the first news."""
+        self._live.update(Text.assemble((f"{self._title} ", "bold"), planning_line(done, files)))
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+
+def is_live(console: Console) -> bool:
+    """Whether lines can be drawn anew there."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def progress_on(console: Console, *, quiet: bool = False, title: str = "") -> Silence[RunView]:
+    """The kind of progress that suits this console."""
+    if quiet:
+        return Silence()
+    return LiveTable(console, title) if is_live(console) else PlainLines(console)
+
+
+class PlainLines(Silence[RunView]):
     """A line at the start, and every few seconds or tenth of the work."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -111,14 +126,13 @@ def progress_line(view: RunView) -> str:
     return f"{format_seconds(view.seconds):>8}  {', '.join(parts)}"
 
 
-class LiveTable:
+class LiveTable(LiveProgress[RunView]):
     """A table of stages and pools that is redrawn while the run is in progress."""
 
     def __init__(self, console: Console, title: str) -> None:
+        super().__init__(console, title)
         self._console = console
-        self._title = title
         self._warnings: tuple[str, ...] = ()
-        self._live = Live(console=console, auto_refresh=True, refresh_per_second=5, transient=True)
 
     def __call__(self, view: RunView) -> None:
         """Draws from values taken now: the thread that repaints never touches the view."""
@@ -128,10 +142,6 @@ class LiveTable:
         parts += [lines for lines in (waiting_lines(view), warning_lines(view)) if lines]
         head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
         self._live.update(Group(head, *parts))
-
-    def planning(self, done: int, files: int) -> None:
-        """Shown until the first task."""
-        self._live.update(Text.assemble((f"{self._title} ", "bold"), planning_line(done, files)))
 
     def __enter__(self) -> Self:
         self._live.start()

@@ -18,23 +18,11 @@ from cenote.units import format_bytes
 
 MOST_WARNINGS = 3
 STATE_STYLES = {
-    "working": "green",
-    "idle": "dim",
-    "done": "dim",
-    "no worker yet": "yellow",
-    "workers lost": "red",
-    "waiting": "dim",
-    "Submitted": "yellow",
-    "PartiallyDispatched": "yellow",
-    "FullyDispatched": "yellow",
-    "PartiallyExecuting": "green",
-    "FullyExecuting": "green",
-    "Closing": "dim",
-    "Closed": "dim",
-    "Failure": "red",
+    **dict.fromkeys(("working", "PartiallyExecuting", "FullyExecuting"), "green"),
+    **dict.fromkeys(("no worker yet", "Submitted", "PartiallyDispatched", "FullyDispatched"), "yellow"),
+    **dict.fromkeys(("workers lost", "Failure"), "red"),
+    **dict.fromkeys(("waiting", "idle", "done", "Closing", "Closed"), "dim"),
 }
-
-
 _STAGE_COLUMNS = (
     TableColumn("stage"),
     TableColumn("", rank=4),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, get_args, get_type_hints
 
@@ -31,12 +31,8 @@ class SitePool:
     """The pool's own settings, for people."""
 
 
-def pool_facts(site: Site, pools: Iterable[Pool]) -> list[SitePool]:
-    """Each pool with the settings that its strategy would get."""
-    return [_pool(site, pool) for pool in pools]
-
-
-def _pool(site: Site, pool: Pool) -> SitePool:
+def pool_facts(site: Site, pool: Pool) -> SitePool:
+    """A pool with the settings that its strategy would get."""
     name = pool.strategy or site.execution.strategy
     strategy = configured(registry.load(PluginKind.STRATEGY, name), {**site.execution.config, **pool.config})
     own = {key: value for key, value in in_words(strategy).items() if key in pool.config and key != "walltime"}
@@ -111,10 +107,10 @@ def site_as_json(site: Site) -> dict[str, Any]:
         "file": str(site.file) if site.file else None,
         "site": about.model_dump() if about else None,
         "defaults": {key: getattr(execution, key) for key in ("backend", "strategy") if key in site.chosen},
-        "pools": [_pool_as_json(facts) for facts in pool_facts(site, own_pools(site))],
+        "pools": [_pool_as_json(pool_facts(site, pool)) for pool in own_pools(site)],
         "pool_profiles": [
-            {**_pool_as_json(facts), "built_in": facts.pool.name not in site.own_profiles}
-            for facts in pool_facts(site, site.profiles)
+            {**_pool_as_json(pool_facts(site, pool)), "built_in": pool.name not in site.own_profiles}
+            for pool in site.profiles
         ],
         "network": given(joined) if (joined := network(site)) else None,
         "strategies": {name: given(settings) for name, settings in strategies(site).items()},

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.site_facts import SitePool, in_words, network, own_pools, pool_facts, strategies
+from cenote.cli.views.site_facts import in_words, network, own_pools, pool_facts, strategies
 from cenote.language.checks.site import Site
 from cenote.language.execution import ExecutionSettings, Pool
 from cenote.language.layers.site import site_places
@@ -54,10 +54,8 @@ def _head(site: Site) -> Iterator[RenderableType]:
 
 
 def _defaults(site: Site) -> Iterator[tuple[str, str]]:
-    execution, implied = (
-        site.execution,
-        "backend" not in site.chosen and site.execution.backend != ExecutionSettings.backend,
-    )
+    execution = site.execution
+    implied = "backend" not in site.chosen and execution.backend != ExecutionSettings.backend
     yield "backend", f"{execution.backend} (follows from the strategy)" if implied else execution.backend
     yield "strategy", execution.strategy
     for key, pool in (("cpu", execution.defaults.cpu), ("gpu", execution.defaults.gpu)):
@@ -95,16 +93,16 @@ def _pool_table(title: str, site: Site, pools: Sequence[Pool]) -> Table:
     for column in (title, "strategy", "workers", "each worker", "walltime", "settings"):
         table.add_column(column, overflow="fold")
     table.columns[0].no_wrap = True
-    for one in pool_facts(site, pools):
-        built_in = one.pool in site.profiles and one.pool.name not in site.own_profiles
-        name = Text.assemble((one.pool.name, "bold"), (" (built-in)" if built_in else "", "dim"))
+    for pool in pools:
+        one = pool_facts(site, pool)
+        built_in = pool in site.profiles and pool.name not in site.own_profiles
         table.add_row(
-            name,
+            Text.assemble((pool.name, "bold"), (" (built-in)" if built_in else "", "dim")),
             one.strategy,
-            _workers(one.pool),
-            format_amounts(one.pool.resources) or "anything",
+            _workers(pool),
+            format_amounts(pool.resources) or "anything",
             format_seconds(one.walltime) if one.walltime else "",
-            _settings(one),
+            ", ".join(f"{key} {value}" for key, value in one.words.items()),
         )
     return table
 
@@ -113,10 +111,6 @@ def _workers(pool: Pool) -> str:
     if pool.elastic:
         return f"{pool.elastic.min} to {pool.elastic.max}"
     return "one per core" if pool.workers is None else str(pool.workers)
-
-
-def _settings(one: SitePool) -> str:
-    return ", ".join(f"{key} {value}" for key, value in one.words.items())
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> Table:

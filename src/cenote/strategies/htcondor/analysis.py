@@ -30,13 +30,11 @@ class MatchAnalysis:
 
     @property
     def hopeless(self) -> bool:
-        """Whether there are machines and none of them could ever take the job, which has not begun on one."""
-        return 0 < self.machines == self.rejected and not self._begun
+        """Whether there are machines and none of them could ever take the job, which has not begun on one.
 
-    @property
-    def _begun(self) -> bool:
-        """A job of ours that has begun is analysed as one that no machine may have: it must not begin once more."""
-        return dict(self.asked).get("NumJobStarts", "0") != "0"
+        A job of ours that has begun is analysed as one that no machine may have: it must not begin once more.
+        """
+        return 0 < self.machines == self.rejected and dict(self.asked).get("NumJobStarts", "0") == "0"
 
     @property
     def about_amounts(self) -> bool:

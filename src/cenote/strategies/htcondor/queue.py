@@ -77,11 +77,11 @@ def status_of_queued(ad: ClassAd) -> JobStatus:
     word = _WORDS.get(ad.get("JobStatus", 0), "")
     if word == "IDLE" and ad.get("NumJobStarts", 0) > 0:
         reason = f"it lost its machine: {ad.get('VacateReason') or 'HTCondor gives no reason'}"
-        return JobStatus(JobState.FAILED, word, reason, "preempted", lingers=True)
+        return JobStatus(JobState.FAILED, word, reason, "preempted", needs_cancel=True)
     if word == "HELD":
         cause = _HOLD_CAUSES.get(ad.get("HoldReasonCode", 0), "died")
         state = JobState.ENDED if cause == "walltime" else JobState.FAILED
-        return JobStatus(state, word, f"HTCondor holds it: {ad.get('HoldReason', '')}", cause, lingers=True)
+        return JobStatus(state, word, f"HTCondor holds it: {ad.get('HoldReason', '')}", cause, needs_cancel=True)
     if word in ("REMOVED", "COMPLETED"):
         return status_of_ended(ad)
     return JobStatus(*STATES.get(word, (JobState.UNKNOWN, "unknown"))[:1], native=word or str(ad.get("JobStatus")))

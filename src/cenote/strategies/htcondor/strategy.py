@@ -47,6 +47,7 @@ _ANALYSE_SECONDS = 60.0
 """Between two analyses of why the same jobs wait: they are expensive for the batch system."""
 _NEVER_TWICE = "(MY.NumJobStarts =?= undefined || MY.NumJobStarts == 0)"
 """A worker that lost its machine must not return: its name was given up."""
+_OVERDUE = "JobStatus == 2 && time() - JobCurrentStartDate"
 _TO_COME_HOME = 10.0
 """Seconds in which a worker that was let go ends and its output is brought home; removing it would lose that."""
 
@@ -186,7 +187,7 @@ class HTCondor(BatchStrategy):
             "requirements": f"({self.requirements}) && {_NEVER_TWICE}" if self.requirements else _NEVER_TWICE,
             "accounting_group": self.accounting_group,
             "notification": "never",
-            **self._ends(),
+            "periodic_remove": f"{_OVERDUE} > {self.walltime}" if self.walltime is not None else None,
             **{f"+{key}": literal(value) for key, value in self._attributes(launch, workers[0]).items()},
             "+CenoteWorker": f'"{name}"',
         }
@@ -230,28 +231,20 @@ class HTCondor(BatchStrategy):
             "transfer_output_remaps": remapped(name, log),
         }
 
-    def _ends(self) -> dict[str, str]:
-        if self.walltime is None:
-            return {}
-        return {"periodic_remove": f"JobStatus == 2 && time() - JobCurrentStartDate > {self.walltime}"}
-
     def _attributes(self, launch: Launch, first: str) -> dict[str, str | bool | int | float]:
-        ours: dict[str, str | bool | int | float] = {
+        ours = {
             "CenoteRun": launch.run.id,
             "CenotePool": launch.pool,
             "CenoteFirst": first,
+            "CenoteHome": str(launch.run.location) if launch.run.location else None,
+            "JobFlavour": self.job_flavour,
+            "MaxRuntime": self.walltime,
         }
-        if launch.run.location is not None:
-            ours["CenoteHome"] = str(launch.run.location)
-        if self.job_flavour is not None:
-            ours["JobFlavour"] = self.job_flavour
-        if self.walltime is not None:
-            ours["MaxRuntime"] = self.walltime
-        return ours | dict(self.classads)
+        return {name: value for name, value in ours.items() if value is not None} | dict(self.classads)
 
     # looking
 
-    def _look(self, jobs: Sequence[JobId]) -> CommandAnswer:
+    def _poll(self, jobs: Sequence[JobId]) -> CommandAnswer:
         queued = jobs_in_queue(sorted({job.partition(".")[0] for job in jobs}, key=int))
         gone = [job for job in jobs if job not in queued]
         ended = jobs_in_history(gone) if gone else {}

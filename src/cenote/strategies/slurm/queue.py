@@ -14,31 +14,17 @@ from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask
 from cenote.strategies.support.series import series_of
 
+_PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD")
+_RUNNING = ("RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT", "COMPLETING")
+_FAILED = (
+    *("CANCELLED", "FAILED", "NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED", "SPECIAL_EXIT"),
+)
 STATES: NativeStates = {
-    "PENDING": (JobState.PENDING, "unknown"),
-    "CONFIGURING": (JobState.PENDING, "unknown"),
-    "REQUEUED": (JobState.PENDING, "unknown"),
-    "REQUEUE_HOLD": (JobState.PENDING, "unknown"),
-    "REQUEUE_FED": (JobState.PENDING, "unknown"),
-    "RESV_DEL_HOLD": (JobState.PENDING, "unknown"),
-    "RUNNING": (JobState.RUNNING, "unknown"),
-    "SUSPENDED": (JobState.RUNNING, "unknown"),
-    "STOPPED": (JobState.RUNNING, "unknown"),
-    "SIGNALING": (JobState.RUNNING, "unknown"),
-    "RESIZING": (JobState.RUNNING, "unknown"),
-    "STAGE_OUT": (JobState.RUNNING, "unknown"),
-    "COMPLETING": (JobState.RUNNING, "unknown"),
+    **dict.fromkeys(_PENDING, (JobState.PENDING, "unknown")),
+    **dict.fromkeys(_RUNNING, (JobState.RUNNING, "unknown")),
+    **dict.fromkeys(_FAILED, (JobState.FAILED, "died")),
+    **dict.fromkeys(("TIMEOUT", "DEADLINE"), (JobState.ENDED, "walltime")),
     "COMPLETED": (JobState.ENDED, "retired"),
-    "TIMEOUT": (JobState.ENDED, "walltime"),
-    "DEADLINE": (JobState.ENDED, "walltime"),
-    "CANCELLED": (JobState.FAILED, "died"),
-    "FAILED": (JobState.FAILED, "died"),
-    "NODE_FAIL": (JobState.FAILED, "died"),
-    "BOOT_FAIL": (JobState.FAILED, "died"),
-    "LAUNCH_FAILED": (JobState.FAILED, "died"),
-    "RECONFIG_FAIL": (JobState.FAILED, "died"),
-    "REVOKED": (JobState.FAILED, "died"),
-    "SPECIAL_EXIT": (JobState.FAILED, "died"),
     "PREEMPTED": (JobState.FAILED, "preempted"),
     "OUT_OF_MEMORY": (JobState.FAILED, "oom"),
 }

@@ -146,7 +146,7 @@ class Slurm(BatchStrategy):
 
     # looking
 
-    def _look(self, jobs: Sequence[JobId]) -> CommandAnswer:
+    def _poll(self, jobs: Sequence[JobId]) -> CommandAnswer:
         numbers = sorted({number_of(job) for job in jobs}, key=int)
         found, whole = queued(numbers)
         over = {job for job in jobs if job in found and found[job].state in OVER}

@@ -65,7 +65,7 @@ class BatchStrategy(Strategy):
     - `render(launch, workers)`: the text to submit, pure; `launch.filled(launch.blanks(worker))` has no blanks left,
     - `submit(launch, workers)`: hand the text to the batch system by `hand_in`; all workers or none,
     - `cancel(jobs)`: by `cancel_with`,
-    - `_look(jobs)`: ask about jobs by `ask`, and say with a table of `NativeStates` what its words mean,
+    - `_poll(jobs)`: ask about jobs by `ask`, and say with a table of `NativeStates` what its words mean,
     - `_traced()`: the jobs of this user that carry our marks, from any run.
     """
 
@@ -107,7 +107,7 @@ class BatchStrategy(Strategy):
         if not jobs or self._clock() < self._quiet_until:
             return {}
         try:
-            answer = self._look(jobs)
+            answer = self._poll(jobs)
         except TimeoutError:
             self._quiet_until = self._clock() + QUIET_SECONDS
             return {}
@@ -120,7 +120,7 @@ class BatchStrategy(Strategy):
         return found | unseen
 
     @abstractmethod
-    def _look(self, jobs: Sequence[JobId]) -> CommandAnswer:
+    def _poll(self, jobs: Sequence[JobId]) -> CommandAnswer:
         """Ask the batch system; raises NoAnswerError or TimeoutError."""
 
     def trace(self, run: str | None = None) -> list[TracedJob]:

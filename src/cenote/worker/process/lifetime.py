@@ -8,7 +8,7 @@ from dataclasses import dataclass
 STARTED, ENDS = "CENOTE_JOB_STARTED", "CENOTE_JOB_ENDS"
 """Variables in which a job may tell its worker when it started, and when the batch system ends it: seconds since the
 epoch. What comes before the worker counts too, and a site may give less time than was asked for."""
-_SHORTEST_FAREWELL, _LONGEST_FAREWELL = 30, 300
+_SHORTEST_SPARE, _LONGEST_SPARE = 30, 300
 """Seconds between the last task that a worker begins and the end of its time."""
 
 
@@ -22,8 +22,8 @@ class Lifetime:
     @property
     def leaves(self) -> int:
         """When it begins nothing new, at the latest: a tenth of its time is left, though never more than half."""
-        farewell = min(_LONGEST_FAREWELL, max(_SHORTEST_FAREWELL, self.seconds // 10))
-        return max(self.seconds - farewell, self.seconds // 2)
+        spare = min(_LONGEST_SPARE, max(_SHORTEST_SPARE, self.seconds // 10))
+        return max(self.seconds - spare, self.seconds // 2)
 
     @property
     def gives_up(self) -> int:

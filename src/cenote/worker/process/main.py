@@ -55,26 +55,26 @@ class _Watch:
 
 
 def serve(pipe: Connection) -> None:
-    """Until the pipe closes: one program, then envelopes in, outcomes out."""
+    """Until the pipe closes: one run spec, then task specs in, outcomes out."""
     lock = threading.Lock()
     watch = _Watch(pipe, lock)
     threading.Thread(target=watch.run, daemon=True).start()
-    program: RunSpec = pipe.recv()
+    run_spec: RunSpec = pipe.recv()
     try:
-        runner = TaskRunner(program)
+        runner = TaskRunner(run_spec)
     except BaseException as problem:  # a plugin may raise anything, SystemExit included
         _send(pipe, lock, Outcome(task=-1, failure=failure_of(problem)))
         return
     _send(pipe, lock, os.getpid())
     while True:
         try:
-            envelope: TaskSpec | None = pipe.recv()
+            spec: TaskSpec | None = pipe.recv()
         except (EOFError, OSError):
             return
-        if envelope is None:
+        if spec is None:
             return
-        watch.task = envelope.task
-        _send(pipe, lock, runner.run(envelope, on_step=watch.on_step))
+        watch.task = spec.task
+        _send(pipe, lock, runner.run(spec, on_step=watch.on_step))
 
 
 def _send(pipe: Connection, lock: threading.Lock, value: Any) -> None:

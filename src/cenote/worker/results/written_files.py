@@ -35,7 +35,7 @@ class WrittenFiles:
     def products(self) -> dict[Path, str]:
         """File → the product that it belongs to. Names that lead out of the run's folder are passed over."""
         found: dict[Path, str] = {}
-        for line in self._lines():
+        for line in (line for file in self._all_lists() for line in file.read_text(encoding="utf-8").splitlines()):
             with suppress(ValueError, TypeError):
                 product, name = json.loads(line)
                 parts = Path(name).parts
@@ -73,6 +73,3 @@ class WrittenFiles:
         """The oldest first: what was written last counts."""
         found = [file for file in self._lists.glob("*") if file.is_file()]
         return sorted(found, key=lambda file: (file.stat().st_mtime, file.name))
-
-    def _lines(self) -> list[str]:
-        return [line for file in self._all_lists() for line in file.read_text(encoding="utf-8").splitlines()]
