@@ -308,7 +308,7 @@ def test_what_this_version_cannot_do_is_refused_by_check_as_by_run(
 def test_resuming_where_nothing_ran_runs_everything_and_says_so(desk_with_data: Desk) -> None:
     desk_with_data.write("flow.yaml", DATA + STAGES)
     finished = desk_with_data.typed("run", "flow.yaml", "--out", "out", "--resume")
-    assert "out holds no run yet: there is nothing to resume" in told(finished)
+    assert "out holds no run yet" in told(finished)
     assert finished.returncode == 0
 
 
