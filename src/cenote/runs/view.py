@@ -137,9 +137,9 @@ class RunView:
             case WorkerJoined():
                 self._pools[event.pool].join(event)
             case WorkerSilent():
-                self._pools[event.pool].fall_silent(event)
+                self._pools[event.pool].silent[event.worker] = event.at - event.seconds
             case WorkerAnswers():
-                self._pools[event.pool].answer(event)
+                self._pools[event.pool].silent.pop(event.worker, None)
             case WorkerLost():
                 if self.ended is None:
                     self._pools[event.pool].lose(event)

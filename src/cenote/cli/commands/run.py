@@ -50,18 +50,13 @@ def command(
     choices: Choices,
     *,
     out: Path | None,
-    until: tuple[str, ...],
-    only: tuple[str, ...],
-    force: tuple[str, ...],
     fresh: bool,
     resume: bool,
     replace: bool,
-    keep_going: bool,
-    workers: int | None,
     dry_run: bool,
-    strict: bool,
     quiet: bool,
     as_json: bool,
+    **asked: Any,  # the keywords of both `run` and `preview`
 ) -> int:
     """Run a workflow.
 
@@ -82,15 +77,7 @@ def command(
     folder = out or Path("out") / choices.name.stem
     analysis = choices.load()
     console = messages()
-    asked: dict[str, Any] = {  # Any: keywords of both
-        "until": until,
-        "only": only,
-        "force": force,
-        "fresh": fresh or replace,
-        "keep_going": keep_going,
-        "workers": workers,
-        "strict": strict,
-    }
+    asked["fresh"] = fresh or replace
     with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
         if dry_run:
             preview = analysis.preview(folder, **asked, progress=progress.planning)
