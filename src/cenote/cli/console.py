@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 from rich.console import Console
@@ -24,13 +23,11 @@ def messages() -> Console:
     return _console(sys.stderr)
 
 
-@contextmanager
-def user_code_aside() -> Iterator[None]:
+def user_code_aside() -> AbstractContextManager[None]:
     """While it lasts, what the user's code prints in this process goes to stderr: stdout is for our answers."""
     from cenote.worker.process.user_output import diverted
 
-    with diverted(sys.stderr):
-        yield
+    return diverted(sys.stderr)
 
 
 def _console(file: TextIO) -> Console:
