@@ -352,8 +352,7 @@ class RunView:
 
     def abandoned(self, segment: int) -> Mapping[str, int]:
         """Why tasks of a segment were abandoned: each reason with how many."""
-        own = [tally.reasons for tally in self._tallies if tally.segment == segment and not tally.merge]
-        return own[0] if own else {}
+        return next((one.reasons for one in self._tallies if one.segment == segment and not one.merge), {})
 
     @property
     def pools(self) -> tuple[PoolRecord, ...]:
