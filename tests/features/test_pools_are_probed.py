@@ -86,7 +86,7 @@ def test_the_backend_local_has_nothing_but_this_machine_to_probe(desk: Desk) -> 
     told = desk.typed("probe", "flow.yaml", "--backend", "local")
 
     assert told.returncode == 0, told.stderr
-    assert "there is nothing to probe but this machine" in told.stdout
+    assert "only this machine can be probed" in told.stdout
     assert "network" not in told.stdout
     assert names_in(desk) == before
 
@@ -119,7 +119,7 @@ def test_a_problem_becomes_a_warning_of_the_plan_and_is_known_to_why(desk: Desk)
     probe = Probed(time.time() - 7200, str(flow), "node07", (far, gone))
     ProbeHistory().keep({probe_key(plan, plan.placement.pool("big")): probe})
 
-    (warning,) = [words for words in cenote.load(flow, backend="local").plan().warnings if "probed" in words]
+    (warning,) = [words for words in cenote.load(flow, backend="local").plan().warnings if "probe" in words]
 
     assert warning.startswith("pool 'big' failed its probe on ")
     assert warning.endswith(f": network: {far.words}; data: {gone.words}")
@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be_made_is_a_mistake_of_the_user(desk: Desk) -> No
     told = desk.typed("probe", "flow.yaml", "--out", "a.root/out")
 
     assert told.returncode == 2
-    assert "where nothing can be written: Not a directory" in told.stderr
+    assert "not writable: Not a directory" in told.stderr
 
 
 def test_a_time_that_is_none_is_a_mistake_of_the_user(desk: Desk) -> None:
