@@ -15,7 +15,8 @@ from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.plan.build import analyse, build_plan, stage_problems
-from cenote.plan.inputs.look import InputsProgress, Look
+from cenote.plan.inputs.look import Look
+from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.memory_forecast import with_history
 from cenote.plan.memory_history import MemoryHistory, memory_key
 from cenote.plan.output_names import product_stem
@@ -56,8 +57,8 @@ class CheckResult:
         return not self.problems
 
     def __str__(self) -> str:
-        told = [*(f"warning: {warning}" for warning in self.warnings), *map(str, self.problems)]
-        return "\n".join(told if self.problems else [*told, "no problems"])
+        lines = [*(f"warning: {warning}" for warning in self.warnings), *map(str, self.problems)]
+        return "\n".join(lines if self.problems else [*lines, "no problems"])
 
     __repr__ = __str__
 
@@ -125,15 +126,15 @@ class Analysis:
     def _all_problems(self, *, read_files: bool) -> CheckResult:
         checked = self._checked
         problems, warnings = list(checked.problems), list(checked.warnings)
-        told = {problem.place for problem in checked.problems}
+        known = {problem.place for problem in checked.problems}
         look = Look.FIRST if read_files else Look.NONE
         if checked.workflow is not None:
             analysed = analyse(checked.workflow, this_machine(), look)
             found = [*analysed.problems, *analysed.inputs.unreadable()]
-            problems += [problem for problem in found if problem.place is None or problem.place not in told]
+            problems += [problem for problem in found if problem.place is None or problem.place not in known]
             warnings += analysed.warnings
         elif checked.rest is not None:
-            problems += [problem for problem in stage_problems(checked.rest, look) if problem.place not in told]
+            problems += [problem for problem in stage_problems(checked.rest, look) if problem.place not in known]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
     def plan(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from cenote.names import did_you_mean, listed
+
 
 @dataclass(frozen=True, order=True)
 class Place:
@@ -76,6 +78,14 @@ def unique(problems: Iterable[Problem]) -> Sequence[Problem]:
         dict.fromkeys(problems),
         key=lambda problem: (problem.kind is not BAD_PLUGIN, problem.place is None, problem.place or Place("", 0, 0)),
     )
+
+
+def unknown_name(
+    kind: ErrorKind, message: str, name: str, known: Iterable[str], *, what: str, place: Place | None = None
+) -> Problem:
+    """The problem with a name that is not there: it says `what` there is instead, and the nearest of it."""
+    names = list(known)
+    return Problem(kind, message, place=place, details=(f"{what}: {listed(names)}",), hint=did_you_mean(name, names))
 
 
 def error(

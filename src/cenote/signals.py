@@ -43,7 +43,7 @@ class _Reaction(Enum):
 
 
 class Interruptions:
-    """The signals that were heard, in their order."""
+    """The signals that were received, in their order."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -68,7 +68,7 @@ class _Owner:
     """What this process does with signals. There is one, as there is one set of handlers."""
 
     def __init__(self) -> None:
-        self.heard = Interruptions()
+        self.received = Interruptions()
         self.reaction = _Reaction.END
         self.is_program = False
         """Whether the process is the command `cenote`, which may be ended, and not somebody's Python."""
@@ -83,7 +83,7 @@ class _Owner:
         return bool(self._before)
 
     def take(self) -> None:
-        self.heard = Interruptions()
+        self.received = Interruptions()
         for number in ASKING_TO_END:
             before = signal.getsignal(number)
             unheard = number == signal.SIGHUP and before is signal.SIG_IGN  # `nohup`: it survives closed terminals
@@ -93,7 +93,7 @@ class _Owner:
 
     def give_back(self) -> None:
         self.put_back()
-        for number in set(self.heard.numbers) - {signal.SIGINT}:
+        for number in set(self.received.numbers) - {signal.SIGINT}:
             signal.raise_signal(number)  # the run is over in good order: what was meant for the program goes to it
 
     def put_back(self) -> None:
@@ -108,13 +108,15 @@ class _Owner:
             signal.signal(number, signal.SIG_IGN)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        self.heard.numbers.append(number)
+        self.received.numbers.append(number)
         if self.reaction is _Reaction.NOTE:
             return
         importing = _is_importing(frame)  # imports may hide what is raised in them
-        if self.reaction is _Reaction.END or (self.is_program and not self.holds and (importing or self.heard.hurried)):
+        if self.reaction is _Reaction.END or (
+            self.is_program and not self.holds and (importing or self.received.hurried)
+        ):
             self._end()
-        if not (self.holds and importing) or self.heard.hurried:
+        if not (self.holds and importing) or self.received.hurried:
             raise Interrupted(number)
 
     def _end(self) -> NoReturn:
@@ -160,14 +162,14 @@ def take_over() -> None:
 
 
 def leave(code: int) -> None:
-    """The command is over and the process ends with this code, whatever is heard from now on."""
+    """The command is over and the process ends with this code, whatever is received from now on."""
     _owner.code = code
     _owner.reaction = _Reaction.END
 
 
 def exit_code() -> int:
-    """By custom: 128 and the number of the signal that was heard first."""
-    return 128 + (_owner.heard.numbers or [int(signal.SIGINT)])[0]
+    """By custom: 128 and the number of the signal that was received first."""
+    return 128 + (_owner.received.numbers or [int(signal.SIGINT)])[0]
 
 
 @contextmanager
@@ -183,8 +185,8 @@ def noted() -> Iterator[Interruptions]:
 
     In a thread other than the main one signals are not ours: they belong to whoever started the thread.
     """
-    with _reacting(_Reaction.NOTE) as heard:
-        yield heard
+    with _reacting(_Reaction.NOTE) as received:
+        yield received
 
 
 @contextmanager
@@ -199,7 +201,7 @@ def _reacting(reaction: _Reaction) -> Iterator[Interruptions]:
         try:
             _owner.holds = held or reaction is _Reaction.NOTE
             _owner.reaction = reaction
-            yield _owner.heard
+            yield _owner.received
         finally:
             _owner.reaction = _Reaction.NOTE  # from here on nothing is raised, so that the rest is done
     finally:

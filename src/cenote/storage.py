@@ -1,6 +1,6 @@
 """Write files so that they appear whole or not at all, and explain what file systems refuse.
 
-Whatever writes a file does it within `appearing` or `writing`, so that an error has the path and the room that is left
+Whatever writes a file does it within `appearing` or `writing`, so that an error has the path and the space that is left
 there: full disks, missing rights, broken file systems, names that cannot be.
 """
 
@@ -21,28 +21,12 @@ from cenote.units import format_bytes
 _UNFINISHED = ".unfinished"
 """How everything ends that is not whole yet; it begins with a dot."""
 KINDS: dict[int, ErrorKind] = {
-    errno.ENOSPC: errors.DISK_FULL,
-    errno.EDQUOT: errors.DISK_FULL,
-    errno.EFBIG: errors.DISK_FULL,
-    errno.EACCES: errors.NO_ACCESS,
-    errno.EPERM: errors.NO_ACCESS,
-    errno.EROFS: errors.NO_ACCESS,
-    errno.EIO: errors.BROKEN_STORAGE,
-    errno.ESTALE: errors.BROKEN_STORAGE,
-    errno.EREMOTEIO: errors.BROKEN_STORAGE,
-    errno.ENOTCONN: errors.BROKEN_STORAGE,
-    errno.EHOSTDOWN: errors.BROKEN_STORAGE,
-    errno.ENXIO: errors.BROKEN_STORAGE,
-    errno.ENOMEM: errors.BROKEN_STORAGE,
-    errno.EMFILE: errors.BROKEN_STORAGE,
-    errno.ENFILE: errors.BROKEN_STORAGE,
-    errno.ELOOP: errors.BAD_PATH,
-    errno.ENAMETOOLONG: errors.BAD_PATH,
-    errno.ENOTDIR: errors.BAD_PATH,
-    errno.EISDIR: errors.BAD_PATH,
-    errno.ENOENT: errors.BAD_PATH,
-    errno.EEXIST: errors.BAD_PATH,
-    errno.ENOTEMPTY: errors.BAD_PATH,
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), errors.DISK_FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), errors.NO_ACCESS),
+    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.EREMOTEIO, errno.ENOTCONN), errors.BROKEN_STORAGE),
+    **dict.fromkeys((errno.EHOSTDOWN, errno.ENXIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE), errors.BROKEN_STORAGE),
+    **dict.fromkeys((errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR), errors.BAD_PATH),
+    **dict.fromkeys((errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY), errors.BAD_PATH),
 }
 """What a file system answers → the kind of error. Every other answer would be a fault of ours."""
 _REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE, errno.EREMOTEIO}
@@ -69,8 +53,8 @@ def problem_of(problem: OSError, path: Path | str | None = None) -> Problem | No
         hint = "change to an existing folder"
         return Problem(kind, "the working directory no longer exists", hint=hint)
     words = _WORDS.get(problem.errno or 0) or (problem.strerror or str(problem)).lower()
-    room = _room(where) if kind is errors.DISK_FULL else ""
-    return Problem(kind, f"{where}: {words}" if where else words, details=(room,) if room else (), hint=_HINTS[kind])
+    space = _free_space(where) if kind is errors.DISK_FULL else ""
+    return Problem(kind, f"{where}: {words}" if where else words, details=(space,) if space else (), hint=_HINTS[kind])
 
 
 def refusal(problem: BaseException, path: Path) -> CenoteError | None:
@@ -149,7 +133,7 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
     else:
         temporary = target.with_name(f".{target.name}.{own}{_UNFINISHED}")
     try:
-        with writing(target):  # inside: how much room there is, is looked at before anything goes
+        with writing(target):  # inside: how much space there is, is looked at before anything goes
             temporary.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             temporary.replace(target)
@@ -192,7 +176,7 @@ def _has_working_directory() -> bool:
     return True
 
 
-def _room(where: str) -> str:
+def _free_space(where: str) -> str:
     """`12 KB of 1 MB are free there`, if that can be known."""
     path = Path(where)
     for folder in (path, *path.parents) if path.is_absolute() else ():

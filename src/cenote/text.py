@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from html import escape
 from math import ceil
 from typing import Protocol
 
@@ -94,6 +95,13 @@ def with_last_lines(words: str, lines: str) -> str:
     """The words, and below them the last lines that a worker wrote, if there are any."""
     written = [f"    {line}" for line in lines.splitlines()]
     return "\n".join([words, *(["  what it wrote last:"] if written else []), *written])
+
+
+def html_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table for notebooks."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def format_rate(per_second: float | None) -> str:

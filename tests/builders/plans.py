@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 from cenote.language.execution import Amounts, Elastic, FallbackWhen, Pool
 from cenote.language.workflow import Workflow
@@ -21,10 +22,37 @@ from cenote.plan.plan import (
     Segment,
     Step,
     TaskLayout,
+    TaskTable,
     WriteStep,
     skims_of,
 )
 from cenote.plan.tasks import merge_tree, task_table
+
+
+@dataclass(frozen=True)
+class Task:
+    """A row of the table of tasks."""
+
+    number: int
+    kind: Literal["run", "merge"]
+    segment: int
+    partition: int
+    """Index of the partition (scope partition) or dataset (scope dataset); 0 for a run; position for a merge."""
+    key: str
+    needs: tuple[int, ...]
+
+
+def tasks_in(table: TaskTable) -> Iterator[Task]:
+    """Every task of the table, in order."""
+    for number in range(len(table)):
+        yield Task(
+            number=number,
+            kind="merge" if table.kind[number] == MERGE else "run",
+            segment=int(table.segment[number]),
+            partition=int(table.partition[number]),
+            key=table.key(number),
+            needs=tuple(table.needs_of(number)),
+        )
 
 
 @dataclass(frozen=True)

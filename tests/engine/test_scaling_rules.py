@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from cenote.engine.scaling import Limits, Load, Past, needed_workers, remembered, wanted_workers
-from cenote.language.execution import Elastic
+from cenote.engine.scaling import Load, Past, needed_workers, remembered, wanted_workers
+from cenote.language.execution import Elastic, PoolSize
 
-ELASTIC = Limits(slots=2, elastic=Elastic(min=1, max=6, idle_time=60, resize_period=10))
-FIXED = Limits(slots=2, workers=4)
+ELASTIC = PoolSize(slots=2, elastic=Elastic(min=1, max=6, idle_time=60, resize_period=10))
+FIXED = PoolSize(slots=2, workers=4)
 
 
 def a_load(tasks: int, to_come: int = 1000) -> Load:
     return Load(waiting=tasks, sent=0, to_come=to_come)
 
 
-def play(limits: Limits, tasks: dict[int, int], *, until: int, size: int = 0) -> list[tuple[int, int]]:
+def play(limits: PoolSize, tasks: dict[int, int], *, until: int, size: int = 0) -> list[tuple[int, int]]:
     """(second, new size) at every change, when so many tasks wait from these seconds on."""
     past, waiting, changes = Past(size=size), 0, []
     for second in range(until):
@@ -49,7 +49,7 @@ def test_an_elastic_pool_needs_what_its_tasks_fill_within_its_limits(tasks: int,
 
 
 def test_idle_slots_are_kept_beside_the_busy_ones() -> None:
-    limits = Limits(slots=2, elastic=Elastic(max=6, idle_slots=3))
+    limits = PoolSize(slots=2, elastic=Elastic(max=6, idle_slots=3))
 
     assert needed_workers(a_load(4), limits) == 4
     assert needed_workers(a_load(4, to_come=4), limits) == 2, "no slot is kept for tasks that cannot come"
@@ -57,23 +57,26 @@ def test_idle_slots_are_kept_beside_the_busy_ones() -> None:
 
 def test_a_pool_grows_at_once_and_then_at_most_once_per_period() -> None:
     assert play(ELASTIC, {0: 4, 1: 6, 2: 12}, until=60) == [(0, 1), (10, 6)]
-    assert play(Limits(1, elastic=Elastic(max=9, resize_period=10)), {0: 4, 1: 6}, until=60) == [(0, 4), (10, 6)]
+    assert play(PoolSize(slots=1, elastic=Elastic(max=9, resize_period=10)), {0: 4, 1: 6}, until=60) == [
+        (0, 4),
+        (10, 6),
+    ]
 
 
 def test_the_resize_factor_makes_steps_smaller_but_still_arrives() -> None:
-    limits = Limits(1, elastic=Elastic(max=8, resize_period=10, resize_factor=0.5))
+    limits = PoolSize(slots=1, elastic=Elastic(max=8, resize_period=10, resize_factor=0.5))
 
     assert play(limits, {0: 8}, until=60) == [(0, 4), (10, 6), (20, 7), (30, 8)]
 
 
 def test_a_pool_shrinks_to_what_was_enough_all_through_its_idle_time() -> None:
-    limits = Limits(1, elastic=Elastic(max=8, idle_time=60, resize_period=1))
+    limits = PoolSize(slots=1, elastic=Elastic(max=8, idle_time=60, resize_period=1))
 
     assert play(limits, {0: 8, 100: 5, 130: 0}, until=300) == [(0, 8), (160, 5), (190, 0)]
 
 
 def test_a_load_that_goes_up_and_down_does_not_make_the_pool_flap() -> None:
-    limits = Limits(1, elastic=Elastic(max=8, idle_time=60, resize_period=1))
+    limits = PoolSize(slots=1, elastic=Elastic(max=8, idle_time=60, resize_period=1))
     swinging = {second: 3 + 4 * (second % 20 < 10) for second in range(600)}
 
     assert play(limits, swinging, until=600) == [(0, 7)]

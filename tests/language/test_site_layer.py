@@ -57,7 +57,7 @@ def test_the_first_file_that_is_there_counts(folder: Path, write: Write, monkeyp
     monkeypatch.setenv("XDG_CONFIG_HOME", "configuration")
     own = write("configuration/cenote/site.yaml", "site: {name: mine}")
     assert find_site() == own
-    assert [place.told for place in site_places()] == [
+    assert [words for words, _ in site_places()] == [
         "$CENOTE_SITE (not set)",
         "configuration/cenote/site.yaml",
         "/etc/cenote/site.yaml",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.plans import tasks_in
 from cenote.language.read import read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import Machine
@@ -240,7 +241,7 @@ def test_events_pass_by_a_segment_that_does_not_apply(read) -> None:  # type: ig
     assert [segment.stages for segment in segments] == [("W",), ("H",)]
     assert segments[1].source is not None
     assert segments[1].source.columns == {"data": ("MET_pt",)}
-    runs = [task for task in table if task.kind == "run"]
+    runs = [task for task in tasks_in(table) if task.kind == "run"]
     assert [(task.segment, task.partition, len(task.needs)) for task in runs] == [
         *((0, partition, 0) for partition in (2, 3, 4)),
         *((1, partition, 0) for partition in (0, 1)),
@@ -264,9 +265,9 @@ def test_a_run_scope_stage_needs_all_partitions_and_what_follows_it_waits(read) 
         (("Train",), "run"),
         (("H",), "partition"),
     ]
-    train = next(task for task in table if task.segment == 1)
+    train = next(task for task in tasks_in(table) if task.segment == 1)
     assert train.needs == (0, 1, 2)
-    after = [task for task in table if task.segment == 2 and task.kind == "run"]
+    after = [task for task in tasks_in(table) if task.segment == 2 and task.kind == "run"]
     assert [task.needs for task in after] == [(number, train.number) for number in (0, 1, 2)]
     assert results["Train"] == train.number
 
@@ -275,7 +276,7 @@ def test_merges_form_a_tree_of_fixed_shape(read) -> None:  # type: ignore[no-unt
     workflow = read(f"analysis: {{stages: [{{id: H, op: hep.hist, params: {HIST % 'MET_pt'}}}]}}")
     parts = FAN_IN * 2 + 1
     _, table, results = tasks_of(workflow, {"data": parts, "mc": 0})
-    merges = [task for task in table if task.kind == "merge"]
+    merges = [task for task in tasks_in(table) if task.kind == "merge"]
     assert [task.needs for task in merges] == [
         tuple(range(FAN_IN)),
         tuple(range(FAN_IN, 2 * FAN_IN)),

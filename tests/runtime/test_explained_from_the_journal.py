@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 
 from cenote.engine.messages import (
@@ -26,7 +28,7 @@ from cenote.errors import CenoteError
 from cenote.language.execution import FallbackWhen
 from cenote.plan.probe_result import Finding, Probed
 from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
-from cenote.runs.explain import explain_run, explain_stage, waiting_in_words, why
+from cenote.runs.explain import explain_run, explain_stage, waiting_in_words
 from cenote.runs.view import RunView
 
 TWO = GrantedPool(workers=2)
@@ -34,6 +36,17 @@ GPU = PlannedPool("gpu", "slurm", granted=TWO, queue_timeout=7200)
 CALM = PlannedPool("gpu", "slurm", granted=TWO)
 BEGUN = RunStarted(at=0.0, run="r", tasks=4)
 WAITS = PoolChanged(at=0.0, pool="gpu", state=PoolState.SUBMITTED, reason="waits for 2 workers")
+
+
+def why(
+    plan: PlanRecord,
+    events: Iterable[AnyEvent],
+    stage: str | None = None,
+    probes: Mapping[str, Probed] | None = None,
+) -> str:
+    """Why the run, or one stage of it, is where it is after these events."""
+    view = RunView.of(plan, events, probes)
+    return explain_run(view) if stage is None else explain_stage(view, stage)
 
 
 def some_record(gpu: PlannedPool = GPU, pools: tuple[str, ...] = ("gpu",)) -> PlanRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from builders.plans import tasks_in
 from cenote.engine.options import EngineOptions
 from cenote.plan.plan import MERGE, Plan
 from simulation.scenario import Scenario
@@ -30,7 +31,7 @@ def expected_of(scenario: Scenario) -> Expected:
     """Task by task, in the order of the table."""
     values: dict[int, Value] = {}
     partial: set[int] = set()
-    for task in scenario.plan.tasks:
+    for task in tasks_in(scenario.plan.tasks):
         there = [need for need in task.needs if need in values]
         whole = len(there) == len(task.needs) and not partial & set(there)
         if task.number in scenario.spoiled or (task.kind == "run" and not whole) or (task.needs and not there):
@@ -44,7 +45,7 @@ def expected_of(scenario: Scenario) -> Expected:
 
 def results_of(plan: Plan) -> frozenset[int]:
     """Tasks that hold a product, and those that nobody uses."""
-    unused = {task.number for task in plan.tasks if not plan.tasks.users_of(task.number)}
+    unused = {task.number for task in tasks_in(plan.tasks) if not plan.tasks.users_of(task.number)}
     return frozenset(unused | {product.task for product in plan.products})
 
 

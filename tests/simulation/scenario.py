@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from builders.plans import SegmentSketch, a_plan, a_pool
+from builders.plans import SegmentSketch, a_plan, a_pool, tasks_in
 from cenote.engine.options import EngineOptions
 from cenote.engine.task_classes import TaskClasses
 from cenote.language.execution import Elastic, FallbackWhen, RunLimits
@@ -195,7 +195,7 @@ def _hungry_tasks(random: Random, plan: Plan) -> dict[int, int]:
     """Only tasks that can be taken in pieces."""
     return {
         task.number: random.choice((6, 12, 30))
-        for task in plan.tasks
+        for task in tasks_in(plan.tasks)
         if task.kind == "run" and plan.segments[task.segment].scope == "partition" and random.random() < 0.2
     }
 

@@ -36,11 +36,7 @@ def complete_stage_value(ctx: click.Context, param: click.Parameter, incomplete:
 
 def complete_plugin(kind: PluginKind) -> Complete:
     """Names of plugins of this kind."""
-
-    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return _plugins(kind, incomplete)
-
-    return complete
+    return lambda _ctx, _param, incomplete: _plugins(kind, incomplete)
 
 
 def complete_plugin_of_any_kind(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

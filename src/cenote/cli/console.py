@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 from rich.console import Console
+from rich.text import Text
 
 PIPED_WIDTH = 160
 """Columns when nobody's terminal decides: tables stay whole for grep."""
@@ -24,13 +25,17 @@ def messages() -> Console:
     return _console(sys.stderr)
 
 
-@contextmanager
-def user_code_aside() -> Iterator[None]:
+def user_code_aside() -> AbstractContextManager[None]:
     """While it lasts, what the user's code prints in this process goes to stderr: stdout is for our answers."""
     from cenote.worker.process.user_output import diverted
 
-    with diverted(sys.stderr):
-        yield
+    return diverted(sys.stderr)
+
+
+def print_lines(console: Console, lines: Iterable[str | Text]) -> None:
+    """Each on a line of its own, however long."""
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def _console(file: TextIO) -> Console:

@@ -100,10 +100,9 @@ class Choices:
 
     def tell(self, lines: Iterable[str]) -> None:
         """Print what `-v` asks for, beside the answer."""
-        from cenote.cli.console import messages
+        from cenote.cli.console import messages, print_lines
 
-        for line in lines:
-            messages().print(line, soft_wrap=True)
+        print_lines(messages(), lines)
 
     def as_arguments(self) -> list[str]:
         """The same choices as they would be typed, for hints that can be copied."""

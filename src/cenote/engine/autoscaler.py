@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cenote.engine.fallback import PoolOutlook
 from cenote.engine.messages import (
     AnyCommand,
     EndWorkers,
@@ -40,49 +39,31 @@ class Autoscaler:
     """The workers of all pools."""
 
     def __init__(self, pools: tuple[PlacedPool, ...], limits: RunLimits) -> None:
-        self._pools = {pool.name: PoolWorkers(pool, limits.pool * (pool.most_workers + 1)) for pool in pools}
+        self.pools = {pool.name: PoolWorkers(pool, limits.pool * (pool.most_workers + 1)) for pool in pools}
         self._lost: dict[str, tuple[LossCause, bool]] = {}
         """Workers that are gone → why, and whether they had only one task."""
         self._again: dict[int, str] = {}
         """Finished tasks that the backend makes again → their pool."""
         self._next_scaling = 0.0
 
-    @property
-    def pools(self) -> Iterable[str]:
-        """The names of all pools."""
-        return self._pools
-
-    def outlook(self, pool: str) -> PoolOutlook:
-        """What the rules of fallback may know of a pool."""
-        workers = self._pools[pool]
-        return PoolOutlook(
-            workers.pool,
-            len(workers.observed),
-            workers.wanting_since,
-            workers.failed,
-            workers.last_word,
-            workers.last_lines,
-            refused=workers.refused is not None,
-        )
-
     # What happens
 
     def request(self, event: WorkerRequested) -> None:
         """A worker was asked for."""
-        if workers := self._pools.get(event.pool):
+        if workers := self.pools.get(event.pool):
             workers.request(event)
             self._next_scaling = 0.0
 
     def change_job(self, event: JobChanged) -> None:
         """The batch system has news."""
-        if workers := self._pools.get(event.pool):
+        if workers := self.pools.get(event.pool):
             workers.change_job(event)
             self._next_scaling = 0.0
 
     def join(self, event: WorkerJoined, commands: list[AnyCommand]) -> bool:
         """A worker came: whether it may work. One that was asked to stop before it came is asked again."""
         self._next_scaling = 0.0
-        workers = self._pools.get(event.pool)
+        workers = self.pools.get(event.pool)
         if workers is None or workers.join(event):
             return True
         commands.append(StopWorkers(event.pool, (event.worker,), "it is no longer needed"))
@@ -91,29 +72,29 @@ class Autoscaler:
     def leave(self, event: WorkerLeaving) -> None:
         """A worker will go soon, and takes nothing more."""
         self._next_scaling = 0.0
-        if workers := self._pools.get(event.pool):
+        if workers := self.pools.get(event.pool):
             workers.leave(event.worker)
 
     def fall_silent(self, event: WorkerSilent) -> bool:
         """A worker does not answer: whether it is to be sent nothing for now."""
-        workers = self._pools.get(event.pool)
+        workers = self.pools.get(event.pool)
         return workers is not None and workers.fall_silent(event)
 
     def answer(self, event: WorkerAnswers) -> int:
         """A silent worker answers: its slots, if it may work again."""
-        workers = self._pools.get(event.pool)
+        workers = self.pools.get(event.pool)
         return workers.pool.slots if workers is not None and workers.answer(event.worker) else 0
 
     def lose(self, event: WorkerLost, *, tasks: int) -> None:
         """A worker is gone, with so many tasks on it."""
         self._next_scaling = 0.0
         self._lost[event.worker] = (event.cause, tasks == 1)
-        if workers := self._pools.get(event.pool):
+        if workers := self.pools.get(event.pool):
             workers.lose(event, blameless=event.cause == "crashed" and tasks == 1)
 
     def task_done(self, event: TaskDone) -> None:
         """The workers of this pool are able to work."""
-        if workers := self._pools.get(event.pool):
+        if workers := self.pools.get(event.pool):
             workers.losses = 0
         self._again.pop(event.task, None)
 
@@ -145,7 +126,7 @@ class Autoscaler:
         """Start and stop workers as the loads call for, and record new states; `busy` says which workers run a task."""
         self._next_scaling = now + SCALE_EVERY
         commands: list[AnyCommand] = []
-        for name, workers in self._pools.items():
+        for name, workers in self.pools.items():
             load = loads[name]
             if workers.observed:
                 workers.wanting_since = None
@@ -163,7 +144,7 @@ class Autoscaler:
     def close(self, reason: str, now: float) -> list[AnyCommand]:
         """The run is over: what is left to record."""
         open_ones = [
-            workers for workers in self._pools.values() if workers.noted not in (PoolState.CLOSED, PoolState.FAILURE)
+            workers for workers in self.pools.values() if workers.noted not in (PoolState.CLOSED, PoolState.FAILURE)
         ]
         return [_state_record(workers, PoolState.CLOSED, reason, now) for workers in open_ones]
 
@@ -185,11 +166,9 @@ class Autoscaler:
 def _resize(workers: PoolWorkers, load: Load, busy: Callable[[], frozenset[str]], now: float) -> list[AnyCommand]:
     if workers.closed or workers.failed is not None:
         return _empty(workers, "it has no work left" if workers.closed else "the pool failed")
-    size = workers.size - workers.expiring(now)
-    workers.past = remembered(
-        replace(workers.past, size=size), needed_workers(load, workers.limits), workers.limits, now
-    )
-    wanted = wanted_workers(load, workers.limits, workers.past, now)
+    size, limits = workers.size - workers.expiring(now), workers.pool.size
+    workers.past = remembered(replace(workers.past, size=size), needed_workers(load, limits), limits, now)
+    wanted = wanted_workers(load, limits, workers.past, now)
     if wanted > size:
         if now < workers.pause_until:
             return []

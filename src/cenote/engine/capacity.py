@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 _MOST_AHEAD = 100
 """Tasks per slot at the most, however short they are."""
@@ -76,15 +75,13 @@ class PoolCapacity:
             self._measure(0)
 
 
-class Pools:
-    """Every pool of the run."""
+class Pools(dict[str, PoolCapacity]):
+    """Every pool of the run by its name; one that no event has named yet has no workers."""
 
-    def __init__(self, names: Iterable[str], window_per_slot: float, ahead_seconds: float = 0.0) -> None:
+    def __init__(self, window_per_slot: float, ahead_seconds: float = 0.0) -> None:
+        super().__init__()
         self._window = (window_per_slot, ahead_seconds)
-        self._capacities = {name: PoolCapacity(name, *self._window) for name in names}
 
-    def capacity_of(self, name: str) -> PoolCapacity:
-        """The pool of this name; one that no event has named yet has no workers."""
-        if name not in self._capacities:
-            self._capacities[name] = PoolCapacity(name, *self._window)
-        return self._capacities[name]
+    def __missing__(self, name: str) -> PoolCapacity:
+        self[name] = PoolCapacity(name, *self._window)
+        return self[name]

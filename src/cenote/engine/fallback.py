@@ -7,33 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cenote.engine.task_classes import CandidatePools
+from cenote.engine.workers import PoolWorkers
 from cenote.language.execution import FallbackWhen, PoolTerms, RunLimits
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
-
-
-@dataclass(frozen=True)
-class PoolOutlook:
-    """What the rules may look at."""
-
-    pool: PlacedPool
-    workers: int
-    """That have joined."""
-    wanting_since: float | None = None
-    """Since when work has waited for a first worker; None while one is there, or no task waits."""
-    failed: str | None = None
-    """Why the pool failed."""
-    last_word: str = ""
-    """The latest that the batch system said of a worker that has not come."""
-    last_lines: str = ""
-    """What the worker that was lost last wrote."""
-    refused: bool = False
-    """Whether it was given up because the batch system took none of its workers."""
-
-    @property
-    def may_have_workers(self) -> bool:
-        """Whether it has a worker or may still get one."""
-        return self.failed is None and (self.workers > 0 or self.pool.most_workers > 0)
 
 
 @dataclass(frozen=True)
@@ -49,7 +26,7 @@ class Leave:
 
 
 def reason_to_leave(
-    pools: Sequence[PoolOutlook], following: Sequence[CandidatePools], *, now: float, limits: RunLimits
+    pools: Sequence[PoolWorkers], following: Sequence[CandidatePools], *, now: float, limits: RunLimits
 ) -> Leave | None:
     """Whether tasks that wait for these pools leave now: for the choices that follow, or, without any, for good.
 
@@ -81,22 +58,22 @@ def time_to_leave(pool: PoolTerms, following: Sequence[CandidatePools], limits: 
 
 
 def _leave_one(
-    pool: PoolOutlook, following: Sequence[CandidatePools], *, now: float, limits: RunLimits
+    pool: PoolWorkers, following: Sequence[CandidatePools], *, now: float, limits: RunLimits
 ) -> Leave | None:
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:
-        return Leave(f"pool '{name}' failed: {pool.failed}", waited, pool.last_lines, pool.refused)
-    if pool.workers:
+        return Leave(f"pool '{name}' failed: {pool.failed}", waited, pool.last_lines, pool.refused is not None)
+    if pool.observed:
         return None
     if not pool.may_have_workers and (following or pool.pool.spec.queue_timeout is None):
         return Leave(f"pool '{name}' has no workers and cannot get any", waited)
     limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:
         return None
-    said = f"; latest report: {pool.last_word}" if pool.last_word else ""
+    report = f"; latest report: {pool.last_word}" if pool.last_word else ""
     rule = f"{setting}: {format_seconds(limit)}"
-    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){said}", waited, pool.last_lines)
+    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){report}", waited, pool.last_lines)
 
 
 def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:

@@ -19,7 +19,6 @@ from cenote.engine.messages import (
     FinishRun,
     ForgetTask,
     JobChanged,
-    LossCause,
     PoolChanged,
     Record,
     ResultLost,
@@ -48,7 +47,7 @@ from cenote.engine.messages import (
 from cenote.engine.moving import Moving
 from cenote.engine.options import EngineOptions
 from cenote.engine.ready import ReadyTasks
-from cenote.engine.retries import Decision, History, decide
+from cenote.engine.retries import History, decide
 from cenote.engine.scaling import Load
 from cenote.engine.task_classes import TaskClasses
 from cenote.engine.task_ranges import ranges_of
@@ -79,8 +78,7 @@ class Engine:
         self._options = options
         self._classes = TaskClasses(plan)
         self._states = TaskStates(plan, self._classes)
-        names = [pool.name for pool in plan.placement.pools]
-        self._pools = Pools(names, options.window_per_slot, options.ahead_seconds)
+        self._pools = Pools(options.window_per_slot, options.ahead_seconds)
         self._ready = ReadyTasks(plan, self._classes, self._states, self._pools)
         self._attempts = Attempts(len(plan.tasks))
         self._autoscaler = Autoscaler(plan.placement.pools, options.limits)
@@ -111,18 +109,20 @@ class Engine:
             case ResultNotNeeded():
                 self._autoscaler.spare(event)
             case WorkerJoined():
-                self._worker_joined(event, commands)
+                if self._autoscaler.join(event, commands):
+                    self._pools[event.pool].join(event.worker, event.slots)
             case WorkerLeaving():
                 self._autoscaler.leave(event)
-                self._pools.capacity_of(event.pool).leave(event.worker)
+                self._pools[event.pool].leave(event.worker)
             case WorkerSilent():
                 if self._options.manages_workers and self._autoscaler.fall_silent(event):
-                    self._pools.capacity_of(event.pool).hold(event.worker, self._attempts.tasks_on(event.worker))
+                    self._pools[event.pool].hold(event.worker, self._attempts.tasks_on(event.worker))
             case WorkerAnswers():
                 if slots := self._autoscaler.answer(event):
-                    self._pools.capacity_of(event.pool).join(event.worker, slots)
+                    self._pools[event.pool].join(event.worker, slots)
             case WorkerLost():
-                self._worker_lost(event)
+                self._autoscaler.lose(event, tasks=self._attempts.tasks_on(event.worker))
+                self._pools[event.pool].leave(event.worker)
             case WorkerRequested():
                 self._autoscaler.request(event)
             case JobChanged():
@@ -187,14 +187,6 @@ class Engine:
             if self._options.manages_workers:
                 commands += self._moving.passed_over(self._now)
 
-    def _worker_joined(self, event: WorkerJoined, commands: list[AnyCommand]) -> None:
-        if self._autoscaler.join(event, commands):
-            self._pools.capacity_of(event.pool).join(event.worker, event.slots)
-
-    def _worker_lost(self, event: WorkerLost) -> None:
-        self._autoscaler.lose(event, tasks=self._attempts.tasks_on(event.worker))
-        self._pools.capacity_of(event.pool).leave(event.worker)
-
     def _not_done(self, event: TaskFailed, commands: list[AnyCommand]) -> None:
         """A task came back without success: once more, or failed."""
         task = event.task
@@ -216,18 +208,15 @@ class Engine:
         starved = event.failure.cause == "oom" or (event.failure.cause == "lost" and fate == "oom" and alone)
         if starved and self._options.manages_workers:
             return self._moving.after_out_of_memory(event, self._now, commands)
-        decision = self._decision(event.task, event.failure, fate, alone=alone)
+        segment = self._plan.segments[int(self._plan.tasks.segment[event.task])]
+        history = self._attempts.history.get(event.task, History())
+        decision = decide(event.failure, history, segment, self._options.limits, fate=fate, alone=alone)
         self._attempts.history[event.task] = decision.history
         if not decision.again:
             return decision.failure
         if fate == "preempted" and self._options.manages_workers:
             self._moving.after_preemption(event, self._now, commands)
         return None
-
-    def _decision(self, task: int, failure: FailureInfo, fate: LossCause, *, alone: bool) -> Decision:
-        segment = self._plan.segments[int(self._plan.tasks.segment[task])]
-        history = self._attempts.history.get(task, History())
-        return decide(failure, history, segment, self._options.limits, fate=fate, alone=alone)
 
     def _fail(self, task: int, pool: str, worker: str, failure: FailureInfo, commands: list[AnyCommand]) -> None:
         """A task failed for good."""
@@ -272,22 +261,22 @@ class Engine:
 
     def _scale_pools(self, commands: list[AnyCommand]) -> None:
         """Move what has waited in vain, then start and stop workers for the work that each pool has now."""
-        for lost in self._moving.leave_pools(self._now, commands):
-            self._fail(lost.task, lost.pool, "", lost.failure, commands)
+        for task, pool, failure in self._moving.leave_pools(self._now, commands):
+            self._fail(task, pool, "", failure, commands)
             if self._phase is not RunPhase.GOING:
                 return
         loads = {name: self._load(name) for name in self._autoscaler.pools}
         for command in self._autoscaler.scale(loads, self._attempts.busy_workers, self._now):
             commands.append(command)
             if isinstance(command, StopWorkers):
-                self._pools.capacity_of(command.pool).leave(*command.workers)
+                self._pools[command.pool].leave(*command.workers)
 
     def _load(self, pool: str) -> Load:
         states, again = self._states, self._autoscaler.made_again_in(pool)
         return Load(
-            waiting=sum(states.count(number, READY) for number in self._classes.choosing(pool)),
-            sent=self._pools.capacity_of(pool).sent + again,
-            to_come=sum(states.count_open(number) for number in self._classes.reaching(pool)) + again,
+            waiting=sum(states.count(number, READY) for number in self._classes.choosing.get(pool, ())),
+            sent=self._pools[pool].sent + again,
+            to_come=sum(states.count_open(number) for number in self._classes.reaching.get(pool, ())) + again,
         )
 
     def _stop(self, status: FinalStatus, commands: list[AnyCommand]) -> None:

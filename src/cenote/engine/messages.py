@@ -267,7 +267,7 @@ class PoolChanged(Event, frozen=True, tag=True):
 
 
 class CancelAsked(Event, frozen=True, tag=True):
-    """Somebody pressed Ctrl-C or ran `cenote cancel`."""
+    """A user pressed Ctrl-C or ran `cenote cancel`."""
 
     reason: str = "interrupted"
 

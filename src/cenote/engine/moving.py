@@ -12,7 +12,7 @@ from cenote.engine.autoscaler import Autoscaler
 from cenote.engine.fallback import Leave, leaves_after_preemptions, reason_to_leave
 from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, FellBack, Record, TaskFailed, TaskSplit
 from cenote.engine.options import EngineOptions
-from cenote.engine.out_of_memory import Larger, OutOfMemory, Smaller, TooLarge, after_out_of_memory
+from cenote.engine.out_of_memory import Larger, Smaller, TooLarge, after_out_of_memory
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.task_classes import TaskClass, TaskClasses
 from cenote.engine.tasks import READY, SENT, TaskStates
@@ -20,14 +20,8 @@ from cenote.errors import JOB_REFUSED, NO_WORKER, OUT_OF_MEMORY
 from cenote.plan.plan import Plan
 from cenote.text import with_last_lines
 
-
-@dataclass(frozen=True)
-class Unschedulable:
-    """A ready task that no pool will ever run."""
-
-    task: int
-    pool: str
-    failure: FailureInfo
+Unschedulable = tuple[int, str, FailureInfo]
+"""A ready task that no pool will ever run, the pool that it waited for, and why."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +42,9 @@ class Moving:
             if not self.states.count(task_class.number, READY) and not self.states.count(task_class.number, SENT):
                 continue
             following = self._following(task_class)
-            outlooks = [self.autoscaler.outlook(name) for name in task_class.choice.pools]
+            pools = [self.autoscaler.pools[name] for name in task_class.choice.pools]
             choices = [later.choice for later in following]
-            leave = reason_to_leave(outlooks, choices, now=now, limits=self.options.limits)
+            leave = reason_to_leave(pools, choices, now=now, limits=self.options.limits)
             if leave is None:
                 continue
             self._call_back(task_class, commands)
@@ -75,7 +69,10 @@ class Moving:
         """A task that came back ran out of memory: it gets more, or needs less; or the reason why neither helps."""
         task, task_class = event.task, self.classes[self.states.class_of(event.task)]
         following = self._following(task_class)
-        match after_out_of_memory(self._case(event, task_class, following)):
+        pool_of, failure = self.plan.placement.pool, event.failure
+        larger = [(later.choice, [pool_of(name) for name in self._usable_pools(later)]) for later in following]
+        tried, most = self.attempts.pieces.get(task, 1), self._most_pieces(task, task_class)
+        match after_out_of_memory(pool_of(event.pool), larger, failure.message, pieces=tried, most_pieces=most):
             case Larger(position, reason):
                 self._move([task], following[position])
                 commands.append(self._record(task_class, following[position], Leave(reason), now, event=event))
@@ -83,8 +80,8 @@ class Moving:
                 self.attempts.pieces[task] = pieces
                 commands.append(Record(TaskSplit(at=now, task=task, pieces=pieces, reason=reason)))
             case TooLarge(message):
-                kind = event.failure.error_kind or OUT_OF_MEMORY.name
-                return msgspec.structs.replace(event.failure, cause="oom", message=message, error_kind=kind)
+                kind = failure.error_kind or OUT_OF_MEMORY.name
+                return msgspec.structs.replace(failure, cause="oom", message=message, error_kind=kind)
         return None
 
     def passed_over(self, now: float) -> Iterator[Record]:
@@ -120,17 +117,7 @@ class Moving:
         return [self.classes[number] for number in task_class.later if self._usable_pools(self.classes[number])]
 
     def _usable_pools(self, task_class: TaskClass) -> Sequence[str]:
-        return [name for name in task_class.choice.pools if self.autoscaler.outlook(name).may_have_workers]
-
-    def _case(self, event: TaskFailed, task_class: TaskClass, following: Sequence[TaskClass]) -> OutOfMemory:
-        pool_of = self.plan.placement.pool
-        return OutOfMemory(
-            pool=pool_of(event.pool),
-            following=[(later.choice, [pool_of(name) for name in self._usable_pools(later)]) for later in following],
-            pieces=self.attempts.pieces.get(event.task, 1),
-            most_pieces=self._most_pieces(event.task, task_class),
-            message=event.failure.message,
-        )
+        return [name for name in task_class.choice.pools if self.autoscaler.pools[name].may_have_workers]
 
     def _most_pieces(self, task: int, task_class: TaskClass) -> int:
         """A partition can be taken in pieces; a merge, or a stage that needs all data at once, cannot."""
@@ -160,7 +147,7 @@ class Moving:
         failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(task_class), error_kind=kind.name)
         for task in tasks:
             if self.states.codes[task] == READY:  # giving up one task may leave others unread
-                yield Unschedulable(task, task_class.choice.pools[0], failure)
+                yield task, task_class.choice.pools[0], failure
 
     def _record(
         self,

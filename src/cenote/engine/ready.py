@@ -68,7 +68,7 @@ class ReadyTasks:
         self._queue_of_class: list[ReadyQueue] = []
         self._rank_of_class: list[int] = []
         for task_class in classes:
-            capacities = tuple(pools.capacity_of(name) for name in task_class.choice.pools)
+            capacities = tuple(pools[name] for name in task_class.choice.pools)
             queue = self._queues.setdefault(task_class.choice.pools, ReadyQueue(capacities))
             queue.classes.add(task_class.number)
             self._queue_of_class.append(queue)

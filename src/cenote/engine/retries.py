@@ -72,15 +72,8 @@ def decide(
     match RULES[failure.cause]:
         case Rule.MOVES if fate == "retired":  # our own doing
             return Decision(again=True, history=history, failure=failure)
-        case Rule.MOVES if fate == "preempted":
-            return _after_preemption(failure, replace(history, preemptions=history.preemptions + 1), limits)
-        case Rule.MOVES if fate == "walltime":
-            return _after_walltime(failure, replace(history, cut_off=history.cut_off + 1), limits)
-        case Rule.MOVES if fate == "crashed" and alone:
-            counted = replace(history, losses=history.losses + 1, crashes=history.crashes + 1)
-            return _after_crash(failure, counted, limits)
         case Rule.MOVES:
-            return _after_loss(failure, replace(history, losses=history.losses + 1), limits)
+            return _after_loss(failure, history, limits, "crashed alone" if fate == "crashed" and alone else fate)
         case Rule.AS_RETRIES_SAY:
             again = history.failures < retries_allowed(segment, failure.stage)
             return Decision(again, replace(history, failures=history.failures + 1), failure)
@@ -94,36 +87,30 @@ def retries_allowed(segment: Segment, stage: str | None) -> int:
     return named[0] if named else max((step.retries for step in segment.steps), default=0)
 
 
-def _after_loss(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
-    if history.losses <= limits.lost:
-        return Decision(again=True, history=history, failure=failure)
-    message = f"{history.losses} workers were lost while running it; the last one: {failure.message}"
-    return Decision(again=False, history=history, failure=_with_message(failure, message))
-
-
-def _after_crash(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
-    if history.crashes <= limits.crashed:
-        return Decision(again=history.losses <= limits.lost, history=history, failure=failure)
-    message = f"kills its worker: {history.crashes} workers crashed while running it; the last one: {failure.message}"
-    return Decision(again=False, history=history, failure=_with_message(failure, message))
-
-
-def _after_preemption(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
-    if history.preemptions <= limits.preempted:
-        return Decision(again=True, history=history, failure=failure)
-    message = f"was preempted {history.preemptions} times; the last time: {failure.message}"
-    return Decision(again=False, history=history, failure=_with_message(failure, message))
-
-
-def _after_walltime(failure: FailureInfo, history: History, limits: RunLimits) -> Decision:
-    if history.cut_off <= limits.walltime:
-        return Decision(again=True, history=history, failure=failure)
-    message = (
-        f"takes longer than its workers' walltime: {history.cut_off} times the walltime ended before it finished;"
-        " give the pool a longer `walltime`, or the source a smaller `chunk_size`"
-    )
-    return Decision(again=False, history=history, failure=_with_message(failure, message))
-
-
-def _with_message(failure: FailureInfo, message: str) -> FailureInfo:
-    return msgspec.structs.replace(failure, message=message, error_kind=failure.error_kind or WORKER_LOST.name)
+def _after_loss(failure: FailureInfo, before: History, limits: RunLimits, fate: str) -> Decision:
+    """Count the loss of its worker; too many of a kind are final, and the message says how many."""
+    last, again = failure.message, True
+    match fate:
+        case "preempted":
+            history = replace(before, preemptions=before.preemptions + 1)
+            final = history.preemptions > limits.preempted
+            message = f"was preempted {history.preemptions} times; the last time: {last}"
+        case "walltime":
+            history = replace(before, cut_off=before.cut_off + 1)
+            final = history.cut_off > limits.walltime
+            message = (
+                f"takes longer than its workers' walltime: {history.cut_off} times the walltime ended before it "
+                "finished; give the pool a longer `walltime`, or the source a smaller `chunk_size`"
+            )
+        case "crashed alone":
+            history = replace(before, losses=before.losses + 1, crashes=before.crashes + 1)
+            final, again = history.crashes > limits.crashed, history.losses <= limits.lost
+            message = f"kills its worker: {history.crashes} workers crashed while running it; the last one: {last}"
+        case _:
+            history = replace(before, losses=before.losses + 1)
+            final = history.losses > limits.lost
+            message = f"{history.losses} workers were lost while running it; the last one: {last}"
+    if final:
+        kind = failure.error_kind or WORKER_LOST.name
+        failure = msgspec.structs.replace(failure, message=message, error_kind=kind)
+    return Decision(again=again and not final, history=history, failure=failure)

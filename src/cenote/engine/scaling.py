@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from cenote.language.execution import Elastic
+from cenote.language.execution import PoolSize
 
 _ROUNDING = 1e-9
 """A tenth of thirty is not exactly three."""
@@ -24,18 +24,8 @@ class Load:
 
     @property
     def tasks(self) -> int:
-        """What could be running now, if there were room."""
+        """What could be running now, if there were enough slots."""
         return self.waiting + self.sent
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the author allows: a fixed number of workers, or a range."""
-
-    slots: int
-    """Of one worker."""
-    workers: int = 0
-    elastic: Elastic | None = None
 
 
 @dataclass(frozen=True)
@@ -50,18 +40,19 @@ class Past:
     """(since when, how many): from then on, never more workers were needed. The higher ones come first."""
 
 
-def needed_workers(load: Load, limits: Limits) -> int:
+def needed_workers(load: Load, limits: PoolSize) -> int:
     """How many workers the work calls for, within the limits; 0 when no work can come any more."""
     if load.to_come == 0:
         return 0
-    enough = _ceil(load.to_come / limits.slots)
+    slots = limits.slots or 1
+    enough = _ceil(load.to_come / slots)
     if limits.elastic is None:
-        return min(limits.workers, enough)
-    wished = min(_ceil((load.tasks + limits.elastic.idle_slots) / limits.slots), enough)
+        return min(limits.workers or 0, enough)
+    wished = min(_ceil((load.tasks + limits.elastic.idle_slots) / slots), enough)
     return max(limits.elastic.min, min(limits.elastic.max, wished))
 
 
-def remembered(past: Past, needed: int, limits: Limits, now: float) -> Past:
+def remembered(past: Past, needed: int, limits: PoolSize, now: float) -> Past:
     """The past, with what is needed now taken into account, and without what is longer ago than the idle time."""
     begin = now - (limits.elastic.idle_time if limits.elastic else 0)
     higher = [peak for peak in past.peaks if peak[1] > needed]
@@ -72,7 +63,7 @@ def remembered(past: Past, needed: int, limits: Limits, now: float) -> Past:
     return replace(past, peaks=tuple(peaks))
 
 
-def wanted_workers(load: Load, limits: Limits, past: Past, now: float) -> int:
+def wanted_workers(load: Load, limits: PoolSize, past: Past, now: float) -> int:
     """How many workers the pool should have now; more than `past.size` are to be started, fewer stopped.
 
     A fixed pool never shrinks before its work is over. An elastic one grows and shrinks by steps of `resize_factor`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,13 +56,15 @@ class TaskClasses:
                 for place, (number, choice) in enumerate(zip(numbers, some, strict=True))
             ]
         self._classes = sorted(found, key=lambda one: one.number)
-        self._choosing: dict[str, list[int]] = {}
-        self._reaching: dict[str, list[int]] = {}
+        self.choosing: dict[str, list[int]] = {}
+        """Pool → the classes whose tasks may go there now."""
+        self.reaching: dict[str, list[int]] = {}
+        """Pool → the classes whose tasks may go there, now or when they have fallen back."""
         for one in self._classes:
             for pool in one.choice.pools:
-                self._choosing.setdefault(pool, []).append(one.number)
+                self.choosing.setdefault(pool, []).append(one.number)
             for pool in {pool for number in (one.number, *one.later) for pool in self[number].choice.pools}:
-                self._reaching.setdefault(pool, []).append(one.number)
+                self.reaching.setdefault(pool, []).append(one.number)
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -72,14 +74,6 @@ class TaskClasses:
 
     def __getitem__(self, number: int) -> TaskClass:
         return self._classes[number]
-
-    def choosing(self, pool: str) -> Sequence[int]:
-        """The classes whose tasks may go to a pool now."""
-        return self._choosing.get(pool, ())
-
-    def reaching(self, pool: str) -> Sequence[int]:
-        """The classes whose tasks may go to a pool, now or when they have fallen back."""
-        return self._reaching.get(pool, ())
 
 
 def choices_of(segment: Segment, plan: Plan, *, merges: bool) -> tuple[CandidatePools, ...]:

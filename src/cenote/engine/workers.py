@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cenote.engine.messages import JobChanged, JobState, WorkerJoined, WorkerLost, WorkerRequested, WorkerSilent
 from cenote.engine.pool_status import PoolState, WorkerCounts
-from cenote.engine.scaling import Limits, Past
+from cenote.engine.scaling import Past
 from cenote.placement.pools import PlacedPool
 
 _LONGEST_PAUSE = 30.0
@@ -68,9 +68,9 @@ class PoolWorkers:
         return self.planned + len(self.requested) + len(self.observed)
 
     @property
-    def limits(self) -> Limits:
-        """What the author allows."""
-        return Limits(self.pool.slots, self.pool.workers or 0, self.pool.elastic)
+    def may_have_workers(self) -> bool:
+        """Whether it has a worker or may still get one."""
+        return self.failed is None and bool(self.observed or self.pool.most_workers)
 
     @property
     def counts(self) -> WorkerCounts:

@@ -16,21 +16,12 @@ _COMPARISON = 30
 _NOT = 25
 _SIGNED = 60
 _BINARY = {
-    "or": 10,
-    "||": 10,
-    "|": 10,
+    **dict.fromkeys(("or", "||", "|"), 10),
     "^": 15,
-    "and": 20,
-    "&&": 20,
-    "&": 20,
-    "<<": 35,
-    ">>": 35,
-    "+": 40,
-    "-": 40,
-    "*": 50,
-    "/": 50,
-    "//": 50,
-    "%": 50,
+    **dict.fromkeys(("and", "&&", "&"), 20),
+    **dict.fromkeys(("<<", ">>"), 35),
+    **dict.fromkeys(("+", "-"), 40),
+    **dict.fromkeys(("*", "/", "//", "%"), 50),
     "**": 70,
 }
 _POWER = "powers are written **"
@@ -51,7 +42,8 @@ def parse(text: str) -> Node:
     """The tree of an expression. Raises BadExpressionError with the column of the first mistake."""
     parser = _Parser(text)
     tree = parser.expression(0)
-    parser.expect_end()
+    if parser.next.kind != "end":
+        raise parser.unexpected()
     return tree
 
 
@@ -93,10 +85,6 @@ class _Parser:
             hint = problem.hint or f"a '{sign}' is missing"
             raise BadExpressionError(self.text, problem.column, problem.message, hint)
         return self.take()
-
-    def expect_end(self) -> None:
-        if self.next.kind != "end":
-            raise self.unexpected()
 
     def expression(self, tightness: int) -> Node:
         """What binds tighter than the sign before it."""

@@ -16,7 +16,7 @@ from cenote.plugins.kinds import PluginKind
 
 def unavailable(workflow: Workflow) -> tuple[list[Problem], list[str]]:
     """Problems for parts that a run would need, and warnings for parts that are left out without changing results."""
-    needed = [*_computation(workflow), *_pictures(workflow), *_elsewhere(workflow)]
+    needed = [*_computation(workflow), *_elsewhere(workflow)]
     problems = [problem.at(workflow.place(*path)) for problem, path in needed]
     return list(errors.unique(problems)), list(dict.fromkeys(_left_out(workflow)))
 
@@ -42,19 +42,15 @@ def _computation(workflow: Workflow) -> _Found:
         yield from _planned(PluginKind.SOURCE, source.kind, source.path)
     for stage in workflow.stages:
         yield from _planned(PluginKind.OPERATION, stage.op, (*stage.path, "op"))
+        if stage.op in registry.names(PluginKind.RENDERER) or registry.is_planned(PluginKind.RENDERER, stage.op):
+            yield _not_yet(f"a picture of several products, as stage '{stage.id}' draws it"), stage.path
         for write in stage.write:
             yield from _planned(PluginKind.SINK, write.kind, write.path)
+        for render in stage.render:
+            yield from _planned(PluginKind.RENDERER, render.name, render.path)
     for part in workflow.unexecuted:
         if part.matters:
             yield _not_yet(part.what), part.path
-
-
-def _pictures(workflow: Workflow) -> _Found:
-    for stage in workflow.stages:
-        if stage.op in registry.names(PluginKind.RENDERER) or registry.is_planned(PluginKind.RENDERER, stage.op):
-            yield _not_yet(f"a picture of several products, as stage '{stage.id}' draws it"), stage.path
-        for render in stage.render:
-            yield from _planned(PluginKind.RENDERER, render.name, render.path)
 
 
 def _elsewhere(workflow: Workflow) -> _Found:

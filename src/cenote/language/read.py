@@ -28,7 +28,7 @@ class Checked:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     rest: Workflow | None = None
-    """Where something is wrong: what could be read all the same, to look for further problems in its stages."""
+    """Where something is wrong: what could be read nevertheless, to look for further problems in its stages."""
 
 
 def read_workflow(

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from pydantic import AliasChoices, Field
 
 from cenote import errors
-from cenote.names import column_name, did_you_mean, listed
+from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 
@@ -31,17 +31,13 @@ class Project(Operation):
         found = [(wanted, _matching(wanted, columns)) for wanted in self.keep]
         missing = [wanted for wanted, names in found if not names]
         if missing:
-            raise errors.CenoteError(
-                errors.Problem(
-                    errors.UNKNOWN_COLUMN,
-                    f"stage '{self.stage}' keeps '{name}', which does not exist",
-                    details=(f"columns here: {listed(columns)}",),
-                    hint=did_you_mean(name, columns),
-                )
-                for name in missing
-            )
+            raise errors.CenoteError(self._unknown(name, columns) for name in missing)
         names = tuple(dict.fromkeys(name for _, matching in found for name in matching))
         return super().resolve(columns).model_copy(update={"keep": names})
+
+    def _unknown(self, name: str, columns: Collection[str]) -> errors.Problem:
+        words = f"stage '{self.stage}' keeps '{name}', which does not exist"
+        return errors.unknown_name(errors.UNKNOWN_COLUMN, words, name, columns, what="columns here")
 
     def keeps(self) -> Collection[str]:
         """The columns that are kept."""

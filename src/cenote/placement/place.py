@@ -45,18 +45,17 @@ def place(workflow: Workflow, machine: Machine, *, on_this_machine: bool = True,
     merge_pool = _merge_pool(labels, sizes)
     used = {name for answer in answers.values() for name in answer.placement.pools} | {merge_pool}
     missing = [
-        problem
+        found
         for name, size in sizes.items()
-        if name in here and name in used and (problem := missing_here(size, machine, workflow))
+        if name in here and name in used and (found := missing_here(size, machine, workflow))
     ]
     problems = _problems(Refusals(workflow, labels, sizes), answers)
     return Placement(
         pools=tuple(placed(size, execution, labels, machine if name in here else None) for name, size in sizes.items()),
         stages=stages,
-        warnings=(*_passed_over(wishes, answers, sizes), *(() if strict else (one.warning for one in missing))),
-        problems=tuple(unique([*problems, *(one.refusal for one in missing)] if strict else problems)),
+        warnings=(*_passed_over(wishes, answers, sizes), *(() if strict else (warning for _, warning in missing))),
+        problems=tuple(unique([*problems, *(refusal for refusal, _ in missing)] if strict else problems)),
         merge_pool=merge_pool,
-        by_stage={stage.stage: stage for stage in stages},
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from cenote.errors import Problem
 from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
@@ -49,7 +50,12 @@ class PlacedPool:
     @property
     def asked_size(self) -> PoolSize:
         """How large it would be where there is room."""
-        return self.scaled_from or PoolSize(self.workers, self.elastic, self.slots)
+        return self.scaled_from or self.size
+
+    @property
+    def size(self) -> PoolSize:
+        """How large it may be."""
+        return PoolSize(self.workers, self.elastic, self.slots)
 
     @property
     def memory_per_slot(self) -> float:
@@ -102,7 +108,11 @@ class Placement:
     problems: tuple[Problem, ...] = ()
     merge_pool: str = "default"
     """Where merges run: the pool called `merge` if there is one, else the default CPU pool."""
-    by_stage: dict[str, StagePlacement] = field(default_factory=dict)
+
+    @cached_property
+    def by_stage(self) -> dict[str, StagePlacement]:
+        """Stage → where it may run."""
+        return {placement.stage: placement for placement in self.stages}
 
     def pool(self, name: str) -> PlacedPool:
         """The pool of this name."""

@@ -131,23 +131,9 @@ def _granted(worker: Amounts, workers: int, machine: Machine) -> Amounts:
     )
 
 
-@dataclass(frozen=True)
-class Missing:
-    """What a worker of a pool asks for and this machine does not have, all in one sentence."""
-
-    refusal: Problem
-    """For a run that must have it."""
-    effect: str
-    """What a run without it does."""
-
-    @property
-    def warning(self) -> str:
-        """For such a run."""
-        return f"{self.refusal.message}: {self.effect}"
-
-
-def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> Missing | None:
-    """What the pool lacks on this machine; None if nothing."""
+def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> tuple[Problem, str] | None:
+    """What the pool lacks on this machine: the problem of a run that must have it, and the warning of one that does
+    without; None if nothing."""
     asks, has, effects = [], [], []
     for kind, effect in (("gpus", "its stages run on the CPU"), ("memory", _LESS), ("disk", _LESS)):
         wanted = max(amount(size.worker, kind) or 0, amount(size.asked, kind) or 0)
@@ -166,7 +152,7 @@ def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> Missing |
         place=workflow.place(*size.pool.path, "resources"),
         hint="run it on a larger machine, or without --strict: its tasks will then use what is available",
     )
-    return Missing(refusal, ", and ".join(dict.fromkeys(effects)))
+    return refusal, f"{refusal.message}: {', and '.join(dict.fromkeys(effects))}"
 
 
 _LESS = "its tasks will use what is available"

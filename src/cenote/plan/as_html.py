@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
 from html import escape
 
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
+from cenote.text import html_table
 
 MOST_ROWS = 50
 
@@ -15,10 +15,9 @@ MOST_ROWS = 50
 def plan_as_html(plan: Plan) -> str:
     """Self-contained: the picture is part of it, as an image that runs and fetches nothing."""
     image = b64encode(svg(plan).encode()).decode()
-    placed = {placement.stage: placement for placement in plan.placement.stages}
     rows = []
     for stage in plan.stages[:MOST_ROWS]:
-        placement = placed.get(stage.stage)
+        placement = plan.placement.by_stage.get(stage.stage)
         where = (", ".join(placement.pools), placement.reason) if placement is not None else ("", "")
         rows.append((stage.stage, stage.op, *where, f"{stage.tasks:,}"))
     more = len(plan.stages) - len(rows)
@@ -27,14 +26,8 @@ def plan_as_html(plan: Plan) -> str:
     parts = [
         f"<p><b>{escape(plan.workflow.file.name)}</b>: {escape(words)}</p>",
         f'<img src="{source}" alt="The plan as a graph of stages" style="{style}">',
-        _table(("stage", "operation", "pools", "why", "tasks"), rows),
+        html_table(("stage", "operation", "pools", "why", "tasks"), rows),
         f"<p>… and {more:,} more stages</p>" if more else "",
         *(f"<p>warning: {escape(warning)}</p>" for warning in plan.warnings),
     ]
     return "".join(parts)
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -12,7 +12,8 @@ from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.inputs.look import Inputs, InputsProgress, Look, look_at_inputs, nothing_to_read
+from cenote.plan.inputs.look import Inputs, Look, look_at_inputs, nothing_to_read
+from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
 from cenote.plan.outputs import output_clashes, renders_of
 from cenote.plan.partitions import make_partitions, missing_columns
@@ -81,7 +82,7 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     inputs, resolved = _read(workflow, look)
     results = _result_problems(workflow, resolved)
     found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *results]
-    # Names that are not there were told of when the file was read, or are a broken plugin's.
+    # Names that are not there were reported when the file was read, or are a broken plugin's.
     return [problem for problem in found if problem.kind not in (UNKNOWN_OPERATION, UNKNOWN_PLUGIN)]
 
 
@@ -116,17 +117,6 @@ def build_plan(
     partitions = _partitions(workflow, segments, analysed.inputs, filled)
     notes = [problem.message for problem in (*(file.problem for file in analysed.inputs.bad), *missing)]
     notes += filled_in(analysed.inputs, fills, _source_columns(segments))
-    return _assembled(workflow, analysed, segments, partitions, warnings=(*analysed.warnings, *notes))
-
-
-def _assembled(
-    workflow: Workflow,
-    analysed: Analysed,
-    segments: Sequence[Segment],
-    partitions: Sequence[Partition],
-    *,
-    warnings: Sequence[str],
-) -> Plan:
     datasets = dataset_infos(workflow)
     table, layout, results = lay_out(segments, partitions, datasets, analysed.resolved, analysed.flow)
     return Plan(
@@ -139,7 +129,7 @@ def _assembled(
         layout=layout,
         products=_products(workflow, segments, analysed.resolved, results),
         stages=_summaries(workflow, segments, analysed.resolved, [len(runs) for runs in layout.runs]),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys([*analysed.warnings, *notes])),
         digest=digest_of([segment.digest for segment in segments] + [table.keys.hex()]),
         resources=_resources(workflow, analysed.resolved),
     )
@@ -234,14 +224,14 @@ def _products(
 def _summaries(
     workflow: Workflow, segments: Sequence[Segment], resolved: Resolved, tasks: Sequence[int]
 ) -> tuple[StageSummary, ...]:
-    home = {stage: segment.index for segment in segments for stage in segment.stages}
+    segment_of = {stage: segment.index for segment in segments for stage in segment.stages}
     by_id = {stage.id: stage for stage in resolved.stages}
     return tuple(
         StageSummary(
             stage=stage.id,
             op=stage.op,
-            segment=home[stage.id],
-            tasks=tasks[home[stage.id]],
+            segment=segment_of[stage.id],
+            tasks=tasks[segment_of[stage.id]],
             reads=by_id[stage.id].reads,
             adds=by_id[stage.id].adds,
         )

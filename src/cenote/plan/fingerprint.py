@@ -54,6 +54,7 @@ def segment_digest(
 
     With each step goes what is known of its code; `code` is that of the source.
     """
+    fills = {} if source is None else {name: [fill.type, fill.value] for name, fill in source.fills.items()}
     return digest_of(
         {
             "version": __version__,
@@ -61,16 +62,12 @@ def segment_digest(
                 [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products]
                 for s, does in steps
             ],
-            "source": None if source is None else [source.kind, source.settings, source.renames, _fills(source), code],
+            "source": None if source is None else [source.kind, source.settings, source.renames, fills, code],
             "exports": exports,
             "constants": constants,
             "datasets": datasets,
         }
     )
-
-
-def _fills(source: SourceStep) -> dict[str, list[Any]]:
-    return {name: [fill.type, fill.value] for name, fill in source.fills.items()}
 
 
 def _settings(step: Step) -> list[Any]:
@@ -89,8 +86,8 @@ def partition_digest(partition: Partition, dataset: bytes) -> bytes:
 
 def dataset_digest(dataset: DatasetInfo) -> bytes:
     """Of what operations may know of a dataset."""
-    said = [dataset.name, dataset.eventtype, dataset.group, dataset.nevents, dict(dataset.metadata)]
-    return bytes.fromhex(digest_of(said))
+    known = [dataset.name, dataset.eventtype, dataset.group, dataset.nevents, dict(dataset.metadata)]
+    return bytes.fromhex(digest_of(known))
 
 
 def task_key(segment: str, data: bytes, needs: Iterable[bytes], *, kind: str) -> bytes:

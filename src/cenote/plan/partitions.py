@@ -48,7 +48,7 @@ def make_partitions(
         if high <= low:
             continue
         left = None if left is None else left - (high - low)
-        cuts = _every(chunk_size, low, high) if chunk_size else _cuts(info, columns_read, low, high)
+        cuts = [*range(low, high, chunk_size), high] if chunk_size else _cuts(info, columns_read, low, high)
         lacks = tuple(name for name in filled if find_column(name, info.columns) is None)
         partitions += [
             Partition(dataset, source, info.url, first, last, info.stamp, lacks) for first, last in pairwise(cuts)
@@ -93,10 +93,6 @@ def _missing_in_some(name: str, without: Sequence[str], files: int) -> Problem:
         details=tuple(shown),
         hint="leave these files out, or put them in a dataset of their own that the stages reading it do not apply to",
     )
-
-
-def _every(size: int, low: int, high: int) -> list[int]:
-    return [*range(low, high, size), high]
 
 
 def _cuts(info: FileInfo, columns: Sequence[str], low: int, high: int) -> list[int]:

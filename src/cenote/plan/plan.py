@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -72,7 +72,7 @@ class Step:
     inputs: tuple[str, ...]
     """Stages whose events come in (of this segment or an earlier one); empty: the source."""
     live: tuple[str, ...]
-    """Columns that somebody still reads after this stage; the others are dropped."""
+    """Columns that a stage still reads after this stage; the others are dropped."""
     reads: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
     product: str | None = None
@@ -186,19 +186,6 @@ class Segment:
         return tuple(step.stage for step in self.steps)
 
 
-@dataclass(frozen=True)
-class Task:
-    """One unit of work, as seen from outside the table."""
-
-    number: int
-    kind: Literal["run", "merge"]
-    segment: int
-    partition: int
-    """Index of the partition (scope partition) or dataset (scope dataset); 0 for a run; position for a merge."""
-    key: str
-    needs: tuple[int, ...]
-
-
 RUN, MERGE = 0, 1
 
 
@@ -219,9 +206,6 @@ class TaskTable:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def __iter__(self) -> Iterator[Task]:
-        return (self.task(number) for number in range(len(self)))
-
     def key(self, number: int) -> str:
         """The content hash of the task, in hexadecimal."""
         return self.keys[16 * number : 16 * number + 16].hex()
@@ -235,17 +219,6 @@ class TaskTable:
         """The tasks that read this one's result."""
         found: list[int] = self.users[self.users_start[number] : self.users_start[number + 1]].tolist()
         return found
-
-    def task(self, number: int) -> Task:
-        """One row."""
-        return Task(
-            number=number,
-            kind="merge" if self.kind[number] == MERGE else "run",
-            segment=int(self.segment[number]),
-            partition=int(self.partition[number]),
-            key=self.key(number),
-            needs=tuple(self.needs_of(number)),
-        )
 
 
 @dataclass(frozen=True)
@@ -349,7 +322,7 @@ class Plan:
         return plan_as_html(self)
 
     def result_tasks(self) -> NDArray[np.bool_]:
-        """Whether the run is for a task's sake: it holds a whole product, or nobody uses it."""
+        """Whether the run is for a task's sake: it holds a whole product, or no task uses it."""
         results: NDArray[np.bool_] = np.diff(self.tasks.users_start) == 0
         results[[product.task for product in self.products]] = True
         return results

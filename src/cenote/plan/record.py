@@ -136,13 +136,12 @@ class PlannedPool(PoolTerms, _DecidedPool):
     @classmethod
     def of(cls, pool: PlacedPool, origins: dict[str, str], probe: ProbeRecord) -> Self:
         """From the pool itself."""
-        granted = PoolSize(pool.workers, pool.elastic, pool.slots)
         return cls(
             name=pool.name,
             strategy=pool.strategy,
             **_size(pool.asked_size),
             resources=pool.resources,
-            granted=GrantedPool(**_size(granted), resources=pool.granted),
+            granted=GrantedPool(**_size(pool.size), resources=pool.granted),
             labels=tuple(sorted(pool.spec.labels)),
             fallback=pool.fallback,
             **settings_of(pool.spec, PoolTerms),
@@ -281,7 +280,6 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """The record of a plan."""
-        placed = plan.placement.by_stage or {placement.stage: placement for placement in plan.placement.stages}
         runs = plan.layout.runs
         origins = _origins(plan)
         return cls(
@@ -289,7 +287,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
             backend=plan.workflow.execution.backend,
             limits=plan.workflow.execution.limits,
             digest=plan.digest,
-            stages=tuple(PlannedStage.of(stage, placed.get(stage.stage)) for stage in plan.stages),
+            stages=tuple(PlannedStage.of(stage, plan.placement.by_stage.get(stage.stage)) for stage in plan.stages),
             pools=tuple(
                 PlannedPool.of(
                     pool, origins[pool.name], ProbeRecord.of(probe_key(plan, pool), plan.probes.get(pool.name))

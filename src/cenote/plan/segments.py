@@ -5,18 +5,19 @@ from __future__ import annotations
 import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from cenote.language.workflow import SourceUse, Workflow
-from cenote.operations.interface import Scope
+from cenote.language.workflow import Workflow
+from cenote.operations.interface import Operation, Scope
 from cenote.placement.pools import Placement
 from cenote.placement.resources import most_of_each
 from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, Segment, SourceStep, Step, WriteStep
 from cenote.plan.stages.columns import ColumnFlow
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
-from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.plugins.registry import code_digest
 from cenote.sources.interface import find_column
 from cenote.text import first_to_last
 
@@ -37,7 +38,8 @@ def group_stages(stages: Sequence[ResolvedStage], placement: Placement) -> list[
     A stage's depth counts the changes of kind on the longest way to it, so equal depths cannot depend on each
     other through another segment. Of those, stages fuse that are neighbours, or that wait for the same things.
     """
-    kinds = {s.id: _kind(s, placement) for s in stages}
+    placed = placement.by_stage
+    kinds = {s.id: _Kind(placed[s.id].pools, placed[s.id].shared, s.scope, s.root) for s in stages}
     depth: dict[str, int] = {}
     for stage in stages:
         depth[stage.id] = max(
@@ -62,11 +64,6 @@ def group_stages(stages: Sequence[ResolvedStage], placement: Placement) -> list[
     return sorted(groups.values(), key=lambda group: depth[group[0].id])
 
 
-def _kind(stage: ResolvedStage, placement: Placement) -> _Kind:
-    placed = placement.by_stage[stage.id]
-    return _Kind(placed.pools, placed.shared, stage.scope, stage.root)
-
-
 def _same(one: str, other: str, kinds: Mapping[str, _Kind], depth: Mapping[str, int]) -> bool:
     alone = kinds[one].scope is not Scope.PARTITION
     return not alone and kinds[one] == kinds[other] and depth[one] == depth[other]
@@ -89,16 +86,12 @@ def make_segments(
 ) -> list[Segment]:
     """Every segment with what it reads, imports and exports; `fills` has for each source what files may lack."""
     groups = group_stages(resolved.stages, placement)
-    home = {stage.id: number for number, group in enumerate(groups) for stage in group}
-    crossing = _crossing(resolved, flow, home)
-    sources = {source.id: source for source in workflow.sources}
-    return [
-        _segment(number, group, workflow, resolved, flow, placement, crossing, sources, fills or {})
-        for number, group in enumerate(groups)
-    ]
+    segment_of = {stage.id: number for number, group in enumerate(groups) for stage in group}
+    work = _Fusing(workflow, resolved, flow, placement, fills or {}, _crossing(resolved, flow, segment_of))
+    return [work.segment(number, group) for number, group in enumerate(groups)]
 
 
-def _crossing(resolved: Resolved, flow: ColumnFlow, home: Mapping[str, int]) -> dict[str, set[str]]:
+def _crossing(resolved: Resolved, flow: ColumnFlow, segment_of: Mapping[str, int]) -> dict[str, set[str]]:
     """Stage → the columns that leave its segment with its events."""
     crossing: dict[str, set[str]] = {}
     for (number, stage), inputs in flow.inputs.items():
@@ -106,115 +99,121 @@ def _crossing(resolved: Resolved, flow: ColumnFlow, home: Mapping[str, int]) -> 
         if needed is None:
             continue
         for name in inputs:
-            if name != SOURCE and home[name] != home[stage]:
+            if name != SOURCE and segment_of[name] != segment_of[stage]:
                 available = resolved.available.get((number, name))
                 crossing.setdefault(name, set()).update(needed if available is None else needed & available.keys())
     return crossing
 
 
-def _segment(
-    number: int,
-    group: list[ResolvedStage],
-    workflow: Workflow,
-    resolved: Resolved,
-    flow: ColumnFlow,
-    placement: Placement,
-    crossing: Mapping[str, set[str]],
-    sources: Mapping[str, SourceUse],
-    fills: Mapping[str, Mapping[str, Fill]],
-) -> Segment:
-    by_id = {stage.id: stage for stage in resolved.stages}
-    steps = tuple(_step(stage, workflow, resolved, flow, by_id) for stage in group)
-    members = {stage.id for stage in group}
-    imports = dict.fromkeys(name for stage in group for name in stage.stage.needs if name not in members)
-    exports = {s.id: tuple(sorted(crossing[s.id])) for s in group if s.id in crossing}
-    source = _source_step(group, workflow, resolved, flow, sources.get(group[0].root), fills.get(group[0].root, {}))
-    placed = placement.by_stage[group[0].id]
-    digest = segment_digest(
-        [(step, code_of(step, stage, workflow)) for step, stage in zip(steps, group, strict=True)],
-        source,
-        exports,
-        code="" if source is None else _code(PluginKind.SOURCE, source.kind),
-        constants=workflow.constants,
-        datasets=[dataset.name for dataset in workflow.datasets],
-    )
-    return Segment(
-        index=number,
-        name=first_to_last([stage.id for stage in group]),
-        steps=steps,
-        scope=group[0].scope.value,
-        pools=placed.pools,
-        shared=placed.shared,
-        source=source,
-        root=group[0].root,
-        imports=tuple(imports),
-        exports=exports,
-        digest=digest,
-        amounts=most_of_each([stage.stage.requirement.amounts for stage in group]),
-    )
+@dataclass(frozen=True)
+class _Fusing:
+    """Makes segments of groups of stages."""
+
+    workflow: Workflow
+    resolved: Resolved
+    flow: ColumnFlow
+    placement: Placement
+    fills: Mapping[str, Mapping[str, Fill]]
+    crossing: Mapping[str, set[str]]
+
+    @cached_property
+    def stages(self) -> dict[str, ResolvedStage]:
+        return {stage.id: stage for stage in self.resolved.stages}
+
+    def segment(self, number: int, group: list[ResolvedStage]) -> Segment:
+        steps = tuple(self._step(stage) for stage in group)
+        members = {stage.id for stage in group}
+        imports = dict.fromkeys(name for stage in group for name in stage.stage.needs if name not in members)
+        exports = {s.id: tuple(sorted(self.crossing[s.id])) for s in group if s.id in self.crossing}
+        source = self._source_step(group)
+        placed = self.placement.by_stage[group[0].id]
+        digest = segment_digest(
+            [(step, code_of(step, stage, self.workflow)) for step, stage in zip(steps, group, strict=True)],
+            source,
+            exports,
+            code="" if source is None else code_digest(PluginKind.SOURCE, source.kind),
+            constants=self.workflow.constants,
+            datasets=[dataset.name for dataset in self.workflow.datasets],
+        )
+        return Segment(
+            index=number,
+            name=first_to_last([stage.id for stage in group]),
+            steps=steps,
+            scope=group[0].scope.value,
+            pools=placed.pools,
+            shared=placed.shared,
+            source=source,
+            root=group[0].root,
+            imports=tuple(imports),
+            exports=exports,
+            digest=digest,
+            amounts=most_of_each([stage.stage.requirement.amounts for stage in group]),
+        )
+
+    def _step(self, stage: ResolvedStage) -> Step:
+        requirement = stage.stage.requirement
+        needed = [self.stages[need] for need in stage.stage.needs if need in self.stages]
+        modifiers = (*self.workflow.execution.modifiers, *requirement.modifiers)
+        usual = next(iter(stage.applied.values()), None)
+        return Step(
+            stage=stage.id,
+            op=stage.stage.op,
+            params=usual.params() if usual else {},
+            own_params=self._own_params(stage, usual.operation) if usual else {},
+            inputs=stage.inputs,
+            live=tuple(sorted(self.flow.live[stage.id])),
+            reads=stage.reads,
+            adds=stage.adds,
+            product=stage.operation.product,
+            datasets=stage.datasets,
+            needs_products=tuple(s.id for s in needed if s.scope is not Scope.PARTITION and s.operation.product),
+            modifiers=tuple((modifier.name, modifier.settings) for modifier in modifiers),
+            writes=tuple(_write_step(stage, number) for number in range(len(stage.stage.write))),
+            timeout=requirement.timeout,
+            retries=requirement.retries,
+        )
+
+    def _own_params(self, stage: ResolvedStage, usual: Operation) -> dict[str, dict[str, Any]]:
+        """Dataset → its params, where its columns give the operation other settings than usual."""
+        found: dict[str, dict[str, Any]] = {}
+        for number, applied in stage.applied.items():
+            if not same_settings(applied.operation, usual):
+                found.update(dict.fromkeys(self.resolved.flavours[number].datasets, applied.params()))
+        return found
+
+    def _source_step(self, group: list[ResolvedStage]) -> SourceStep | None:
+        root, flow = group[0].root, self.flow
+        columns: dict[str, tuple[str, ...]] = {}
+        for number, flavour in enumerate(self.resolved.flavours):
+            readers = [s.id for s in group if s.id in flavour.applies and SOURCE in flow.inputs.get((number, s.id), ())]
+            if not readers:
+                continue
+            there = flavour.columns.get(root)
+            wanted = set().union(*(flow.needed.get((number, reader), frozenset()) for reader in readers))
+            names = tuple(sorted(name for name in wanted if there is None or name in there))
+            columns.update(dict.fromkeys(flavour.datasets, names))
+        use = next((source for source in self.workflow.sources if source.id == root), None)
+        if not columns or use is None:
+            return None
+        renames = {field.alias: field.branch for field in self.workflow.fields}
+        in_file = dict.fromkeys(renames.get(name, name) for names in columns.values() for name in names)
+        lacking = self.fills.get(root, {})
+        fills = {name: lacking[known] for name in in_file if (known := find_column(name, lacking)) is not None}
+        return SourceStep(
+            id=use.id, kind=use.kind, settings=use.settings, columns=columns, renames=renames, fills=fills
+        )
 
 
 def code_of(step: Step, stage: ResolvedStage, workflow: Workflow) -> list[list[str]]:
     """What a step does, apart from its settings: the code of all plugins that take part, and files."""
-    own_modifiers = [(name, settings) for name, settings in step.modifiers if _code(PluginKind.MODIFIER, name)]
+    modifiers = [(name, settings, code_digest(PluginKind.MODIFIER, name)) for name, settings in step.modifiers]
     return [
-        ["operation", stage.operation.fingerprint, _code(PluginKind.OPERATION, step.op)],
-        ["product", _code(PluginKind.PRODUCT, step.product or "")],
-        *(["sink", _code(PluginKind.SINK, write.kind)] for write in step.writes),
-        *(
-            ["modifier", name, digest_of(settings), _code(PluginKind.MODIFIER, name)]
-            for name, settings in own_modifiers
-        ),
+        ["operation", stage.operation.fingerprint, code_digest(PluginKind.OPERATION, step.op)],
+        ["product", code_digest(PluginKind.PRODUCT, step.product or "")],
+        *(["sink", code_digest(PluginKind.SINK, write.kind)] for write in step.writes),
+        *(["modifier", name, digest_of(settings), code] for name, settings, code in modifiers if code),
         *(["file", os.path.relpath(file.path, workflow.folder), file.digest] for file in stage.files),
     ]
-
-
-def _code(kind: PluginKind, name: str) -> str:
-    return registry.code_digest(kind, name)
-
-
-def _step(
-    stage: ResolvedStage,
-    workflow: Workflow,
-    resolved: Resolved,
-    flow: ColumnFlow,
-    by_id: Mapping[str, ResolvedStage],
-) -> Step:
-    requirement = stage.stage.requirement
-    return Step(
-        stage=stage.id,
-        op=stage.stage.op,
-        **_params(stage, resolved),
-        inputs=stage.inputs,
-        live=tuple(sorted(flow.live[stage.id])),
-        reads=stage.reads,
-        adds=stage.adds,
-        product=stage.operation.product,
-        datasets=stage.datasets,
-        needs_products=tuple(
-            need
-            for need in stage.stage.needs
-            if need in by_id and by_id[need].scope is not Scope.PARTITION and by_id[need].operation.product
-        ),
-        modifiers=tuple((m.name, m.settings) for m in (*workflow.execution.modifiers, *requirement.modifiers)),
-        writes=tuple(_write_step(stage, number) for number in range(len(stage.stage.write))),
-        timeout=requirement.timeout,
-        retries=requirement.retries,
-    )
-
-
-def _params(stage: ResolvedStage, resolved: Resolved) -> dict[str, Any]:
-    """`params`, and `own_params` of datasets whose columns give the operation other settings."""
-    usual = next(iter(stage.applied.values()), None)
-    own = {
-        n: applied.params()
-        for n, applied in stage.applied.items()
-        if usual and not same_settings(applied.operation, usual.operation)
-    }
-    return {
-        "params": usual.params() if usual else {},
-        "own_params": {dataset: own[n] for n in own for dataset in resolved.flavours[n].datasets},
-    }
 
 
 def _write_step(stage: ResolvedStage, number: int) -> WriteStep:
@@ -225,31 +224,4 @@ def _write_step(stage: ResolvedStage, number: int) -> WriteStep:
         path_template=entry.path_template,
         per_dataset=entry.per_dataset,
         keep=tuple(dict.fromkeys(name for applied in stage.applied.values() for name in applied.writes[number])),
-    )
-
-
-def _source_step(
-    group: list[ResolvedStage],
-    workflow: Workflow,
-    resolved: Resolved,
-    flow: ColumnFlow,
-    use: SourceUse | None,
-    fills: Mapping[str, Fill],
-) -> SourceStep | None:
-    columns: dict[str, tuple[str, ...]] = {}
-    for number, flavour in enumerate(resolved.flavours):
-        readers = [s.id for s in group if s.id in flavour.applies and SOURCE in flow.inputs.get((number, s.id), ())]
-        if not readers:
-            continue
-        there = flavour.columns.get(group[0].root)
-        wanted = set().union(*(flow.needed.get((number, reader), frozenset()) for reader in readers))
-        names = tuple(sorted(name for name in wanted if there is None or name in there))
-        columns.update(dict.fromkeys(flavour.datasets, names))
-    if not columns or use is None:
-        return None
-    renames = {field.alias: field.branch for field in workflow.fields}
-    in_file = dict.fromkeys(renames.get(name, name) for names in columns.values() for name in names)
-    standing_in = {name: fills[known] for name in in_file if (known := find_column(name, fills)) is not None}
-    return SourceStep(
-        id=use.id, kind=use.kind, settings=use.settings, columns=columns, renames=renames, fills=standing_in
     )

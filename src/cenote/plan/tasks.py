@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,9 @@ class _Layout:
         self.keys.append(task_key(segment.digest, data, (self.keys[need] for need in needs), kind=word))
         return number
 
+    def add_merge(self, segment: Segment, position: int, parts: list[int]) -> int:
+        return self.add(kind=MERGE, segment=segment, position=position, needs=parts, data=b"")
+
 
 def lay_out(
     segments: Sequence[Segment],
@@ -59,18 +63,15 @@ def lay_out(
 ) -> tuple[TaskTable, TaskLayout, dict[str, int]]:
     """All tasks in an order in which needs come first; the layout; product → the task that holds it, whole."""
     flavour_of = {name: number for number, flavour in enumerate(resolved.flavours) for name in flavour.datasets}
-    home = {stage: segment.index for segment in segments for stage in segment.stages}
-    layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, home))
+    segment_of = {stage: segment.index for segment in segments for stage in segment.stages}
+    layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, segment_of))
     of_dataset = {info.name: dataset_digest(info) for info in datasets}
     data = [partition_digest(partition, of_dataset[partition.dataset]) for partition in partitions]
     for segment in segments:
-        if segment.scope == "partition":
-            parts = _over_partitions(layout, segment, data)
-        else:
-            parts = _over_everything(layout, segment)
-        root = _merged(layout, segment, parts)
-        if root is not None:
-            layout.results.update(dict.fromkeys(segment.products, root))
+        parts = _add_runs(layout, segment, data)
+        if segment.products and parts:
+            whole = merge_tree(parts, partial(layout.add_merge, segment))
+            layout.results.update(dict.fromkeys(segment.products, whole))
     ways = TaskLayout(tuple(layout.runs), flavour_of, layout.crossings, layout.product_tasks)
     table = task_table(
         kind=layout.kind, segment=layout.segment, partition=layout.partition, needs=layout.needs, keys=layout.keys
@@ -79,7 +80,7 @@ def lay_out(
 
 
 def _crossings(
-    segments: Sequence[Segment], resolved: Resolved, flow: ColumnFlow, home: Mapping[str, int]
+    segments: Sequence[Segment], resolved: Resolved, flow: ColumnFlow, segment_of: Mapping[str, int]
 ) -> dict[tuple[int, str], tuple[Crossing, ...]]:
     scopes = {stage.id: stage.scope.value for stage in resolved.stages}
     found: dict[tuple[int, str], tuple[Crossing, ...]] = {}
@@ -88,7 +89,7 @@ def _crossings(
             carries = stage in flavour.applies and scopes[stage] == "partition"
             origins = (stage,) if carries else flow.inputs[number, stage]
             found[number, stage] = tuple(
-                Crossing(-1, SOURCE) if name == SOURCE else Crossing(home[name], name) for name in origins
+                Crossing(-1, SOURCE) if name == SOURCE else Crossing(segment_of[name], name) for name in origins
             )
     return found
 
@@ -113,41 +114,19 @@ def product_tasks(
             yield stage, task
 
 
-def _over_partitions(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> list[int]:
-    runs: dict[int, int] = {}
-    layout.runs.append(runs)
-    numbers = {info.name: number for number, info in enumerate(layout.datasets)}
+def _add_runs(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> list[int]:
+    """One task per partition, one per dataset, or one for the run: it needs the events of all partitions there."""
+    whole = segment.scope != "partition"
+    numbers = {info.name: -1 if segment.scope == "run" else number for number, info in enumerate(layout.datasets)}
     imports = {info.name: segment.imports_for(info.name) for info in layout.datasets if applies(segment, info.name)}
+    wanted: dict[int, list[int]] = {}
     for position, partition in enumerate(layout.partitions):
-        if partition.source != segment.root or partition.dataset not in imports:
-            continue
-        needs = dict.fromkeys(
-            layout.runs[crossing.segment][position]
-            for stage in imports[partition.dataset]
-            for crossing in layout.crossings[layout.flavour_of[partition.dataset], stage]
-            if crossing.segment >= 0
-        )
-        for _, task in product_tasks(layout.product_tasks, segment, numbers[partition.dataset]):
-            needs[task] = None
-        runs[position] = layout.add(
-            kind=RUN, segment=segment, position=position, needs=list(needs), data=data[position]
-        )
-    return list(runs.values())
-
-
-def _over_everything(layout: _Layout, segment: Segment) -> list[int]:
-    """One task per dataset, or one for the run: it needs the events of all partitions there."""
+        if partition.source == segment.root and partition.dataset in imports:
+            wanted.setdefault(numbers[partition.dataset] if whole else position, []).append(position)
     runs: dict[int, int] = {}
     layout.runs.append(runs)
-    wanted: dict[int, list[int]] = {}
-    imports = {info.name: segment.imports_for(info.name) for info in layout.datasets}
-    numbers = {info.name: number for number, info in enumerate(layout.datasets)}
-    for position, partition in enumerate(layout.partitions):
-        if partition.source != segment.root or not applies(segment, partition.dataset):
-            continue
-        number = numbers[partition.dataset] if segment.scope == "dataset" else -1
-        wanted.setdefault(number, []).append(position)
     for number, positions in wanted.items():
+        dataset = numbers[layout.partitions[positions[0]].dataset]
         needs = dict.fromkeys(
             layout.runs[crossing.segment][position]
             for position in positions
@@ -155,25 +134,14 @@ def _over_everything(layout: _Layout, segment: Segment) -> list[int]:
             for crossing in layout.crossings[layout.flavour_of[layout.partitions[position].dataset], stage]
             if crossing.segment >= 0
         )
-        for _, task in product_tasks(layout.product_tasks, segment, number):
-            needs[task] = None
-        data = b"".join(
-            partition_digest(layout.partitions[position], b"") for position in positions if segment.source is not None
-        )
-        runs[number] = layout.add(kind=RUN, segment=segment, position=max(number, 0), needs=list(needs), data=data)
-    for step in segment.steps:
-        layout.product_tasks[step.stage] = dict(runs)
+        needs.update(dict.fromkeys(task for _, task in product_tasks(layout.product_tasks, segment, dataset)))
+        read = data[number] if not whole else b""
+        if whole and segment.source is not None:
+            read = b"".join(partition_digest(layout.partitions[position], b"") for position in positions)
+        runs[number] = layout.add(kind=RUN, segment=segment, position=max(number, 0), needs=list(needs), data=read)
+    if whole:
+        layout.product_tasks.update({step.stage: dict(runs) for step in segment.steps})
     return list(runs.values())
-
-
-def _merged(layout: _Layout, segment: Segment, parts: list[int]) -> int | None:
-    """The task that holds the segment's products whole; None when it has none."""
-    if not segment.products or not parts:
-        return None
-    return merge_tree(
-        parts,
-        lambda at, group: layout.add(kind=MERGE, segment=segment, position=at, needs=group, data=b""),
-    )
 
 
 def merge_tree(parts: list[int], add: Callable[[int, list[int]], int], fan_in: int = FAN_IN) -> int:

@@ -250,7 +250,7 @@ def _is_editable(distribution: importlib.metadata.Distribution) -> bool:
 
 def _source_files(top: str) -> list[tuple[str, bytes]]:
     """The files of a module or package that lies somewhere on the path, and what is in them."""
-    spec = _spec(top)
+    spec = find_module(top)
     if spec is None:
         return []
     places = [Path(place) for place in spec.submodule_search_locations or ()]
@@ -260,7 +260,8 @@ def _source_files(top: str) -> list[tuple[str, bytes]]:
     return [(name, file.read_bytes()) for name, file in files]
 
 
-def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
+def find_module(top: str) -> importlib.machinery.ModuleSpec | None:
+    """Where a module would come from, without importing it; None where there is none."""
     try:
         return importlib.util.find_spec(top)
     except (ImportError, ValueError):  # a module without a spec, such as `__main__`
@@ -269,7 +270,7 @@ def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
 
 def _is_installed(top: str) -> bool:
     """As a package with an `__init__.py`, which goes before folders without one."""
-    spec = _spec(top)
+    spec = find_module(top)
     return spec is not None and spec.origin is not None
 
 

@@ -30,12 +30,7 @@ class PluginKind(Enum):
 
     @property
     def package(self) -> str:
-        """The package whose files are the built-in plugins of this kind."""
-        return f"cenote.{self.plural}"
-
-    @property
-    def entry_points(self) -> str:
-        """The entry-point group by which installed packages add plugins of this kind."""
+        """The package whose files are the built-in plugins of this kind; entry-point group of installed ones."""
         return f"cenote.{self.plural}"
 
 

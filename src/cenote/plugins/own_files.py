@@ -191,8 +191,5 @@ def _place_in(path: Path, problem: BaseException) -> errors.Place | None:
 
 def place_in_plugin(problem: BaseException) -> errors.Place | None:
     """Where in a plugin file, if it was there."""
-    return next((place for path in _paths() if (place := _place_in(Path(path), problem))), None)
-
-
-def _paths() -> Iterator[str]:
-    yield from (file.path for code in _own.values() for file in (*code.files, *code.modules))
+    paths = (Path(file.path) for code in _own.values() for file in (*code.files, *code.modules))
+    return next((place for path in paths if (place := _place_in(path, problem))), None)

@@ -152,11 +152,10 @@ def add_travelled(target: str, kind: str | None, name: str | None, sources: Iter
 
 def add_import(target: str, *, kind: PluginKind | None = None, name: str | None = None) -> None:
     """Make known a `module` with its declared plugins, or one `module:object` under the given kind and name."""
+    code = _code_of(target)  # before it is imported: what has changed is loaded again
     if ":" in target and kind is not None and name is not None:
-        code = _code_of(target)  # before it is imported: what has changed is loaded again
         add(kind, name, _imported(kind, name, target), code=code)
         return
-    code = _code_of(target)
     try:
         module = importlib.import_module(target)
     except Interrupted:
@@ -195,7 +194,7 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
 
 @cache
 def _installed(kind: PluginKind) -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=kind.entry_points)}
+    return {point.name: point.value for point in entry_points(group=kind.package)}
 
 
 def _imported(kind: PluginKind, name: str, target: str) -> Factory:

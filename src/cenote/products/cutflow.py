@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,24 +13,11 @@ from typing import Any, ClassVar
 from cenote.products.interface import Form, Product, ProductTable
 from cenote.products.support.latex import in_latex
 from cenote.storage import write_text
-from cenote.text import plural
+from cenote.text import html_table, plural
 
 VERSION = 1
-CSV_COLUMNS = (
-    "selection",
-    "cut",
-    "dataset",
-    "n_in",
-    "n_out",
-    "n_unweighted_in",
-    "n_unweighted_out",
-    "sumw_in",
-    "sumw_out",
-    "sumw2_in",
-    "sumw2_out",
-    "efficiency",
-)
-_COUNTED = ("n_unweighted_in", "n_unweighted_out", "sumw_in", "sumw_out", "sumw2_in", "sumw2_out")
+COUNTED = ("n_unweighted_in", "n_unweighted_out", "sumw_in", "sumw_out", "sumw2_in", "sumw2_out")
+CSV_COLUMNS = ("selection", "cut", "dataset", "n_in", "n_out", *COUNTED, "efficiency")
 
 
 @dataclass(frozen=True)
@@ -79,7 +65,7 @@ class CutflowRow:
 
     def plus(self, other: CutflowRow) -> CutflowRow:
         """The same cut with the counts of both."""
-        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in _COUNTED})
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in COUNTED})
 
     def as_dict(self) -> dict[str, Any]:
         """Every number of the row by name."""
@@ -141,11 +127,7 @@ class Cutflow:
         return "\n".join(_aligned(line, widths) for line in table)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row)) + "</tr>" for row in self.rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(_HEADINGS, (_cells(row) for row in self.rows))
 
 
 _HEADINGS = ("selection", "cut", "dataset", "in", "out", "share")
@@ -187,12 +169,8 @@ class CutflowProduct(Product):
 
     def save(self, value: Any, folder: Path, name: str) -> list[Path]:
         """`<name>.csv`, `<name>.json` and `<name>.tex`."""
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(value.to_rows())
         return [
-            write_text(folder / f"{name}.csv", text.getvalue()),
+            write_text(folder / f"{name}.csv", csv_text(CSV_COLUMNS, value.to_rows())),
             write_text(folder / f"{name}.json", json.dumps(_document(value), indent=1)),
             write_text(folder / f"{name}.tex", _latex(value)),
         ]
@@ -208,7 +186,7 @@ class CutflowProduct(Product):
                 parents=tuple(node["parents"]),
                 weighted=weighted,
                 **{key: node[key] for key in ("selection", "index", "label", "expr", "kind")},
-                **{key: stats[key] for key in _COUNTED},
+                **{key: stats[key] for key in COUNTED},
             )
             for node in document["nodes"]
             for dataset, stats in node["stats"].items()
@@ -241,6 +219,15 @@ class CutflowProduct(Product):
             row_word="cut",
             column_word="dataset",
         )
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """A table with these columns, as CSV; what else the rows hold is left out."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def _full_table(caption: str, rows: Sequence[CutflowRow]) -> ProductTable:
@@ -314,7 +301,7 @@ def _document(value: Cutflow) -> dict[str, Any]:
             sequence = [f"{row.selection}[{row.index - 1}]"] if row.index else []
             edges += [{"source": source, "target": row.name, "kind": "sequence"} for source in sequence]
             edges += [{"source": source, "target": row.name, "kind": "branch"} for source in row.parents]
-        nodes[row.name]["stats"][row.dataset] = {key: getattr(row, key) for key in ("n_in", "n_out", *_COUNTED)}
+        nodes[row.name]["stats"][row.dataset] = {key: getattr(row, key) for key in ("n_in", "n_out", *COUNTED)}
     return {
         "version": VERSION,
         "kind": "cutflow",

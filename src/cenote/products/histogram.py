@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -42,7 +43,7 @@ class HistogramProduct(Product):
         whole = total.view(flow=True)
         for part in parts:
             view = part.view(flow=True)
-            if view.shape == whole.shape and not _grows(total):
+            if view.shape == whole.shape and not any(axis.traits.growth for axis in total.axes):
                 whole += view
             elif view.size:
                 whole[_places(part, total)] += view
@@ -73,10 +74,6 @@ class HistogramProduct(Product):
         if value.storage_type is hist.storage.Weight:
             return f"{axes}, sum of weights {total.value:.6g}"
         return f"{axes}, {format_count(float(total))} entries"
-
-
-def _grows(histogram: Histogram) -> bool:
-    return any(axis.traits.growth for axis in histogram.axes)
 
 
 def _common_axes(parts: Sequence[Histogram]) -> list[Any]:
@@ -115,7 +112,8 @@ def _places(part: Histogram, total: Histogram) -> Any:
 
 def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogram]]:
     """`name_category` → histogram of the numeric axes; nothing where ROOT has no such histogram."""
-    categories = [place for place, axis in enumerate(value.axes) if _is_category(axis)]
+    category = hist.axis.StrCategory | hist.axis.IntCategory
+    categories = [place for place, axis in enumerate(value.axes) if isinstance(axis, category)]
     if not 1 <= value.ndim - len(categories) <= 3:
         return
     for chosen in product(*(range(len(value.axes[place])) for place in categories)):
@@ -123,15 +121,7 @@ def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogra
         index = tuple(where.get(place, slice(None)) for place in range(value.ndim))
         labels = [str(value.axes[place][position]) for place, position in where.items()]
         piece: Any = value[index] if where else value
-        yield "_".join([name, *(_root_name(label) for label in labels)]), piece
-
-
-def _is_category(axis: Any) -> bool:
-    return isinstance(axis, hist.axis.StrCategory | hist.axis.IntCategory)
-
-
-def _root_name(label: str) -> str:
-    return "".join(character if character.isalnum() else "_" for character in label)
+        yield "_".join([name, *(re.sub(r"[\W_]", "_", label) for label in labels)]), piece
 
 
 def _write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:

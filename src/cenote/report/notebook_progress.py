@@ -70,18 +70,14 @@ def progress_as_html(view: RunView, title: str) -> str:
     head = view.status if view.status != "running" else ""
     waiting = waiting_in_words(view)[:MOST_LINES]
     colour = COLOURS.get(view.status, WORKING)
-    return _bar(f"{title} {head}".strip(), ", ".join(words), _share(view), colour, waiting)
+    share = 1.0 if view.status == "succeeded" else tasks.done / max(1, tasks.total)
+    return _bar(f"{title} {head}".strip(), ", ".join(words), share, colour, waiting)
 
 
 def share_in_words(view: RunView) -> str:
     """`40 of 128 tasks`."""
     tasks = view.tasks
     return f"{tasks.done:,} of {plural(tasks.total, 'task')}"
-
-
-def _share(view: RunView) -> float:
-    tasks = view.tasks
-    return 1.0 if view.status == "succeeded" else tasks.done / max(1, tasks.total)
 
 
 def _bar(title: str, words: str, share: float, colour: str, waiting: Sequence[str] = ()) -> str:

@@ -88,16 +88,11 @@ def totals(tallies: Sequence[TaskTally], *, kept: int | None = None) -> TaskTota
     def total(name: str) -> int:
         return sum(getattr(tally, name) for tally in tallies)
 
+    counted = ("failed", "reused", "running", "waiting", "not_run", "not_needed", "abandoned")
     return TaskTotals(
         total=total("tasks"),
         done=total("done") + total("reused"),
-        failed=total("failed"),
-        reused=total("reused"),
-        running=total("running"),
-        waiting=total("waiting"),
-        not_run=total("not_run"),
-        not_needed=total("not_needed"),
-        abandoned=total("abandoned"),
+        **{name: total(name) for name in counted},
         seconds=rounded(total("seconds")),
         kept=kept,
     )

@@ -6,15 +6,14 @@ Everything comes from the journal, so that asking never disturbs the run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from cenote import errors
 from cenote.engine.fallback import time_to_leave
-from cenote.engine.messages import AnyEvent
 from cenote.engine.task_classes import CandidatePools
 from cenote.names import did_you_mean, listed
-from cenote.plan.probe_result import Probed, in_a_sentence
-from cenote.plan.record import PlannedPool, PlannedSegment, PlanRecord
+from cenote.plan.probe_result import in_a_sentence
+from cenote.plan.record import PlannedPool, PlannedSegment
 from cenote.runs.pool_words import pool_word
 from cenote.runs.summary import PoolRecord, StageRecord, seconds_from
 from cenote.runs.view import RunView
@@ -26,17 +25,6 @@ A_MOMENT = 5.0
 _MOST_STAGES = 12
 _LINES_SHOWN = 3
 _CUT_OFF = f"{RUN_STATUSES['interrupted']}, continue with `cenote run`"
-
-
-def why(
-    plan: PlanRecord,
-    events: Iterable[AnyEvent],
-    stage: str | None = None,
-    probes: Mapping[str, Probed] | None = None,
-) -> str:
-    """Why the run, or one stage of it, is where it is after these events."""
-    view = RunView.of(plan, events, probes)
-    return explain_run(view) if stage is None else explain_stage(view, stage)
 
 
 def explain_run(view: RunView, *, cut_off: bool = False) -> str:

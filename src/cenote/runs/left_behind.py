@@ -118,12 +118,6 @@ def remove_jobs(
     return left
 
 
-def remove_files(files: Iterable[Path]) -> None:
-    """Half-written files; one that is gone already, or cannot be removed, stays so."""
-    for file in files:
-        storage.remove_unfinished(file)
-
-
 def driver_status(run: str, home: RunLocation | None, *, now: float) -> DriverStatus:
     """Whether something drives this run, as far as its folder shows it to this machine."""
     if home is None:

@@ -9,10 +9,8 @@ from cenote.engine.messages import (
     JobState,
     PoolChanged,
     TaskDone,
-    WorkerAnswers,
     WorkerJoined,
     WorkerLost,
-    WorkerSilent,
 )
 from cenote.plan.record import PlannedPool
 from cenote.runs.summary import PoolRecord, StateRecord, iso_time, rounded
@@ -71,14 +69,6 @@ class PoolTally:
             self.workers[event.worker] = event.slots
             self.workers_started += 1
             self.empty_since = None
-
-    def fall_silent(self, event: WorkerSilent) -> None:
-        """A worker does not answer."""
-        self.silent[event.worker] = event.at - event.seconds
-
-    def answer(self, event: WorkerAnswers) -> None:
-        """A worker answers again."""
-        self.silent.pop(event.worker, None)
 
     def lose(self, event: WorkerLost) -> None:
         """A worker left; an unknown one is not counted."""

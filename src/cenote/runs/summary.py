@@ -166,17 +166,8 @@ class FallbackRecord(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, move: FellBack) -> Self:
         """From the event."""
-        return cls(
-            stage=move.stage,
-            task=move.task,
-            tasks=move.tasks,
-            from_pool=move.from_pool,
-            to_pool=move.to_pool,
-            reason=move.reason,
-            waited=rounded(move.waited),
-            alternatives=move.alternatives,
-            at=iso_time(move.at),
-        )
+        worded = {"waited": rounded(move.waited), "at": iso_time(move.at)}
+        return cls(**msgspec.structs.asdict(move) | worded)
 
 
 class SplitRecord(msgspec.Struct, frozen=True):

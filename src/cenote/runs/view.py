@@ -137,9 +137,9 @@ class RunView:
             case WorkerJoined():
                 self._pools[event.pool].join(event)
             case WorkerSilent():
-                self._pools[event.pool].fall_silent(event)
+                self._pools[event.pool].silent[event.worker] = event.at - event.seconds
             case WorkerAnswers():
-                self._pools[event.pool].answer(event)
+                self._pools[event.pool].silent.pop(event.worker, None)
             case WorkerLost():
                 if self.ended is None:
                     self._pools[event.pool].lose(event)
@@ -352,8 +352,7 @@ class RunView:
 
     def abandoned(self, segment: int) -> Mapping[str, int]:
         """Why tasks of a segment were abandoned: each reason with how many."""
-        own = [tally.reasons for tally in self._tallies if tally.segment == segment and not tally.merge]
-        return own[0] if own else {}
+        return next((one.reasons for one in self._tallies if one.segment == segment and not one.merge), {})
 
     @property
     def pools(self) -> tuple[PoolRecord, ...]:

@@ -164,13 +164,10 @@ class _Ending:
         except Interrupted:
             self.status = "cancelled"
         except BaseException as problem:  # raised again when the folder tells of it
-            self._fail(problem)
-
-    def _fail(self, problem: BaseException) -> None:
-        self.status = "failed"
-        if self.problem is None:
-            self.problem = problem
-            self.publication.failures.append(_failure_of_run(problem))
+            self.status = "failed"
+            if self.problem is None:
+                self.problem = problem
+                self.publication.failures.append(_failure_of_run(problem))
 
 
 @dataclass

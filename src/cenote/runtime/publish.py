@@ -105,7 +105,7 @@ def _publish_one(
             publication.skims.update(folder.products / one["path"] for one in (*parts, *value))
             written.note(product.name, *(folder.products / one["path"] for one in value))
         saved = kind.save(value, folder.products, target.name)
-        for file in (file for file in saved if is_pickle(file)):
+        for file in (file for file in saved if file.suffix == ".pkl"):  # reading it would execute what is in it
             Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
         plots: list[Path] = []
@@ -146,11 +146,6 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
         publication.failures.append(
             FailureRecord(stage=product.stage, cause="error", kind=kind.name, message=f"{what}: {words}")
         )
-
-
-def is_pickle(file: Path) -> bool:
-    """Whether reading the file would execute what is in it."""
-    return file.suffix == ".pkl"
 
 
 def is_own_pickle(folder: RunFolder, file: Path) -> bool:

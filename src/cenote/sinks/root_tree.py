@@ -45,10 +45,13 @@ class RootTreeSink(Sink):
         """One file; without events it still holds every column."""
         columns = {flat_name(name): _complete(column) for name, column in events.columns.items()}
         with uproot.recreate(target, compression=self._compression()) as file:
-            if self.format == "rntuple":
-                file.mkrntuple(self.tree, columns)
-            else:
-                _write_ttree(file, self.tree, columns)
+            self._begin(file, columns)
+
+    def _begin(self, file: Any, columns: dict[str, Column]) -> None:  # Any: uproot publishes no types
+        if self.format == "rntuple":
+            file.mkrntuple(self.tree, columns)
+        else:
+            _write_ttree(file, self.tree, columns)
 
     def merge(self, parts: Sequence[Path], target: Path) -> None:
         """Part after part; parts without events add nothing, and say nothing about types."""
@@ -58,10 +61,8 @@ class RootTreeSink(Sink):
                 columns = self._columns_of(part)
                 if number:
                     file[self.tree].extend(columns if self.format == "rntuple" else _with_counters(columns))
-                elif self.format == "rntuple":
-                    file.mkrntuple(self.tree, columns)
                 else:
-                    _write_ttree(file, self.tree, columns)
+                    self._begin(file, columns)
 
     def _entries(self, part: Path) -> int:
         with uproot.open(part) as file:
@@ -91,7 +92,7 @@ def _write_ttree(file: Any, name: str, columns: dict[str, Column]) -> None:
     for column, values in columns.items():
         _demand_simple(column, values)
     branches = _with_counters(columns)
-    tree = file.mktree(name, {branch: _type(values) for branch, values in branches.items()}, counter_name=_counter)
+    tree = file.mktree(name, {branch: _type(values) for branch, values in branches.items()}, counter_name="n{}".format)
     if any(len(values) for values in branches.values()):
         tree.extend(branches)
 
@@ -124,10 +125,6 @@ def _with_counters(columns: dict[str, Column]) -> dict[str, Column]:
             result.pop(f"n{collection}", None)
             result[collection] = ak.zip(fields)
     return result
-
-
-def _counter(name: str) -> str:
-    return f"n{name}"
 
 
 def _type(values: Column) -> Any:

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 from cenote import errors
 from cenote.errors import ErrorKind
-from cenote.names import did_you_mean, listed
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
 from cenote.sources.support.files import demand_client, explained, is_remote, local_path, local_stamp, stamp_of
@@ -154,12 +153,8 @@ def _schema_path(path_in_schema: str) -> tuple[str, ...]:
 def _path_of(opened: _OpenFile, name: str, url: str, kind: ErrorKind) -> tuple[str, ...]:
     known = find_column(name, opened.columns)
     if known is None:
-        raise errors.error(
-            kind,
-            f"{url} has no column '{name}'",
-            details=(f"columns there: {listed(opened.columns)}",),
-            hint=did_you_mean(name, opened.columns),
-        )
+        message = f"{url} has no column '{name}'"
+        raise errors.CenoteError(errors.unknown_name(kind, message, name, opened.columns, what="columns there"))
     return opened.columns[known]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from cenote.engine.messages import FailureInfo, StageStats
 from cenote.operations.support.events import DatasetInfo
@@ -92,3 +92,9 @@ class Outcome:
     """Of columns from files, as they are in memory."""
     bytes_out: int = 0
     stages: Mapping[str, StageStats] = field(default_factory=dict)
+
+    @classmethod
+    def of_timeout(cls, task: int, stage: str, timeout: int) -> Self:
+        """Of a task whose stage ran past its timeout."""
+        info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
+        return cls(task=task, failure=info, seconds=float(timeout))

@@ -41,8 +41,7 @@ class Bundle:
 
     def slim(self) -> None:
         """Keep no more of the tasks than who they are: they are through, and many may wait for their readers."""
-        bare = {task: replace(one, pieces=(), products=(), parts=()) for task, one in self.specs.items()}
-        self.specs = bare
+        self.specs = {task: replace(one, pieces=(), products=(), parts=()) for task, one in self.specs.items()}
 
 
 class Bundling:

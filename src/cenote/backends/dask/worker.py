@@ -39,7 +39,6 @@ from cenote.backends.dask.messages import (
     TaskReport,
     encode,
 )
-from cenote.engine.messages import FailureInfo
 from cenote.operations.support.events import Events
 from cenote.units import format_bytes
 from cenote.worker.failure import failure_of
@@ -140,16 +139,11 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
             now = time.monotonic()
             for key, task, stage, timeout, over in list(self.deadlines.values()):
                 if now > over:
-                    self._end_for_timeout(key, task, stage, timeout)
+                    self.send(TaskEndsWorker(self.worker.name, key, Outcome.of_timeout(task, stage, timeout)))
+                    self._end(1)
             if limit and _resident() > _MEMORY_MARGIN * limit:
                 self.send(OutOfMemory(self.worker.name, _resident(), limit))
                 self._end(EXIT_OUT_OF_MEMORY)
-
-    def _end_for_timeout(self, key: str, task: int, stage: str, timeout: int) -> None:
-        info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
-        outcome = Outcome(task=task, failure=info, seconds=float(timeout))
-        self.send(TaskEndsWorker(self.worker.name, key, outcome))
-        self._end(1)
 
     def _end(self, code: int) -> None:
         time.sleep(0.3)  # let the message leave: a thread cannot be stopped, so the process must be

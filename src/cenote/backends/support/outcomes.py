@@ -19,20 +19,8 @@ def event_of(outcome: Outcome, spec: TaskSpec, *, at: float, pool: str, worker: 
     """Done or failed, with the measurements."""
     if outcome.failure is not None:
         return failed(spec, outcome.failure, at=at, pool=pool, worker=worker, seconds=outcome.seconds)
-    return TaskDone(
-        at=at,
-        task=spec.task,
-        attempt=spec.attempt,
-        pool=pool,
-        worker=worker,
-        seconds=outcome.seconds,
-        cpu_seconds=outcome.cpu_seconds,
-        peak_memory=outcome.peak_memory,
-        events=outcome.events,
-        bytes_read=outcome.bytes_read,
-        bytes_out=outcome.bytes_out,
-        stages=dict(outcome.stages),
-    )
+    measured = {name: value for name, value in vars(outcome).items() if name != "failure"}
+    return TaskDone(at=at, attempt=spec.attempt, pool=pool, worker=worker, **measured)
 
 
 def failed(

@@ -34,7 +34,8 @@ def command(
     It searches every batch system of this machine for your jobs, lists them, and asks before it removes them. FOLDER
     is the run's output folder (`cenote run --out`); without it, all your runs are searched. A run in progress is kept.
     """
-    from cenote.runs.left_behind import Search, find_left_behind, remove_files, remove_jobs
+    from cenote import storage
+    from cenote.runs.left_behind import Search, find_left_behind, remove_jobs
 
     search = Search(folder, run)
     _refuse_contradictions(search, unseen=unseen, force=force)
@@ -49,7 +50,8 @@ def command(
     stayed: tuple[Leftover, ...] = ()
     if agreed:
         stayed = remove_jobs(chosen)
-        remove_files(found.files)
+        for file in found.files:
+            storage.remove_unfinished(file)
     if as_json:
         click.echo(json.dumps(as_object(found, chosen if agreed else (), stayed), indent=2, ensure_ascii=False))
     elif agreed:

@@ -50,18 +50,13 @@ def command(
     choices: Choices,
     *,
     out: Path | None,
-    until: tuple[str, ...],
-    only: tuple[str, ...],
-    force: tuple[str, ...],
     fresh: bool,
     resume: bool,
     replace: bool,
-    keep_going: bool,
-    workers: int | None,
     dry_run: bool,
-    strict: bool,
     quiet: bool,
     as_json: bool,
+    **asked: Any,  # the keywords of both `run` and `preview`
 ) -> int:
     """Run a workflow.
 
@@ -82,15 +77,7 @@ def command(
     folder = out or Path("out") / choices.name.stem
     analysis = choices.load()
     console = messages()
-    asked: dict[str, Any] = {  # Any: keywords of both
-        "until": until,
-        "only": only,
-        "force": force,
-        "fresh": fresh or replace,
-        "keep_going": keep_going,
-        "workers": workers,
-        "strict": strict,
-    }
+    asked["fresh"] = fresh or replace
     with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
         if dry_run:
             preview = analysis.preview(folder, **asked, progress=progress.planning)
@@ -120,6 +107,7 @@ def command(
 
 def _event_printer(console: Console, level: int) -> Hearer:
     """Prints every event; above a live table where the console has one."""
+    from cenote.cli.console import print_lines
     from cenote.cli.views.verbose import EventLines, dataset_lines
     from cenote.engine.messages import RunStarted
 
@@ -127,25 +115,21 @@ def _event_printer(console: Console, level: int) -> Hearer:
 
     def hear(plan: Plan, event: AnyEvent) -> None:
         first = dataset_lines(plan, level=level) if isinstance(event, RunStarted) else ()
-        for line in (*first, *lines(plan, event)):
-            console.print(line, soft_wrap=True)
+        print_lines(console, (*first, *lines(plan, event)))
 
     return hear
 
 
 def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     """What came out on stdout, what went wrong on stderr."""
-    from cenote.cli.console import messages, output
+    from cenote.cli.console import messages, output, print_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.product_table import product_tables
 
     if (summary := run.record) is None:
         return
     if not quiet:
-        for line in outcome_lines(summary, folder=run.folder, pictures=run.plots):
-            output().print(line, soft_wrap=True)
-        for line in product_tables(run, width=output().width):
-            output().print(line, soft_wrap=True)
+        print_lines(output(), outcome_lines(summary, folder=run.folder, pictures=run.plots))
+        print_lines(output(), product_tables(run, width=output().width))
     if not quiet or run.status != "succeeded":
-        for line in failure_lines(summary, folder=run.folder, again=again):
-            messages().print(line, soft_wrap=True)
+        print_lines(messages(), failure_lines(summary, folder=run.folder, again=again))

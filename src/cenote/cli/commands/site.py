@@ -36,7 +36,7 @@ def show(*, as_json: bool) -> None:
     if as_json:
         from cenote.cli.views.site_facts import site_as_json
 
-        told = {"looked_in": [place.told for place in site_places()], **site_as_json(checked.site)}
+        told = {"looked_in": [words for words, _ in site_places()], **site_as_json(checked.site)}
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
     console = output()

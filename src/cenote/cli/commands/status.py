@@ -69,7 +69,7 @@ def _summary(run: FollowedRun) -> Summary:
 
 def _show(run: FollowedRun) -> None:
     from cenote.api import open_run
-    from cenote.cli.console import output
+    from cenote.cli.console import output, print_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.problems import show_warnings
     from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines
@@ -79,15 +79,13 @@ def _show(run: FollowedRun) -> None:
     summary = _summary(run)
     folder = run.folder.path
     pictures = open_run(folder).plots if run.view.finished else ()
-    for line in outcome_lines(summary, folder=folder, pictures=pictures):
-        console.print(line, soft_wrap=True)
+    print_lines(console, outcome_lines(summary, folder=folder, pictures=pictures))
     console.print()
     console.print(stage_rows(run.view, most=200))
     console.print()
     console.print(pool_rows(run.view))
-    if run.driven and (waiting := waiting_lines(run.view)):
-        console.print(waiting)
+    for line in waiting_lines(run.view) if run.driven else ():
+        console.print(line)
     show_warnings(run.view.warnings)
     if run.view.finished or not run.driven:
-        for line in failure_lines(summary, folder=folder, again=f"cenote run … --out {folder}"):
-            console.print(line, soft_wrap=True)
+        print_lines(console, failure_lines(summary, folder=folder, again=f"cenote run … --out {folder}"))

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from cenote.api import Preview
-from cenote.cli.console import output
+from cenote.cli.console import output, print_lines
 from cenote.cli.views.plan_table import show_plan, titled
 from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.verbose import dataset_lines
@@ -25,8 +25,8 @@ def tell_preview(preview: Preview, *, verbose: int, as_json: bool) -> None:
         return
     console = output()
     show_plan(preview.plan, console)
-    for line in (*(dataset_lines(preview.plan, level=verbose) if verbose else ()), *preview_lines(preview)):
-        console.print(line, soft_wrap=True)
+    print_lines(console, dataset_lines(preview.plan, level=verbose) if verbose else ())
+    print_lines(console, preview_lines(preview))
     show_warnings(preview.plan.warnings)
 
 

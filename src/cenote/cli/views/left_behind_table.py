@@ -27,8 +27,8 @@ def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover]) -> None:
         console.print(_heading(jobs[0], left_alone=jobs[0] not in chosen), soft_wrap=True)
         console.print(_rows(jobs, now=time.time()))
         console.print()
-    for folder, files in _by_folder(found.files):
-        console.print(f"{plural(files, 'half-written file')} in {shown(folder)}", soft_wrap=True)
+    for folder, files in groupby(found.files, key=_run_folder):
+        console.print(f"{plural(len(list(files)), 'half-written file')} in {shown(folder)}", soft_wrap=True)
     if not found.jobs and not found.files:
         console.print("nothing was left behind" + (" that can be seen" if found.silent else ""))
 
@@ -88,10 +88,6 @@ def _rows(jobs: Iterable[Leftover], *, now: float) -> Table:
 
 def _kind(one: Leftover) -> tuple[str, str, str]:
     return one.system, one.job.pool, one.job.native
-
-
-def _by_folder(files: Sequence[Path]) -> list[tuple[Path, int]]:
-    return [(folder, len(list(group))) for folder, group in groupby(files, key=_run_folder)]
 
 
 def _run_folder(file: Path) -> Path:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
@@ -138,10 +138,9 @@ class LiveTable(LiveProgress[RunView]):
         """Draws from values taken now: the thread that repaints never touches the view."""
         self._warnings = view.warnings
         height = max(6, self._console.size.height - 6)
-        parts: list[RenderableType] = [stage_rows(view, most=height - len(view.plan.pools)), pool_rows(view)]
-        parts += [lines for lines in (waiting_lines(view), warning_lines(view)) if lines]
+        tables = (stage_rows(view, most=height - len(view.plan.pools)), pool_rows(view))
         head = Head(self._title, view.status, progress_line(view).strip().partition("  ")[2], view.seconds)
-        self._live.update(Group(head, *parts))
+        self._live.update(Group(head, *tables, *waiting_lines(view), *warning_lines(view)))
 
     def __enter__(self) -> Self:
         self._live.start()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.pool_words import pool_word
-from cenote.runs.summary import PoolRecord, StageRecord
+from cenote.runs.summary import StageRecord
 from cenote.runs.view import RunView
 from cenote.text import format_estimate, format_rate, plural
 from cenote.units import format_bytes
@@ -86,29 +85,22 @@ def pool_rows(view: RunView) -> FittedTable:
             f"{pool.workers_started}" if view.finished else f"{pool.workers}/{wanted[pool.name]}",
             f"{pool.awaited or ''}",
             Text(f"{pool.workers_lost or ''}", style="red"),
-            _slots(pool),
+            f"{pool.running}/{pool.workers * pool.slots}" if pool.workers else f"{pool.running}",
             f"{pool.tasks:,}",
             format_estimate(pool.time_left),
         )
     return table
 
 
-def _slots(pool: PoolRecord) -> str:
-    return f"{pool.running}/{pool.workers * pool.slots}" if pool.workers else f"{pool.running}"
-
-
-def waiting_lines(view: RunView) -> Group | None:
+def waiting_lines(view: RunView) -> list[Text]:
     """Why stages wait that have waited for more than a moment."""
-    lines = [Text(line, style="yellow", overflow="ellipsis", no_wrap=True) for line in waiting_in_words(view)]
-    return Group(*lines) if lines else None
+    return [Text(line, style="yellow", overflow="ellipsis", no_wrap=True) for line in waiting_in_words(view)]
 
 
-def warning_lines(view: RunView) -> Group | None:
+def warning_lines(view: RunView) -> list[Text]:
     """The latest few warnings."""
-    if not view.warnings:
-        return None
     latest = view.warnings[-MOST_WARNINGS:]
     lines = [Text.assemble(("warning: ", "yellow"), warning, overflow="ellipsis", no_wrap=True) for warning in latest]
     if len(latest) < len(view.warnings):
         lines.insert(0, Text(f"… {len(view.warnings) - len(latest)} more warnings", style="dim"))
-    return Group(*lines)
+    return lines

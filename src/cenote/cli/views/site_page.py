@@ -20,7 +20,7 @@ def nothing_found() -> Iterator[RenderableType]:
     """What there is to say without a site."""
     yield Text("No site configuration found: built-in defaults and the workflow apply.")
     yield Text()
-    yield facts([("looked in" if not number else "", place.told) for number, place in enumerate(site_places())])
+    yield facts([("looked in" if not number else "", words) for number, (words, _) in enumerate(site_places())])
 
 
 def site_lines(site: Site) -> Iterator[RenderableType]:

@@ -94,12 +94,10 @@ def _written(root: Located, *keys: str) -> frozenset[str]:
 def _check_top_level(root: Located, findings: Findings) -> set[str]:
     """Note unknown keys and parts with a simple shape; gives the keys that misspelt ones probably meant."""
     misspelt = _check_keys(root, keys_of(WorkflowModel), "a workflow", findings)
-    use = root.get("use")
-    if use is not None and use.value is not None:
-        validated(UseModel, use, "'use'", findings)
-    site = root.get("site")
-    if site is not None and site.value is not None:
-        validated(SiteModel, site, "'site'", findings)
+    for key, model in (("use", UseModel), ("site", SiteModel)):
+        node = root.get(key)
+        if node is not None and node.value is not None:
+            validated(model, node, f"'{key}'", findings)
     for name, output in entries(root.get("outputs"), "'outputs'", findings):
         validated(OutputModel, output, f"output '{name}'", findings)
     for name, style in entries(root.get("styles"), "'styles'", findings):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from cenote import errors, storage
 from cenote.errors import CenoteError
@@ -119,21 +119,17 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
     return found
 
 
-def is_known(kind: PluginKind, name: str) -> bool:
-    """Whether the language knows this plugin, be it here already or planned."""
-    return name in ALIASES.get(kind, ()) or name in registry.names(kind) or registry.is_planned(kind, name) is not None
-
-
 def known_names(kind: PluginKind) -> frozenset[str]:
-    """Every name that `is_known` accepts, for asking about thousands of them."""
+    """Every plugin that the language knows, be it here already or planned."""
     return frozenset({*ALIASES.get(kind, ()), *registry.names(kind), *PLANNED.get(kind, {})})
 
 
 def check_name(kind: PluginKind, name: Located | None, findings: Findings) -> bool:
     """Note a plugin that the language does not know."""
-    if name is None or name.text is None or is_known(kind, name.text):
+    known = known_names(kind)
+    if name is None or name.text is None or name.text in known:
         return True
-    if not explained_by_plugins(name.text, known_names(kind), findings):
+    if not explained_by_plugins(name.text, known, findings):
         findings.add([registry.unknown(kind, name.text)], name)
     return False
 
@@ -151,8 +147,13 @@ def check_settings(kind: PluginKind, name: str, settings: Located, what: str, fi
     """
     if name not in registry.names(kind):
         return True
-    factory = _factory(kind, name, settings, findings)
-    if factory is None:
+    try:
+        factory = registry.load(kind, name)
+    except CenoteError as problem:
+        findings.add(problem.problems, settings)
+        return False
+    except ImportError as problem:
+        findings.report(errors.ENVIRONMENT, f"{kind.value} '{name}' needs missing software: {problem}", settings)
         return False
     try:
         factory.model_validate(settings.plain())
@@ -167,26 +168,6 @@ def check_settings(kind: PluginKind, name: str, settings: Located, what: str, fi
         words = f"{what}: {kind.value} '{name}' rejects its settings: {errors.words_of(problem)}"
         findings.report(errors.BAD_PLUGIN, words, settings)
     return False
-
-
-def _factory(kind: PluginKind, name: str, at: Located, findings: Findings) -> type[BaseModel] | None:
-    try:
-        factory: object = registry.load(kind, name)
-    except CenoteError as problem:
-        findings.add(problem.problems, at)
-        return None
-    except ImportError as problem:
-        findings.report(errors.ENVIRONMENT, f"{kind.value} '{name}' needs missing software: {problem}", at)
-        return None
-    if isinstance(factory, type) and issubclass(factory, BaseModel):
-        return factory
-    findings.report(
-        errors.BAD_PLUGIN,
-        f"'{name}' is not a {kind.value} that declares its settings",
-        at,
-        hint="decorate the function with `@operation(...)`" if kind is PluginKind.OPERATION else None,
-    )
-    return None
 
 
 def plain_mapping(node: Located | None) -> Mapping[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 
 from cenote import errors
@@ -14,7 +14,6 @@ from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings, explained_by_plugins, known_names
 from cenote.language.checks.validation import described, validated
 from cenote.language.execution import Amounts
-from cenote.language.needs import find_circle
 from cenote.language.origins import KeyPath
 from cenote.language.schema.stage import StageModel
 from cenote.language.workflow import AppliesTo, Requirement, Stage
@@ -222,11 +221,14 @@ class _Checker:
         )
 
     def _check_circle(self, stages: list[Stage]) -> None:
-        needs: Mapping[str, tuple[str, ...]] = {stage.id: stage.needs for stage in stages}
-        circle = find_circle(needs)
-        if circle is not None:
-            at = self.ids[circle[0]]
-            self.findings.report(errors.CYCLE, f"stages need each other in a circle: {' → '.join(circle)}", at)
+        try:
+            TopologicalSorter({stage.id: stage.needs for stage in stages}).prepare()
+        except CycleError as problem:
+            circle: list[str] = problem.args[1][:0:-1]  # each needs the next, and the last one the first
+            first = min(circle, key=list(self.ids).index)
+            start = circle.index(first)
+            words = " → ".join([*circle[start:], *circle[:start], first])
+            self.findings.report(errors.CYCLE, f"stages need each other in a circle: {words}", self.ids[first])
 
     def _finished(self, stage: Stage) -> Stage:
         """The stage with everything that hangs on it, wherever in the file it was written."""

@@ -8,7 +8,6 @@ from cenote import errors
 from cenote.language.layers.merge import merge, without_rivals
 from cenote.language.origins import KeyPath
 from cenote.language.yaml.source import Content, Located, parse_yaml
-from cenote.names import did_you_mean, listed
 
 LAYER = "command line"
 _STEP = re.compile(r'"([^"]+)"|([^."]+)')
@@ -60,12 +59,8 @@ def _index(items: list[Located], step: str, path: KeyPath) -> int:
     if step in names:
         return names.index(step)
     known = [name for name in names if name]
-    raise errors.error(
-        errors.USAGE,
-        f"cannot set {_dotted((*path, step))}: there is no '{step}' in {_dotted(path)}",
-        details=(f"there are: {listed(known)}",),
-        hint=did_you_mean(step, known),
-    )
+    message = f"cannot set {_dotted((*path, step))}: there is no '{step}' in {_dotted(path)}"
+    raise errors.CenoteError(errors.unknown_name(errors.USAGE, message, step, known, what="there are"))
 
 
 def _name_of(item: Located) -> str | None:

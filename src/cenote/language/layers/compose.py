@@ -128,7 +128,7 @@ class _Reader:
             self._report(errors.INCLUDE_CYCLE, f"files include each other in a circle: {circle}", name.place)
             return None
         if not path.is_file():
-            # The including line is where the mistake can be mended, so the problem stands there.
+            # The including line is where the mistake can be fixed, so the problem stands there.
             missing = read_yaml(path).problems
             self.problems += [Problem(p.kind, p.message, place=name.place, hint=p.hint) for p in missing]
             return None

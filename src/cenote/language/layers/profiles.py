@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterable, Mapping
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from cenote import errors, storage
@@ -13,6 +11,7 @@ from cenote.errors import Place, Problem
 from cenote.language.layers.merge import merge
 from cenote.language.yaml.source import Located
 from cenote.names import did_you_mean, listed
+from cenote.plugins.imports import find_module
 
 ALWAYS_THERE = frozenset({"registry", "basic", "hep", "hep_debug"})
 """Profiles of FAST-HEP that switch capabilities on which are built in here."""
@@ -52,18 +51,15 @@ def find_profile(name: str, *, folder: Path, beside: Path) -> Path | None:
 
 def profile_names(folder: Path) -> set[str]:
     """Every profile that a workflow in this folder can name without a path."""
-    return {*ALWAYS_THERE, *_stems(search_folders(folder))}
+    files = [file for place in search_folders(folder) if place.is_dir() for file in place.iterdir()]
+    return {*ALWAYS_THERE, *(file.stem for file in files if file.suffix in SUFFIXES)}
 
 
 def search_folders(folder: Path) -> list[Path]:
     """Where profiles named without a path are looked for, in this order."""
     extra = [Path(entry) for entry in os.environ.get("CENOTE_PROFILES", "").split(os.pathsep) if entry]
-    home = storage.expanded("~/.config/cenote/profiles")
-    return [folder / ".cenote" / "profiles", folder / "profiles", home, Path("/etc/cenote/profiles"), *extra]
-
-
-def _stems(places: Iterable[Path]) -> set[str]:
-    return {file.stem for place in places if place.is_dir() for file in place.iterdir() if file.suffix in SUFFIXES}
+    own = storage.expanded("~/.config/cenote/profiles")
+    return [folder / ".cenote" / "profiles", folder / "profiles", own, Path("/etc/cenote/profiles"), *extra]
 
 
 def _by_path(name: str, folders: Iterable[Path]) -> Path:
@@ -75,7 +71,7 @@ def _in_package(name: str) -> Path | None:
     """`package:name` is `profiles/name.yaml` of an installed package, which is not imported for it."""
     package, _, profile = name.partition(":")
     top, *inner = package.split(".")
-    spec = _spec_of(top)
+    spec = find_module(top) if top.isidentifier() else None
     for root in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(root, *inner, "profiles", f"{profile}.yaml")
         if path.is_file():
@@ -84,13 +80,6 @@ def _in_package(name: str) -> Path | None:
         return None
     what = "has no profile of that name" if spec else "is not installed"
     raise errors.error(errors.UNKNOWN_PROFILE, f"profile '{name}': the package '{package}' {what}")
-
-
-def _spec_of(package: str) -> ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(package) if package.isidentifier() else None
-    except (ImportError, ValueError):
-        return None
 
 
 def fill_pools(root: Located, problems: list[Problem]) -> Located:

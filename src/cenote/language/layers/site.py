@@ -1,10 +1,10 @@
-"""Find the file of a site, and say what of it holds for a workflow: whoever is closer to the run wins."""
+"""Find the file of a site, and say what of it holds for a workflow: what is closer to the run wins."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cenote import errors, storage
@@ -12,42 +12,29 @@ from cenote.errors import Problem, unique
 from cenote.language.yaml.source import Located, read_yaml
 
 VARIABLE = "CENOTE_SITE"
-NOBODY = "none"
+NO_SITE = "none"
 """The value of the variable that leaves the site out."""
 LAYER = "site"
 KEYS = ("version", "include", "site", "execution", "pool_profiles", "styles", "plugins", "registry")
 """What a site may say: where things run and how they look, never what is computed."""
 
 
-@dataclass(frozen=True)
-class SitePlace:
-    """One of the places where the file of a site is looked for."""
-
-    path: Path | None
-    """None for a variable that is not set, or leaves the site out."""
-    told: str
-    """How people call the place."""
-
-
-def site_places() -> list[SitePlace]:
-    """Where it is looked for: the first that is there counts, and nothing but the variable where that is set."""
+def site_places() -> list[tuple[str, Path | None]]:
+    """Where it is looked for, in words and as a path: the first that is there counts, and nothing but the variable
+    where that is set. The path is None for a variable that is not set, or leaves the site out."""
     named = os.environ.get(VARIABLE, "")
-    if named == NOBODY:
-        return [SitePlace(None, f"${VARIABLE} is '{NOBODY}': no site")]
+    if named == NO_SITE:
+        return [(f"${VARIABLE} is '{NO_SITE}': no site", None)]
     if named:
-        return [SitePlace(storage.expanded(named), f"${VARIABLE} ({named})")]
+        return [(f"${VARIABLE} ({named})", storage.expanded(named))]
     own = storage.expanded(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "cenote" / "site.yaml"
-    everybody = Path("/etc/cenote/site.yaml")
-    return [
-        SitePlace(None, f"${VARIABLE} (not set)"),
-        SitePlace(own, str(own)),
-        SitePlace(everybody, str(everybody)),
-    ]
+    shared = Path("/etc/cenote/site.yaml")
+    return [(f"${VARIABLE} (not set)", None), (str(own), own), (str(shared), shared)]
 
 
 def find_site() -> Path | None:
     """The file of the site; None where there is none. A file that the variable names counts even if it is missing."""
-    paths = [place.path for place in site_places() if place.path is not None]
+    paths = [path for _, path in site_places() if path is not None]
     if os.environ.get(VARIABLE):
         return next(iter(paths), None)
     return next((path for path in paths if _is_there(path)), None)
@@ -56,9 +43,9 @@ def find_site() -> Path | None:
 def _is_there(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError as problem:  # an unreadable home folder: nobody knows whether the site says something there
+    except OSError as problem:  # an unreadable home folder: whether the site says something there is not known
         words = (problem.strerror or str(problem)).lower()
-        hint = f"make it readable, or set {VARIABLE}={NOBODY} to ignore the site configuration"
+        hint = f"make it readable, or set {VARIABLE}={NO_SITE} to ignore the site configuration"
         kind = storage.KINDS.get(problem.errno or 0, errors.NO_ACCESS)
         raise errors.error(kind, f"{path}: {words}", hint=hint) from problem
 
@@ -78,7 +65,7 @@ def is_site_layer(layer: str) -> bool:
 def what_holds(site: Located, above: Sequence[Located], *, here: bool) -> Located:
     """The site's document without what those above it have decided as a whole.
 
-    Its pools are for workflows that have none. With `here`, somebody asked for a run on this machine: then it does not
+    Its pools are for workflows that have none. With `here`, a layer asks for a run on this machine: then it does not
     say where workers come from.
     """
     execution = site.get("execution")
@@ -119,7 +106,7 @@ def explained(problems: Sequence[Problem], site: Path | None, root: Located | No
     if of_site:
         contact = root.get("site", "contact") if root is not None else None
         whom = f"report it to {contact.text}, or " if contact is not None and contact.text else ""
-        word = f"this is your site's configuration file: {whom}ignore it with {VARIABLE}={NOBODY}"
+        word = f"this is your site's configuration file: {whom}ignore it with {VARIABLE}={NO_SITE}"
         last = ordered[of_site[-1]]
         ordered[of_site[-1]] = replace(last, details=(*last.details, word))
     return ordered

@@ -87,9 +87,7 @@ def language_schema() -> dict[str, Any]:
         definition.pop("title", None)
     stage = definitions[StageModel.__name__]
     stage["properties"]["op"] = _operation_names(stage["properties"]["op"], operations)
-    stage["allOf"] = [
-        _params_of(name, references[model, _MODE], demanded=_demanded(model)) for name, model in operations.items()
-    ]
+    stage["allOf"] = [_params_of(name, model, references[model, _MODE]) for name, model in operations.items()]
     root = definitions.pop(WorkflowModel.__name__)
     return {"$schema": DIALECT, **root, "title": "Cenote workflow", "$defs": dict(sorted(definitions.items()))}
 
@@ -105,13 +103,8 @@ def _operation_names(written: dict[str, Any], operations: dict[str, type[BaseMod
     return {**written, "anyOf": [{"enum": names}, {"type": "string"}]}
 
 
-def _demanded(model: type[BaseModel]) -> bool:
-    """Whether the operation cannot do without params."""
-    return any(info.is_required() for info in model.model_fields.values())
-
-
-def _params_of(name: str, reference: dict[str, Any], *, demanded: bool) -> dict[str, Any]:
+def _params_of(name: str, model: type[BaseModel], reference: dict[str, Any]) -> dict[str, Any]:
     then: dict[str, Any] = {"properties": {"params": reference}}
-    if demanded:
+    if any(info.is_required() for info in model.model_fields.values()):
         then["required"] = ["params"]
     return {"if": {"properties": {"op": {"const": name}}, "required": ["op"]}, "then": then}

@@ -112,7 +112,7 @@ class SelectObjects(Operation):
         objects = _Objects(self.collection, events)
         for name, text in self.derived.items():
             if name in self.keep or self._uses(name):
-                objects.derive(name, text)
+                objects.derived[name] = objects.evaluate(text)
         kept = [name for name in self.keep if self._is_there(name, events.names)]
         fields = {name: lists_of(objects.value(name)) for name in kept}
         counts = common_counts([(f"{self.collection}_{name}", lists) for name, lists in fields.items()])
@@ -164,9 +164,6 @@ class _Objects:
 
     def evaluate(self, text: str) -> Column:
         return expression(text).evaluate(self.value)
-
-    def derive(self, name: str, text: str) -> None:
-        self.derived[name] = self.evaluate(text)
 
     def counts(self) -> ListLengths:
         """From any field, for a selection that keeps none."""

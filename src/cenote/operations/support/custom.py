@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, cast
@@ -156,10 +157,14 @@ def _made(declaration: Declaration, code: OwnCode, scope: Scope, product: str | 
         )
     field_names = {parameter: _field_name(parameter) for parameter in code.parameters}
     fields: dict[str, Any] = {
-        field_names[parameter]: (annotation, _field(default, parameter, field_names[parameter]))
+        field_names[parameter]: (
+            annotation,
+            Field(default, alias=parameter if field_names[parameter] != parameter else None),
+        )
         for parameter, (annotation, default) in code.parameters.items()
     }
-    made = create_model(code.model_name, __base__=CustomOperation, __module__=code.module, __doc__=code.doc, **fields)
+    name, module, doc = str(code.source.__name__), str(code.source.__module__), inspect.getdoc(code.source)
+    made = create_model(name, __base__=CustomOperation, __module__=module, __doc__=doc, **fields)
     made.scope, made.product, made.fingerprint = scope, kind, fingerprint_of(code.source)
     made.declaration, made.code, made.field_names = declaration, code, field_names
     return cast(type[CustomOperation], made)
@@ -176,11 +181,6 @@ def _product_kind(product: str | bool | None) -> str | None:
 def _field_name(parameter: str) -> str:
     taken = hasattr(CustomOperation, parameter) or parameter.startswith(("_", "model_"))
     return f"param_{parameter.lstrip('_')}" if taken else parameter
-
-
-def _field(default: Any, parameter: str, field: str) -> Any:
-    alias = None if field == parameter else parameter
-    return Field(default, alias=alias) if alias else Field(default)
 
 
 def _listed(names: Iterable[str] | str) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -74,11 +73,6 @@ def _with_known_parents(groups: dict[str, CutGroup]) -> dict[str, CutGroup]:
 def step_name(group: str, index: int) -> str:
     """`All[0]`."""
     return f"{group}[{index}]"
-
-
-def column_part(group: str) -> str:
-    """A group's name as part of a column's name."""
-    return re.sub(r"\W+", "_", group)
 
 
 Groups = Annotated[

@@ -28,21 +28,6 @@ class OwnCode:
     attributes: frozenset[str] = frozenset()
     """Parameters that are set on the instance of a class without a constructor of its own."""
 
-    @property
-    def model_name(self) -> str:
-        """For the class made of it."""
-        return str(self.source.__name__)
-
-    @property
-    def module(self) -> str:
-        """Where it was written."""
-        return str(self.source.__module__)
-
-    @property
-    def doc(self) -> str | None:
-        """What its author says of it."""
-        return inspect.getdoc(self.source)
-
     def ready(self, params: Mapping[str, Any]) -> Callable[[Any], Any]:
         """What takes events: the function, or a prepared instance, with the params bound."""
         called = {name: params[name] for name in self.for_call}

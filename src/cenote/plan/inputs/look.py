@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -12,15 +12,12 @@ from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Dataset, SourceUse, Workflow
 from cenote.names import listed
 from cenote.plan.inputs.expand import expand_files
-from cenote.plan.inputs.metadata import describe_all
+from cenote.plan.inputs.metadata import InputsProgress, describe_all
 from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
 from cenote.text import plural
-
-InputsProgress = Callable[[int, int], None]
-"""Told how many files of how many have been looked at."""
 
 
 class Look(Enum):

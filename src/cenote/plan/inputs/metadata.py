@@ -30,8 +30,8 @@ MANY = 64
 FILES_PER_PROCESS = 200
 """Then a process hands in what it read, and progress moves on."""
 
-FilesProgress = Callable[[int, int], None]
-"""Told how many files of how many are known."""
+InputsProgress = Callable[[int, int], None]
+"""Called with how many files of how many are known."""
 FileAnswer = FileInfo | Problem
 
 
@@ -47,7 +47,7 @@ def describe_all(
     requests: Sequence[tuple[Source, str, str]],
     *,
     cache: MetadataCache | None = None,
-    progress: FilesProgress | None = None,
+    progress: InputsProgress | None = None,
 ) -> list[FileAnswer]:
     """For every (source, its kind, file): the metadata, or the problem with that file. The order is kept.
 
@@ -55,20 +55,20 @@ def describe_all(
     not changed since, comes from the cache.
     """
     cache = cache or MetadataCache()
-    told = progress or (lambda _done, _total: None)
+    report = progress or (lambda _done, _total: None)
     asked = [_Asked(source, kind, url, _key(source, kind, url)) for source, kind, url in requests]
     distinct = {request.key: request for request in asked}
     stamps = _stamps(list(distinct.values()))
     packer = Packer()
     answers: dict[bytes, FileAnswer] = dict(cache.known({key: stamp for key, stamp in stamps.items() if stamp}, packer))
-    told(len(answers), len(distinct))
+    report(len(answers), len(distinct))
     fresh: list[tuple[bytes, str, FileInfo]] = []
     for request, answer in _read([one for key, one in distinct.items() if key not in answers]):
         if isinstance(answer, FileInfo):
             answer = packer.pack(answer)
             fresh.append((request.key, stamps[request.key], answer))
         answers[request.key] = answer
-        told(len(answers), len(distinct))
+        report(len(answers), len(distinct))
     cache.remember([(key, stamp, info) for key, stamp, info in fresh if stamp])
     return [answers[request.key] for request in asked]
 

@@ -157,19 +157,19 @@ def _rows(steps: Sequence[Step]) -> tuple[CardRow, ...]:
 
 def _links(segments: Iterable[Segment], card_of: Mapping[str, str], data: Card) -> list[Link]:
     """One link between two cards, whatever number of stages it joins."""
-    home = {stage: segment for segment in segments for stage in segment.stages}
+    segment_of = {stage: segment for segment in segments for stage in segment.stages}
     found: dict[tuple[str, str, bool], dict[str, None]] = {}
-    for stage, segment in home.items():
+    for stage, segment in segment_of.items():
         step = next(step for step in segment.steps if step.stage == stage)
         target = card_of[stage]
         if not step.inputs and segment.source is not None:
             read = (name for names in segment.source.columns.values() for name in names)
             found.setdefault((data.id, target, False), {}).update(dict.fromkeys(read))
         for name in step.inputs:
-            if name in home and card_of[name] != target:
-                crossing = home[name].exports.get(name, ()) if home[name] is not segment else ()
+            if name in segment_of and card_of[name] != target:
+                crossing = segment_of[name].exports.get(name, ()) if segment_of[name] is not segment else ()
                 found.setdefault((card_of[name], target, False), {}).update(dict.fromkeys(crossing))
         for name in step.needs_products:
-            if name in home and name not in step.inputs and card_of[name] != target:
+            if name in segment_of and name not in step.inputs and card_of[name] != target:
                 found.setdefault((card_of[name], target, True), {})
     return [Link(source, target, tuple(columns), product) for (source, target, product), columns in found.items()]

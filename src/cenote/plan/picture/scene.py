@@ -124,12 +124,12 @@ def _inside(frame: Frame, shown: Sketch) -> _Inside:
 
 def _arranged_frames(shown: Sketch, insides: Mapping[int, _Inside]) -> Arranged:
     """Frames from left to right, with the labels of what crosses in columns of their own."""
-    home = {card.id: card.segment for card in shown.cards}
+    segment_of = {card.id: card.segment for card in shown.cards}
     sizes = {_frame_id(segment): inside.size for segment, inside in insides.items()}
     sizes["data"] = card_size(next(card for card in shown.cards if card.segment == DATA))
     edges: list[Edge] = []
     for link in shown.links:
-        source, target = home[link.source], home[link.target]
+        source, target = segment_of[link.source], segment_of[link.target]
         if source != target:
             sizes[_label_id(link)] = label_size(link)
             edges += [(_frame_id(source), _label_id(link)), (_label_id(link), _frame_id(target))]
@@ -179,46 +179,36 @@ def _curves(shown: Sketch, insides: Mapping[int, _Inside], outer: Arranged) -> I
             content = _content(inside, _shift(outer.corners[_frame_id(source.segment)], _TOP_LEFT))
             middle = inside.arranged.bends[(source.id, target.id)]
             points += [
-                _right(source, inside, content),
+                _end(source, inside, content, right=True),
                 *(_shift(p, content) for p in middle),
-                _left(target, inside, content),
+                _end(target, inside, content, right=False),
             ]
         else:
-            points += [*_leaving(source, insides, outer), *_between(link, source, target, outer)]
-            points += _entering(target, insides, outer)
+            points += _within_frame(source, insides, outer, leaving=True)
+            points += _between(link, source, target, outer)
+            points += _within_frame(target, insides, outer, leaving=False)
         yield Curve(tuple(points), "#7b8794", dashed=link.product)
 
 
-def _right(card: Card, inside: _Inside, content: Point) -> Point:
+def _end(card: Card, inside: _Inside, content: Point, *, right: bool) -> Point:
+    """The middle of its right edge, where arrows leave, or of its left edge, where they come in."""
     width, height = card_size(card)
-    return _shift(inside.arranged.corners[card.id], (content[0] + width, content[1] + height / 2))
+    return _shift(inside.arranged.corners[card.id], (content[0] + width * right, content[1] + height / 2))
 
 
-def _left(card: Card, inside: _Inside, content: Point) -> Point:
-    return _shift(inside.arranged.corners[card.id], (content[0], content[1] + card_size(card)[1] / 2))
-
-
-def _leaving(card: Card, insides: Mapping[int, _Inside], outer: Arranged) -> list[Point]:
-    """From the card to the right edge of its frame."""
+def _within_frame(card: Card, insides: Mapping[int, _Inside], outer: Arranged, *, leaving: bool) -> list[Point]:
+    """From the card to the right edge of its frame, or from the left edge to the card."""
     corner = _shift(outer.corners[_frame_id(card.segment)], _TOP_LEFT)
     if card.segment == DATA:
         width, height = card_size(card)
         return [(corner[0] + width, corner[1] + height / 2)]
     inside = insides[card.segment]
-    content, port = _content(inside, corner), f"out|{card.id}"
+    content, port = _content(inside, corner), f"{'out' if leaving else 'in'}|{card.id}"
     y = _shift(inside.arranged.corners[port], content)[1] + _PORT / 2
-    bends = [_shift(point, content) for point in inside.arranged.bends[(card.id, port)]]
-    return [_right(card, inside, content), *bends, (corner[0] + inside.size[0], y)]
-
-
-def _entering(card: Card, insides: Mapping[int, _Inside], outer: Arranged) -> list[Point]:
-    """From the left edge of the card's frame to the card."""
-    corner = _shift(outer.corners[_frame_id(card.segment)], _TOP_LEFT)
-    inside = insides[card.segment]
-    content, port = _content(inside, corner), f"in|{card.id}"
-    y = _shift(inside.arranged.corners[port], content)[1] + _PORT / 2
-    bends = [_shift(point, content) for point in inside.arranged.bends[(port, card.id)]]
-    return [(corner[0], y), *bends, _left(card, inside, content)]
+    edge = (card.id, port) if leaving else (port, card.id)
+    bends = [_shift(point, content) for point in inside.arranged.bends[edge]]
+    end = _end(card, inside, content, right=leaving)
+    return [end, *bends, (corner[0] + inside.size[0], y)] if leaving else [(corner[0], y), *bends, end]
 
 
 def _between(link: Link, source: Card, target: Card, outer: Arranged) -> list[Point]:

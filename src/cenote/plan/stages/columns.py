@@ -17,7 +17,7 @@ class ColumnFlow:
     """What is alive, over all flavours."""
 
     live: Mapping[str, frozenset[str]]
-    """Stage → columns that somebody reads after it."""
+    """Stage → columns that a stage reads after it."""
     needed: Mapping[tuple[int, str], frozenset[str]]
     """(flavour, stage) → columns that must come in: what it reads, and what others read after it."""
     inputs: Mapping[tuple[int, str], tuple[str, ...]]

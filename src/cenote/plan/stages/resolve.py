@@ -150,7 +150,7 @@ def resolve_stages(
 ) -> Resolved:
     """Make every operation concrete and follow the columns through the stages.
 
-    `refused` has the columns that files have and nobody can use, with the reason.
+    `refused` has the columns that files have and that cannot be used, with the reason.
     """
     work = _Resolving(workflow, flavours, refused or {})
     for stage in in_order(workflow.stages):
@@ -291,7 +291,7 @@ class _Resolving:
                 if operation.product is not None and not all(same_settings(first, one) for one in resolved.values()):
                     alike = operation.resolve(_shared(inputs[number] for number in applying))
                     resolved = {n: _resolved(alike, inputs[n]) for n in applying}
-                for one in resolved.values():  # somebody's functions: what they raise is theirs
+                for one in resolved.values():  # own code: what it raises is its own
                     one.reads(), one.adds(), one.keeps()
         except registry.BadSettingsError:
             return None  # the language's check has reported it, with its place
@@ -299,8 +299,8 @@ class _Resolving:
             self.problems.extend(p.at(self.workflow.place(*stage.path, "op")) for p in problem.problems)
             return None
         note = getattr(next(iter(resolved.values())), "inferred_axis_note", None)
-        if callable(note) and (said := note()):
-            self.warnings.append(f"stage '{stage.id}': {said}")
+        if callable(note) and (words := note()):
+            self.warnings.append(f"stage '{stage.id}': {words}")
         return resolved
 
     def _check_scope(self, stage: Stage, operation: Operation, scope: Scope) -> None:
@@ -366,13 +366,9 @@ class _Resolving:
 
     def _nothing_to_write(self, stage: Stage, entry: Write, wanted: str, after: Iterable[Available | None]) -> Problem:
         there = dict.fromkeys(name for columns in after for name in columns or ())
-        return Problem(
-            errors.UNKNOWN_COLUMN,
-            f"stage '{stage.id}' writes '{wanted}', which does not exist after it",
-            place=self.workflow.place(*entry.path, "keep"),
-            details=(f"columns here: {listed(there)}",),
-            hint=did_you_mean(wanted, there),
-        )
+        message = f"stage '{stage.id}' writes '{wanted}', which does not exist after it"
+        place = self.workflow.place(*entry.path, "keep")
+        return errors.unknown_name(errors.UNKNOWN_COLUMN, message, wanted, there, what="columns here", place=place)
 
     def _unknown_column(
         self, stage: Stage, name: str, datasets: Sequence[str], inputs: Mapping[int, Available | None]

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cenote import errors
-from cenote.errors import CenoteError, Problem
-from cenote.language.workflow import Stage, Workflow
-from cenote.names import did_you_mean, listed
+from cenote.errors import CenoteError
+from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
 
 
@@ -24,7 +23,11 @@ def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str]
     helpers = kept - set(only) if only else frozenset()
     return replace(
         workflow,
-        stages=tuple(_as_helper(s) if s.id in helpers else s for s in workflow.stages if s.id in kept),
+        stages=tuple(
+            replace(stage, write=(), render=(), inspect=()) if stage.id in helpers else stage
+            for stage in workflow.stages
+            if stage.id in kept
+        ),
         helpers=helpers,
         left_out=frozenset(stage.id for stage in workflow.stages) - kept,
     )
@@ -33,16 +36,12 @@ def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str]
 def refuse_unknown(names: Iterable[str], workflow: Workflow) -> None:
     """Raise for names that are no stage's."""
     known = [stage.id for stage in workflow.stages]
-    problems = [
-        Problem(
-            errors.UNKNOWN_STAGE,
-            f"stage '{name}' is not part of this run" if name in workflow.left_out else f"there is no stage '{name}'",
-            details=(f"stages: {listed(known)}",),
-            hint=did_you_mean(name, known),
-        )
-        for name in dict.fromkeys(names)
-        if name not in known
-    ]
+    problems = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            left_out = name in workflow.left_out
+            words = f"stage '{name}' is not part of this run" if left_out else f"there is no stage '{name}'"
+            problems.append(errors.unknown_name(errors.UNKNOWN_STAGE, words, name, known, what="stages"))
     if problems:
         raise CenoteError(problems)
 
@@ -61,15 +60,11 @@ def tasks_from(plan: Plan, stages: Collection[str]) -> frozenset[int]:
 
 
 def _reached(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    found: dict[str, None] = {}
+    found: set[str] = set()
     waiting = list(first)
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = None
+            found.add(name)
             waiting += ways.get(name, ())
     return frozenset(found)
-
-
-def _as_helper(stage: Stage) -> Stage:
-    return replace(stage, write=(), render=(), inspect=())

@@ -25,38 +25,14 @@ _OWN = {
 """Characters that mean something to LaTeX (some only at the start of a row), or that its fonts print as others."""
 _GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi o pi rho varsigma sigma tau upsilon"
 _GREEK_NAMES = [*_GREEK.split(), "phi", "chi", "psi", "omega"]
+_COMMANDS = (
+    "Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi Σ Sigma Φ Phi Ψ Psi Ω Omega µ mu → rightarrow ← leftarrow "
+    "≥ geq ≤ leq ≠ neq ≈ approx × times · cdot ± pm √ surd ∞ infty ∧ wedge ∨ vee ¬ neg"
+)
+"""Characters, each with the name of its command."""
 _SYMBOLS = {
     **{chr(0x3B1 + place): rf"$\{name}$" for place, name in enumerate(_GREEK_NAMES) if name != "o"},
-    **{
-        letter: rf"$\{name}$"
-        for letter, name in {
-            "Γ": "Gamma",
-            "Δ": "Delta",
-            "Θ": "Theta",
-            "Λ": "Lambda",
-            "Ξ": "Xi",
-            "Π": "Pi",
-            "Σ": "Sigma",
-            "Φ": "Phi",
-            "Ψ": "Psi",
-            "Ω": "Omega",
-            "µ": "mu",
-            "→": "rightarrow",
-            "←": "leftarrow",
-            "≥": "geq",
-            "≤": "leq",
-            "≠": "neq",
-            "≈": "approx",
-            "×": "times",
-            "·": "cdot",
-            "±": "pm",
-            "√": "surd",
-            "∞": "infty",
-            "∧": "wedge",
-            "∨": "vee",
-            "¬": "neg",
-        }.items()
-    },
+    **{letter: rf"$\{name}$" for letter, name in zip(_COMMANDS.split()[::2], _COMMANDS.split()[1::2], strict=True)},
     "–": "--",
     "—": "---",
     "…": r"\ldots{}",

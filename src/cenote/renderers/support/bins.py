@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cenote import errors
-from cenote.names import did_you_mean, listed
 
 Flow = Literal["none", "show", "sum"]
 Floats = NDArray[np.float64]
@@ -154,12 +153,8 @@ def axis_called(histogram: Any, name: str, free: Sequence[int], *, stage: str) -
     names = {histogram.axes[index].name: index for index in free}
     if name in names:
         return names[name]
-    raise errors.error(
-        errors.RENDER_FAILED,
-        f"the histogram of stage '{stage}' has no axis '{name}' to draw",
-        details=(f"axes: {listed(names)}",),
-        hint=did_you_mean(name, names),
-    )
+    message = f"the histogram of stage '{stage}' has no axis '{name}' to draw"
+    raise errors.CenoteError(errors.unknown_name(errors.RENDER_FAILED, message, name, names, what="axes"))
 
 
 def dataset_names(histogram: Any, roles: Roles) -> list[str]:

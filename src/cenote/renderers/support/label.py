@@ -6,7 +6,7 @@ The places and weights are those of mplhep, whose own function would draw the fi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cenote.renderers.support.style import ExperimentStyle
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
+_FRAME = "axes fraction"
 DESCENT = 0.21
 """How far letters reach below their line, as a share of the font size."""
 
@@ -51,26 +52,9 @@ def write_label(axes: Axes, style: ExperimentStyle, *, points: float, has_data: 
     below = look.place == "inside, luminosity below" and inside
     conditions = conditions_below(style) if below else conditions_above(style)
     if conditions and below:
-        under = axes.annotate(
-            *(conditions, (0, 0)),
-            xycoords=shown[0],
-            xytext=(0, -0.3 * points),
-            textcoords="offset points",
-            ha="left",
-            va="top",
-            fontsize=0.85 * points,
-        )
-        shown.append(under)
+        shown.append(_text(axes, conditions, (0, 0), shown[0], (0, -0.3 * points), va="top", fontsize=0.85 * points))
     elif conditions:
-        axes.annotate(
-            *(conditions, (1.0, 1.0)),
-            xycoords="axes fraction",
-            xytext=(0, 0.25 * points),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=0.85 * points,
-        )
+        _text(axes, conditions, (1.0, 1.0), _FRAME, (0, 0.25 * points), ha="right", fontsize=0.85 * points)
     return shown if inside else []
 
 
@@ -78,30 +62,23 @@ def _name_and_text(axes: Axes, look: LabelLook, name: str, text: str, *, points:
     if not name:
         return []
     big = 1.25 * points if look is not PLAIN else points
-    first = axes.annotate(
-        *(name, (0.05, 0.95) if inside else (0.0, 1.0)),
-        xycoords="axes fraction",
-        xytext=(0, 0 if inside else 0.25 * points),
-        textcoords="offset points",
-        ha="left",
-        va="top" if inside else "bottom",
-        fontsize=big,
-        fontweight=look.name_weight,
-        fontstyle=look.name_style,
-    )
+    font = {"fontsize": big, "fontweight": look.name_weight, "fontstyle": look.name_style}
+    if inside:
+        first = _text(axes, name, (0.05, 0.95), _FRAME, (0, 0), va="top", **font)
+    else:
+        first = _text(axes, name, (0.0, 1.0), _FRAME, (0, 0.25 * points), **font)
     if not text:
         return [first]
-    second = axes.annotate(
-        *(text, (1, 0)),
-        xycoords=first,
-        xytext=(0.3 * points, DESCENT * (big - points)),
-        textcoords="offset points",
-        ha="left",
-        va="bottom",
-        fontsize=points,
-        fontstyle=look.text_style,
-    )
-    return [first, second]
+    beside = (0.3 * points, DESCENT * (big - points))
+    return [first, _text(axes, text, (1, 0), first, beside, fontsize=points, fontstyle=look.text_style)]
+
+
+def _text(
+    axes: Axes, text: str, at: tuple[float, float], within: Any, offset: tuple[float, float], **look: Any
+) -> Text:  # Any: what matplotlib takes
+    """Text so many points away from a place within the frame, or within another text."""
+    look = {"ha": "left", "va": "bottom", **look}
+    return axes.annotate(text, at, xycoords=within, xytext=offset, textcoords="offset points", **look)
 
 
 def conditions_above(style: ExperimentStyle) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from cenote import errors
-from cenote.names import did_you_mean, listed
 from cenote.operations.interface import ProductShape
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.renderers.support import bins, canvas, frame
@@ -57,33 +57,6 @@ class Picture(Renderer):
             wanted = self.variation or bins.NOMINAL
             must_hold(wanted, shape.variations, "variation", stage=context.stage, listed_as="variations")
 
-    def one_per_axis(
-        self, histogram: Any, target: Path, context: DrawContext, *, or_datasets: bool = False
-    ) -> tuple[Roles, dict[int, Path]]:
-        """Which axes of the histogram get a picture, and where it goes; `axes.x.name` chooses one of several.
-
-        With `or_datasets`, the axis of datasets is drawn where there is no other.
-        """
-        wanted = self.axes.x.name
-        roles = bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
-        if or_datasets and not roles.free and roles.dataset is not None:
-            roles = Roles(None, roles.variation, (roles.dataset,))
-        if len(roles.free) == 1:
-            return roles, {roles.free[0]: target}
-        if wanted is not None:
-            return roles, {bins.axis_called(histogram, wanted, roles.free, stage=context.stage): target}
-        if not roles.free:
-            raise errors.error(
-                errors.RENDER_FAILED, f"the histogram of stage '{context.stage}' has no axis besides the dataset"
-            )
-        names = self.stems_per_axis(target.name, [histogram.axes[i].name for i in roles.free])
-        return roles, {i: target.with_name(name) for i, name in zip(roles.free, names, strict=True)}
-
-    def stems_per_axis(self, stem: str, axes: Sequence[str]) -> Sequence[str]:
-        """The names of the pictures that `one_per_axis` asks for."""
-        several = len(axes) > 1 and self.axes.x.name is None
-        return [f"{stem}_{axis}" for axis in axes] if several else [stem]
-
     def finish(
         self,
         axes: Axes,
@@ -116,15 +89,47 @@ class Picture(Renderer):
         return canvas.save(figure, target, self.formats, dpi=self.figure.dpi)
 
 
+class PicturePerAxis(Picture):
+    """A renderer that draws one picture for each axis of a histogram; `axes.x.name` chooses one of several."""
+
+    draws_datasets: ClassVar[bool] = False
+    """Whether the axis of datasets is drawn where there is no other."""
+
+    def stems(self, stem: str, axes: Sequence[str]) -> Sequence[str]:
+        """A picture for each axis."""
+        several = len(axes) > 1 and self.axes.x.name is None
+        return [f"{stem}_{axis}" for axis in axes] if several else [stem]
+
+    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """Write the pictures; see `Renderer.draw`."""
+        histogram, wanted = histogram_of(product, context), self.axes.x.name
+        roles = bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
+        if self.draws_datasets and not roles.free and roles.dataset is not None:
+            roles = Roles(None, roles.variation, (roles.dataset,))
+        if not roles.free and wanted is None:
+            raise errors.error(
+                errors.RENDER_FAILED, f"the histogram of stage '{context.stage}' has no axis besides the dataset"
+            )
+        chosen = roles.free
+        if len(chosen) != 1 and wanted is not None:
+            chosen = (bins.axis_called(histogram, wanted, roles.free, stage=context.stage),)
+        stems = self.stems(target.name, [histogram.axes[index].name for index in chosen])
+        return [
+            path
+            for index, stem in zip(chosen, stems, strict=True)
+            for path in self.draw_one(histogram, roles, index, target.with_name(stem), context)
+        ]
+
+    @abstractmethod
+    def draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
+        """Write the picture of the axis at this position."""
+
+
 def must_hold(name: str, known: Collection[str], what: str, *, stage: str, listed_as: str) -> None:
     """Refuse a name that the histogram of a stage will not have."""
     if name not in known:
-        raise errors.error(
-            errors.BAD_VALUE,
-            f"the histogram of stage '{stage}' has no {what} '{name}' to draw",
-            details=(f"{listed_as}: {listed(known)}",),
-            hint=did_you_mean(name, known),
-        )
+        message = f"the histogram of stage '{stage}' has no {what} '{name}' to draw"
+        raise errors.CenoteError(errors.unknown_name(errors.BAD_VALUE, message, name, known, what=listed_as))
 
 
 def histogram_of(product: Any, context: DrawContext) -> Any:

@@ -64,14 +64,11 @@ def roles_of(
         rest = [s for s in samples if s.name not in taken and s.group not in taken and not s.is_data]
         areas = added_up(rest, lambda sample: sample.group, styles)
     together = added_up(points, lambda _: "Data", styles) if len(points) > 1 else points
-    shown = _named_data(together[0]) if together else None
+    shown = together[0] if together else None
+    if shown is not None and shown.name == "data":
+        shown = replace(shown, name="Data")
     cast = SampleRoles(shown, tuple(areas), tuple(lines), signals_in_stack)
     return _normalised(cast) if normalise_to_data else cast
-
-
-def _named_data(sample: Sample) -> Sample:
-    """A dataset called `data` is written `Data`."""
-    return replace(sample, name="Data") if sample.name == "data" else sample
 
 
 def _normalised(cast: SampleRoles) -> SampleRoles:

@@ -72,12 +72,8 @@ def _variation(histogram: Any, axis: int, wanted: str | None, stage: str) -> str
     names = list(histogram.axes[axis])
     name = wanted or NOMINAL
     if name not in names:
-        raise errors.error(
-            errors.RENDER_FAILED,
-            f"the histogram of stage '{stage}' has no variation '{name}'",
-            details=(f"variations: {listed(names)}",),
-            hint=did_you_mean(name, names),
-        )
+        message = f"the histogram of stage '{stage}' has no variation '{name}'"
+        raise CenoteError(errors.unknown_name(errors.RENDER_FAILED, message, name, names, what="variations"))
     return name
 
 

@@ -73,27 +73,13 @@ def _from_the_bottom(in_stack: tuple[Sample, ...], cast: SampleRoles, style: Sta
 
 
 def _area(axes: Axes, axis: BinAxis, sample: Sample, colour: str, *, base: Floats, top: Floats, filled: bool) -> Any:
-    if not filled:
-        return axes.stairs(
-            *(np.where(top == base, np.nan, top), axis.edges),
-            baseline=base,
-            fill=True,
-            facecolor="none",
-            edgecolor=colour,
-            linewidth=2,
-            zorder=3,
-        )
-    return axes.stairs(
-        *(top, axis.edges),
-        baseline=base,
-        fill=True,
-        facecolor=colour,
-        edgecolor="#222222" if sample.style.hatch else colour,
-        hatch=sample.style.hatch,
-        alpha=sample.style.alpha,
-        linewidth=0.4,
-        zorder=2,
-    )
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": 2, "zorder": 3}
+    if filled:
+        edge = "#222222" if sample.style.hatch else colour
+        look = {"facecolor": colour, "edgecolor": edge, "linewidth": 0.4, "zorder": 2}
+        look |= {"hatch": sample.style.hatch, "alpha": sample.style.alpha}
+    drawn = top if filled else np.where(top == base, np.nan, top)
+    return axes.stairs(drawn, axis.edges, baseline=base, fill=True, **look)
 
 
 def _line(axes: Axes, axis: BinAxis, sample: Sample, colour: str, style: StackStyle) -> Entry:

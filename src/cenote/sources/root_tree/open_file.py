@@ -17,7 +17,7 @@ import uproot
 
 from cenote import errors
 from cenote.errors import ErrorKind
-from cenote.names import did_you_mean, listed
+from cenote.names import listed
 from cenote.sources.support.files import demand_client, explained, is_remote, local_path, local_stamp
 
 PREFERRED_TREES = ("Events", "events")
@@ -116,12 +116,8 @@ def _named_tree(file: Any, url: str, name: str | None) -> Any:
     trees = [key for key, class_name in classes.items() if class_name in _TREE_CLASSES]
     chosen = name if name is not None else _only_tree(trees, url)
     if chosen not in trees:
-        raise errors.error(
-            errors.BAD_INPUT,
-            f"{url} holds no tree '{chosen}'",
-            details=(f"trees there: {listed(trees)}",),
-            hint=did_you_mean(chosen, trees),
-        )
+        message = f"{url} holds no tree '{chosen}'"
+        raise errors.CenoteError(errors.unknown_name(errors.BAD_INPUT, message, chosen, trees, what="trees there"))
     with _no_garbage_collection():
         return file[chosen]
 

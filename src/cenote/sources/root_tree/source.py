@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from cenote import errors
-from cenote.names import did_you_mean, listed
 from cenote.operations.support.events import Column
 from cenote.sources.interface import FileInfo, Source, find_column
 from cenote.sources.root_tree import rntuple as _rntuple
@@ -64,10 +63,8 @@ def _one(opened: OpenTree, name: str) -> Any:
     if known is not None and not opened.is_rntuple and found[known].unreadable:
         raise errors.error(errors.UNREADABLE_INPUT, f"branch '{name}' of {opened.url} {found[known].unreadable}")
     if known is None:
-        raise errors.error(
-            errors.UNREADABLE_INPUT,
-            f"{opened.url} has no branch '{name}'",
-            details=(f"branches there: {listed(found)}",),
-            hint=did_you_mean(name, found),
+        message = f"{opened.url} has no branch '{name}'"
+        raise errors.CenoteError(
+            errors.unknown_name(errors.UNREADABLE_INPUT, message, name, found, what="branches there")
         )
     return found[known]

@@ -21,7 +21,9 @@ def explained(url: str, kind: ErrorKind, *, what: str = "") -> Iterator[None]:
     try:
         yield
     except errors.CenoteError as problem:
-        raise errors.CenoteError(_as_kind(found, kind) for found in problem.problems) from problem.__cause__
+        # The same damage is a bad input while planning and an unreadable one while running.
+        problems = [replace(one, kind=kind) if one.kind is errors.BAD_INPUT else one for one in problem.problems]
+        raise errors.CenoteError(problems) from problem.__cause__
     except FileNotFoundError as problem:
         raise errors.error(kind, f"{url} does not exist") from problem
     except PermissionError as problem:
@@ -29,13 +31,8 @@ def explained(url: str, kind: ErrorKind, *, what: str = "") -> Iterator[None]:
     except MemoryError:
         raise
     except Exception as problem:  # uproot raises many types on damaged files, IndexError and struct.error among them
-        reason = _first_line(problem)
-        raise errors.error(kind, f"{what or url} cannot be read: {reason}", details=_file_line(url, what)) from problem
-
-
-def _as_kind(problem: errors.Problem, kind: ErrorKind) -> errors.Problem:
-    """The same damage is a bad input while planning and an unreadable one while running."""
-    return replace(problem, kind=kind) if problem.kind is errors.BAD_INPUT else problem
+        details = (f"file: {url}",) if what and url not in what else ()
+        raise errors.error(kind, f"{what or url} cannot be read: {_first_line(problem)}", details=details) from problem
 
 
 def is_remote(url: str) -> bool:
@@ -86,7 +83,3 @@ def _remote_stamp(url: str) -> str:
 def _first_line(problem: Exception) -> str:
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__
-
-
-def _file_line(url: str, what: str) -> tuple[str, ...]:
-    return (f"file: {url}",) if what and url not in what else ()

@@ -42,11 +42,10 @@ class LocalStrategy(Strategy):
 
     def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
         """The commands, as one would type them."""
-        return [self._typed(launch, worker) for worker in workers]
-
-    def _typed(self, launch: Launch, worker: str) -> str:
-        command, variables = launch.here(worker)
-        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)])
+        return [
+            " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)])
+            for command, variables in map(launch.here, workers)
+        ]
 
     def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
         """Start the processes; when one cannot be started, none stays."""

@@ -55,33 +55,31 @@ def number_of(job: JobId) -> str:
 def queued(numbers: Sequence[str]) -> tuple[dict[JobId, JobStatus], bool]:
     """What squeue says of these jobs, and whether all of what it said was understood."""
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r", f"--jobs={','.join(numbers)}"]
-    try:
-        text = ask(command)
-    except NoAnswerError as problem:
-        if "invalid job id" not in str(problem).lower():
-            raise
-        return {}, True  # Slurm 22.05 says so when it has forgotten all of them
-    matches = [_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
+    matches = [_LINE.fullmatch(line.strip()) for line in _ask(command).splitlines() if line.strip()]
     found = {JobId(match["job"]): job_status(match["state"], match["reason"]) for match in matches if match}
     return found, None not in matches
 
 
 def job_details(number: str) -> dict[JobId, dict[str, str]]:
     """What scontrol says of a job or of every job of an array; nothing when it has forgotten them."""
-    try:
-        text = ask(["scontrol", "--oneliner", "show", "job", number])
-    except NoAnswerError as problem:
-        if "invalid job id" not in str(problem).lower():
-            raise
-        return {}
     found = {}
-    for line in text.splitlines():
+    for line in _ask(["scontrol", "--oneliner", "show", "job", number]).splitlines():
         facts = dict(_FACT.findall(line))
         if "ArrayTaskId" in facts and "ArrayJobId" in facts:
             found[JobId(f"{facts['ArrayJobId']}_{facts['ArrayTaskId']}")] = facts
         elif "JobId" in facts:
             found[JobId(facts["JobId"])] = facts
     return found
+
+
+def _ask(command: Sequence[str]) -> str:
+    """What a command prints; nothing when Slurm has forgotten all of the jobs, which 22.05 calls invalid then."""
+    try:
+        return ask(command)
+    except NoAnswerError as problem:
+        if "invalid job id" not in str(problem).lower():
+            raise
+        return ""
 
 
 def own_jobs() -> list[TracedJob]:

@@ -45,12 +45,12 @@ class BatchScript:
     @contextmanager
     def answering(self, answers: Mapping[str, Any], run: str = "") -> Iterator[ScriptedShell]:
         """Play the batch system."""
-        with scripted_shell(**{program: list(_replies(said, run)) for program, said in answers.items()}) as shell:
+        with scripted_shell(**{program: list(_replies(written, run)) for program, written in answers.items()}) as shell:
             yield shell
 
 
-def _replies(said: Any, run: str) -> Iterator[Reply | str]:  # Any: as people write it in YAML
-    for one in said if isinstance(said, list) else [said]:
+def _replies(written: Any, run: str) -> Iterator[Reply | str]:  # Any: as people write it in YAML
+    for one in written if isinstance(written, list) else [written]:
         yield Reply(**one) if isinstance(one, dict) else one.replace("RUN", run).replace("LOCATION", str(LOCATION))
 
 

@@ -14,7 +14,6 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from cenote.engine.messages import FailureInfo
 from cenote.worker.failure import failure_of
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import say_lines_at_once
@@ -45,13 +44,9 @@ class _Watch:
                 os._exit(1)
             step = self._step
             if step is not None and time.monotonic() > step[2]:
-                self._out_of_time(stage=step[0], timeout=step[1])
-
-    def _out_of_time(self, *, stage: str, timeout: int) -> None:
-        info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
-        with self._lock:
-            self._pipe.send(Outcome(task=self.task, failure=info, seconds=float(timeout)))
-            os._exit(0)
+                with self._lock:
+                    self._pipe.send(Outcome.of_timeout(self.task, stage=step[0], timeout=step[1]))
+                    os._exit(0)
 
 
 def serve(pipe: Connection) -> None:
@@ -68,10 +63,8 @@ def serve(pipe: Connection) -> None:
     _send(pipe, lock, os.getpid())
     while True:
         try:
-            spec: TaskSpec | None = pipe.recv()
+            spec: TaskSpec = pipe.recv()
         except (EOFError, OSError):
-            return
-        if spec is None:
             return
         watch.task = spec.task
         _send(pipe, lock, runner.run(spec, on_step=watch.on_step))

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from typing import TextIO
@@ -78,11 +78,9 @@ class Diary:
             file.parent.mkdir(parents=True, exist_ok=True)
         self._out, self._err = (file.open("a", encoding="utf-8", buffering=1) for file in self._files)
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """While it lasts, what is said is kept here."""
-        with diverted(self._out, self._err):
-            yield
+    def open(self) -> AbstractContextManager[None]:
+        """While it lasts, what is printed is kept here."""
+        return diverted(self._out, self._err)
 
     def close(self) -> None:
         """Nothing more will be said; files without a word go."""

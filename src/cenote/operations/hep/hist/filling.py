@@ -37,28 +37,28 @@ class AxisFill:
 def axis_fill(axis: Axis, values: Column) -> AxisFill:
     """Build an axis for these values (growing categories are those that appear, sorted: the order cannot depend
     on how the data were cut)."""
-    said: dict[str, Any] = {"name": axis.name, "label": axis.label or ""}  # Any: hist's overloads
+    names: dict[str, Any] = {"name": axis.name, "label": axis.label or ""}  # Any: hist's overloads
     flow: dict[str, Any] = {"underflow": axis.overflow, "overflow": axis.overflow}
     built: HistAxis
     match axis.type:
         case "regular" if isinstance(axis.bins, Bins) and axis.bins.nbins is not None:
-            built = hist.axis.Regular(axis.bins.nbins, axis.bins.low, axis.bins.high, **said, **flow)
+            built = hist.axis.Regular(axis.bins.nbins, axis.bins.low, axis.bins.high, **names, **flow)
             return AxisFill(built, built, _numbers(axis, values))
         case "variable" if isinstance(axis.bins, tuple):
-            built = hist.axis.Variable([float(edge) for edge in axis.bins], **said, **flow)
+            built = hist.axis.Variable([float(edge) for edge in axis.bins], **names, **flow)
             return AxisFill(built, built, _numbers(axis, values))
         case "integer" if isinstance(axis.bins, Bins):
             low, high = int(axis.bins.low), int(axis.bins.high)
-            built = hist.axis.Integer(low, high, **said, **flow)
+            built = hist.axis.Integer(low, high, **names, **flow)
             return AxisFill(built, built, _whole_numbers(axis, _within(low, high, values), missing=high))
         case "boolean":
-            built = hist.axis.Boolean(**said)
+            built = hist.axis.Boolean(**names)
             return AxisFill(built, built, np.asarray(_numbers(axis, values)) != 0)
         case _:
-            return _category_fill(axis, values, said)
+            return _category_fill(axis, values, names)
 
 
-def _category_fill(axis: Axis, values: Column, said: dict[str, Any]) -> AxisFill:
+def _category_fill(axis: Axis, values: Column, names: dict[str, Any]) -> AxisFill:
     texts = is_text(values)
     present = np.asarray(values if texts else _whole_numbers(axis, values, missing=_NO_CATEGORY))
     categories = list(axis.bins) if isinstance(axis.bins, tuple) else _appearing(axis, present)
@@ -66,7 +66,7 @@ def _category_fill(axis: Axis, values: Column, said: dict[str, Any]) -> AxisFill
         texts = isinstance(categories[0], str)
     kind: Any = hist.axis.StrCategory if texts else hist.axis.IntCategory
     flow = {"growth": True} if axis.growing else {"overflow": axis.overflow}
-    built = kind(categories, **said, **flow)
+    built = kind(categories, **names, **flow)
     working = bh.axis.Integer(0, len(categories), underflow=False, overflow=not axis.growing and axis.overflow)
     return AxisFill(built, working, _positions(present, categories))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Callable, Collection
 from functools import reduce
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -16,7 +17,7 @@ from cenote.expressions.problems import EvaluationError
 from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.conditions import Condition
-from cenote.operations.support.cut_groups import CutGroup, Groups, column_part, step_name
+from cenote.operations.support.cut_groups import CutGroup, Groups, step_name
 from cenote.operations.support.evaluation import evaluate, event_column
 from cenote.operations.support.events import Events
 from cenote.operations.support.new_columns import refuse_existing
@@ -78,7 +79,8 @@ class SelectionCutflow(Operation):
         return (*flags, *([self.output_field] if self.output_field else []))
 
     def _flag(self, group: str) -> str:
-        return column_name(f"{self.stage}_{column_part(group)}")
+        part = re.sub(r"\W+", "_", group)
+        return column_name(f"{self.stage}_{part}")
 
     def run(self, events: Events) -> Result:
         """Count, flag and keep."""
@@ -143,6 +145,7 @@ class _Counting:
         counts: tuple[int, float, float, int, float, float],
     ) -> CutflowRow:
         """One line of the table."""
+        forms = {"expression": step.expr, "reduce": step.reduce, "all": step.all_of, "any": step.any_of}
         return CutflowRow(
             dataset=self.events.dataset.name,
             name=step_name(name, index),
@@ -150,7 +153,7 @@ class _Counting:
             index=index,
             label=step.label or step.text,
             expr=step.text,
-            kind=next(_kinds(step)),
+            kind=next(kind for kind, form in forms.items() if form is not None),
             parents=group.parents if index == 0 else (),
             weighted=self.weights is not None,
             n_unweighted_in=counts[0],
@@ -160,8 +163,3 @@ class _Counting:
             sumw_out=counts[4],
             sumw2_out=counts[5],
         )
-
-
-def _kinds(step: Condition) -> Iterator[str]:
-    forms = {"expression": step.expr, "reduce": step.reduce, "all": step.all_of, "any": step.any_of}
-    return (kind for kind, form in forms.items() if form is not None)

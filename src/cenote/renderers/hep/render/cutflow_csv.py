@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from cenote import errors, storage
 from cenote.plugins.settings import Settings
+from cenote.products.cutflow import COUNTED, csv_text
 from cenote.renderers.interface import DrawContext, Renderer
 
 CsvRow = dict[str, Any]
 """One cut for one dataset; Any because names, counts and sums stand side by side."""
 
-SUMS = (
-    *("n_in", "n_out", "n_unweighted_in", "n_unweighted_out"),
-    *("sumw_in", "sumw_out", "sumw2_in", "sumw2_out"),
-)
+SUMS = ("n_in", "n_out", *COUNTED)
 COLUMNS = ("selection", "cut", "dataset", *SUMS, "efficiency", "cumulative")
 """As FAST-HEP writes them, and the efficiency since the first cut."""
 
@@ -63,7 +59,7 @@ class CutflowCSV(Renderer):
         if context.partial:
             columns.append("partial")
             rows = [{**row, "partial": "true"} for row in rows]
-        return [_write(target, columns, rows)]
+        return [storage.write_text(target.with_name(f"{target.name}.csv"), csv_text(columns, rows))]
 
 
 def _added_up(rows: Iterable[CsvRow]) -> list[CsvRow]:
@@ -103,11 +99,3 @@ def _in_order(rows: Sequence[CsvRow]) -> list[CsvRow]:
     """Cut by cut in the order in which they first come, the datasets of a cut below each other."""
     position = {key: place for place, key in enumerate(dict.fromkeys(_cut_key(row) for row in rows))}
     return sorted(rows, key=lambda row: position[_cut_key(row)])
-
-
-def _write(target: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return storage.write_text(target.with_name(f"{target.name}.csv"), text.getvalue())

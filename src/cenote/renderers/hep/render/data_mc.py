@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +13,7 @@ from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
 from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
-from cenote.renderers.support.picture import Picture, histogram_of
+from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.sample_roles import SampleRoles, roles_of
 from cenote.renderers.support.samples import names_after, not_held, samples_of, transformed
 from cenote.renderers.support.stack import StackStyle, draw_points, draw_ratio, draw_stack
@@ -66,7 +65,7 @@ class DataMCBlock(Settings):
     """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
 
 
-class DataMC(Picture):
+class DataMC(PicturePerAxis):
     """Compares data with simulation: a stack of backgrounds, signals, data points and their ratio.
 
     Without data, or without simulation, what is there is drawn, without the ratio.
@@ -83,10 +82,6 @@ class DataMC(Picture):
     data_mc: DataMCBlock = DataMCBlock()
     """What is special to this renderer."""
 
-    def stems(self, stem: str, axes: Sequence[str]) -> Sequence[str]:
-        """A picture for each axis."""
-        return self.stems_per_axis(stem, axes)
-
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """The datasets and groups that are named must be there; see `Renderer.check`."""
         super().check(shape, context)
@@ -101,15 +96,8 @@ class DataMC(Picture):
                 if name not in known:
                     raise not_held(errors.BAD_VALUE, name, known, key=f"data_mc.{key}", stage=context.stage, hint=hint)
 
-    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
-        """Write the pictures; see `Renderer.draw`."""
-        histogram = histogram_of(product, context)
-        roles, targets = self.one_per_axis(histogram, target, context)
-        return [
-            path for index, named in targets.items() for path in self._draw_one(histogram, roles, index, named, context)
-        ]
-
-    def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
+    def draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
+        """Write one picture; see `PicturePerAxis.draw_one`."""
         block = self.data_mc
         axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=block.flow)
         styles = self.style.datasets

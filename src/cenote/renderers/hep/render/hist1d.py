@@ -12,7 +12,7 @@ from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
 from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, bin_axis
 from cenote.renderers.support.frame import Entry
-from cenote.renderers.support.picture import Picture, histogram_of
+from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.samples import Sample, samples_of, transformed
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -38,7 +38,7 @@ class Hist1DBlock(Settings):
     """`area` makes each dataset's integral 1, `sum` makes its bins add up to 1."""
 
 
-class Hist1D(Picture):
+class Hist1D(PicturePerAxis):
     """Draws histograms of one variable, a line for each dataset.
 
     A histogram of several variables gives one picture for each of them, unless `axes.x.name` chooses one; one of
@@ -49,25 +49,15 @@ class Hist1D(Picture):
     render: {op: hep.render.hist1d, out: muon_pt, axes: {y: {scale: log}}}
     """
 
+    draws_datasets: ClassVar[bool] = True
+
     hist1d: Hist1DBlock = Hist1DBlock()
     """What is special to this renderer."""
 
-    def stems(self, stem: str, axes: Sequence[str]) -> Sequence[str]:
-        """A picture for each axis."""
-        return self.stems_per_axis(stem, axes)
-
-    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
-        """Write the pictures; see `Renderer.draw`."""
-        histogram = histogram_of(product, context)
-        roles, targets = self.one_per_axis(histogram, target, context, or_datasets=True)
-        if not self.hist1d.overlay:
-            roles = replace(roles, dataset=None)
-        return [
-            path for index, named in targets.items() for path in self._draw_one(histogram, roles, index, named, context)
-        ]
-
-    def _draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
+    def draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
+        """Write one picture; see `PicturePerAxis.draw_one`."""
         flow = self.hist1d.flow
+        roles = roles if self.hist1d.overlay else replace(roles, dataset=None)
         axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=flow)
         samples = self._samples(histogram, roles, index, axis, context)
         size = canvas.figure_size(self.figure, SIZE)
