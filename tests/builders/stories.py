@@ -9,7 +9,7 @@ from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
     CancelAsked,
-    Decision,
+    DecisionEvent,
     FailureInfo,
     JobChanged,
     JobState,
@@ -47,10 +47,10 @@ class Story:
         self.abandoned: dict[int, str] = {}
         """Tasks that were abandoned so far → the reason."""
 
-    def after(self, *events: AnyEvent) -> list[AnyCommand | Decision]:
+    def after(self, *events: AnyEvent) -> list[AnyCommand | DecisionEvent]:
         """What the engine wants done and decides once these have happened, in order. Tasks that are left out are
         collected apart."""
-        found: list[AnyCommand | Decision] = []
+        found: list[AnyCommand | DecisionEvent] = []
         for command in [command for event in events for command in self.engine.handle(event)]:
             match command:
                 case Record(TasksNotNeeded() as record):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from cenote.engine import autoscaler, capacity, fallback, machine, moving, ready, retries, scaling, tasks
-from cenote.engine.retries import Decision
+from cenote.engine.retries import RetryDecision
 from cenote.engine.workers import PoolWorkers
 from cenote.plan.plan import RUN
 from simulation.check import SeedError, play
@@ -80,7 +80,7 @@ def _moves_lost_tasks_for_ever(patch: pytest.MonkeyPatch) -> None:
 
     def decide(failure, history, segment, options, **fate):  # type: ignore[no-untyped-def]
         decision = honest(failure, history, segment, options, **fate)
-        return Decision(again=True, history=history, failure=failure) if failure.cause == "lost" else decision
+        return RetryDecision(again=True, history=history, failure=failure) if failure.cause == "lost" else decision
 
     patch.setattr(machine, "decide", decide)
 

@@ -6,7 +6,7 @@ from builders.plans import a_plan, a_pool, a_segment
 from builders.stories import Story, done, job, joined, later, lost, requested, started, taken
 from cenote.engine.messages import (
     AnyCommand,
-    Decision,
+    DecisionEvent,
     FinishRun,
     JobState,
     PoolChanged,
@@ -24,11 +24,11 @@ MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 GROWS = Elastic(min=0, max=5, idle_time=60, resize_period=10)
 
 
-def about_workers(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
+def about_workers(commands: list[AnyCommand | DecisionEvent]) -> list[AnyCommand | DecisionEvent]:
     return [command for command in commands if isinstance(command, StartWorkers | StopWorkers)]
 
 
-def states(commands: list[AnyCommand | Decision]) -> list[tuple[str, PoolState]]:
+def states(commands: list[AnyCommand | DecisionEvent]) -> list[tuple[str, PoolState]]:
     return [(command.pool, command.state) for command in commands if isinstance(command, PoolChanged)]
 
 

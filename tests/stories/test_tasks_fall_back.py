@@ -7,7 +7,7 @@ from builders.stories import Cause, Story, done, failed, job, joined, later, los
 from cenote.engine.messages import (
     AnyCommand,
     CancelTask,
-    Decision,
+    DecisionEvent,
     FellBack,
     FinishRun,
     JobState,
@@ -24,7 +24,7 @@ NEVER = FallbackWhen()
 INFER = a_segment("Infer", pools=["gpu", "default"])
 
 
-def work(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
+def work(commands: list[AnyCommand | DecisionEvent]) -> list[AnyCommand | DecisionEvent]:
     """What is about tasks; workers and states of pools have stories of their own."""
     kinds = (RunTask, CancelTask, TaskGivenUp, FellBack, TaskSplit, FinishRun)
     return [command for command in commands if isinstance(command, kinds)]

@@ -13,18 +13,18 @@ from builders.stories import (
     started,
     taken,
 )
-from cenote.engine.messages import AnyCommand, Decision, RunTask, StartWorkers, StopWorkers, TaskGivenUp
+from cenote.engine.messages import AnyCommand, DecisionEvent, RunTask, StartWorkers, StopWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
 from cenote.language.execution import Elastic, RunLimits
 
 MANAGED = EngineOptions(manages_workers=True, window_per_slot=1.0)
 
 
-def about_workers(commands: list[AnyCommand | Decision]) -> list[AnyCommand | Decision]:
+def about_workers(commands: list[AnyCommand | DecisionEvent]) -> list[AnyCommand | DecisionEvent]:
     return [command for command in commands if isinstance(command, StartWorkers | StopWorkers)]
 
 
-def sent(commands: list[AnyCommand | Decision]) -> list[int]:
+def sent(commands: list[AnyCommand | DecisionEvent]) -> list[int]:
     return [command.task for command in commands if isinstance(command, RunTask)]
 
 

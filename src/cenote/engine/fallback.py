@@ -14,7 +14,7 @@ from cenote.units import format_seconds
 
 
 @dataclass(frozen=True)
-class Leave:
+class LeavePool:
     """Tasks are not to wait here any longer."""
 
     reason: str
@@ -27,7 +27,7 @@ class Leave:
 
 def reason_to_leave(
     pools: Sequence[PoolWorkers], following: Sequence[CandidatePools], *, now: float, limits: RunLimits
-) -> Leave | None:
+) -> LeavePool | None:
     """Whether tasks that wait for these pools leave now: for the choices that follow, or, without any, for good.
 
     They leave only when every one of the pools gives a reason.
@@ -36,7 +36,7 @@ def reason_to_leave(
     reasons = [leave for leave in found if leave is not None]
     if not found or len(reasons) < len(found):
         return None
-    return Leave(
+    return LeavePool(
         reason="; ".join(leave.reason for leave in reasons),
         waited=max(leave.waited for leave in reasons),
         last_lines="\n".join(leave.last_lines for leave in reasons if leave.last_lines),
@@ -59,21 +59,23 @@ def time_to_leave(pool: PoolTerms, following: Sequence[CandidatePools], limits: 
 
 def _leave_one(
     pool: PoolWorkers, following: Sequence[CandidatePools], *, now: float, limits: RunLimits
-) -> Leave | None:
+) -> LeavePool | None:
     name = pool.pool.name
     waited = 0.0 if pool.wanting_since is None else max(0.0, now - pool.wanting_since)
     if pool.failed is not None:
-        return Leave(f"pool '{name}' failed: {pool.failed}", waited, pool.last_lines, pool.refused is not None)
+        return LeavePool(f"pool '{name}' failed: {pool.failed}", waited, pool.last_lines, pool.refused is not None)
     if pool.observed:
         return None
     if not pool.may_have_workers and (following or pool.pool.spec.queue_timeout is None):
-        return Leave(f"pool '{name}' has no workers and cannot get any", waited)
+        return LeavePool(f"pool '{name}' has no workers and cannot get any", waited)
     limit, setting = time_to_leave(pool.pool.spec, following, limits)
     if pool.wanting_since is None or waited < limit:
         return None
     report = f"; latest report: {pool.last_word}" if pool.last_word else ""
     rule = f"{setting}: {format_seconds(limit)}"
-    return Leave(f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){report}", waited, pool.last_lines)
+    return LeavePool(
+        f"pool '{name}' had no worker for {format_seconds(waited)} ({rule}){report}", waited, pool.last_lines
+    )
 
 
 def leaves_after_preemptions(pool: PlacedPool, preemptions: int) -> bool:

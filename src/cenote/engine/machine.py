@@ -44,7 +44,7 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.engine.moving import Moving
+from cenote.engine.moving import TaskMover
 from cenote.engine.options import EngineOptions
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.retries import History, decide
@@ -82,7 +82,9 @@ class Engine:
         self._ready = ReadyTasks(plan, self._classes, self._states, self._pools)
         self._attempts = Attempts(len(plan.tasks))
         self._autoscaler = Autoscaler(plan.placement.pools, options.limits)
-        self._moving = Moving(plan, self._classes, self._states, self._ready, self._attempts, self._autoscaler, options)
+        self._moving = TaskMover(
+            plan, self._classes, self._states, self._ready, self._attempts, self._autoscaler, options
+        )
         self._now = 0.0
         self._failures: dict[int, FailureInfo] = {}
         self._phase = RunPhase.NEW

@@ -289,7 +289,7 @@ class RunFinished(Event, frozen=True, tag=True):
     seconds: float
 
 
-Decision = TaskGivenUp | TasksNotNeeded | TasksAbandoned | TaskSplit | FellBack | PoolChanged
+DecisionEvent = TaskGivenUp | TasksNotNeeded | TasksAbandoned | TaskSplit | FellBack | PoolChanged
 """What the engine itself decides. It is journalled for readers; the engine ignores it when it comes in again."""
 
 AnyEvent = (
@@ -311,7 +311,7 @@ AnyEvent = (
     | Tick
     | Warned
     | RunFinished
-    | Decision
+    | DecisionEvent
 )
 
 
@@ -346,7 +346,7 @@ class CancelTask(Command, frozen=True, tag=True):
 class Record(Command, frozen=True, tag=True):
     """Journal this decision."""
 
-    event: Decision
+    event: DecisionEvent
 
 
 class StartWorkers(Command, frozen=True, tag=True):

@@ -9,10 +9,10 @@ import msgspec
 
 from cenote.engine.attempts import Attempts
 from cenote.engine.autoscaler import Autoscaler
-from cenote.engine.fallback import Leave, leaves_after_preemptions, reason_to_leave
+from cenote.engine.fallback import LeavePool, leaves_after_preemptions, reason_to_leave
 from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, FellBack, Record, TaskFailed, TaskSplit
 from cenote.engine.options import EngineOptions
-from cenote.engine.out_of_memory import Larger, Smaller, TooLarge, after_out_of_memory
+from cenote.engine.out_of_memory import LargerPool, MorePieces, TooLarge, after_out_of_memory
 from cenote.engine.ready import ReadyTasks
 from cenote.engine.task_classes import TaskClass, TaskClasses
 from cenote.engine.tasks import READY, SENT, TaskStates
@@ -25,7 +25,7 @@ Unschedulable = tuple[int, str, FailureInfo]
 
 
 @dataclass(frozen=True)
-class Moving:
+class TaskMover:
     """Carries out the rules of fallback on the tasks of a run."""
 
     plan: Plan
@@ -61,7 +61,7 @@ class Moving:
         task_class = self.classes[self.states.class_of(event.task)]
         following, times = self._following(task_class), self.attempts.history[event.task].preemptions
         if following and leaves_after_preemptions(self.plan.placement.pool(event.pool), times):
-            leave = Leave(f"preempted {times} times in pool '{event.pool}'")
+            leave = LeavePool(f"preempted {times} times in pool '{event.pool}'")
             self._move([event.task], following[0])
             commands.append(self._record(task_class, following[0], leave, now, event=event))
 
@@ -73,10 +73,10 @@ class Moving:
         larger = [(later.choice, [pool_of(name) for name in self._usable_pools(later)]) for later in following]
         tried, most = self.attempts.pieces.get(task, 1), self._most_pieces(task, task_class)
         match after_out_of_memory(pool_of(event.pool), larger, failure.message, pieces=tried, most_pieces=most):
-            case Larger(position, reason):
+            case LargerPool(position, reason):
                 self._move([task], following[position])
-                commands.append(self._record(task_class, following[position], Leave(reason), now, event=event))
-            case Smaller(pieces, reason):
+                commands.append(self._record(task_class, following[position], LeavePool(reason), now, event=event))
+            case MorePieces(pieces, reason):
                 self.attempts.pieces[task] = pieces
                 commands.append(Record(TaskSplit(at=now, task=task, pieces=pieces, reason=reason)))
             case TooLarge(message):
@@ -141,7 +141,7 @@ class Moving:
             if task in history:
                 history[task] = replace(history[task], preemptions=0)
 
-    def _unschedulable(self, task_class: TaskClass, tasks: Sequence[int], leave: Leave) -> Iterator[Unschedulable]:
+    def _unschedulable(self, task_class: TaskClass, tasks: Sequence[int], leave: LeavePool) -> Iterator[Unschedulable]:
         words = with_last_lines(leave.reason, leave.last_lines)
         kind = JOB_REFUSED if leave.refused else NO_WORKER
         failure = FailureInfo(cause="lost", message=words, stage=self.stage_of(task_class), error_kind=kind.name)
@@ -153,7 +153,7 @@ class Moving:
         self,
         task_class: TaskClass,
         target: TaskClass,
-        leave: Leave,
+        leave: LeavePool,
         now: float,
         *,
         tasks: int = 1,

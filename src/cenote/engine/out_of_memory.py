@@ -12,7 +12,7 @@ from cenote.units import format_bytes
 
 
 @dataclass(frozen=True)
-class Larger:
+class LargerPool:
     """Try it in a pool with more memory per task."""
 
     choice: int
@@ -21,7 +21,7 @@ class Larger:
 
 
 @dataclass(frozen=True)
-class Smaller:
+class MorePieces:
     """Try it in more pieces, one after the other."""
 
     pieces: int
@@ -42,7 +42,7 @@ def after_out_of_memory(
     *,
     pieces: int,
     most_pieces: int,
-) -> Larger | Smaller | TooLarge:
+) -> LargerPool | MorePieces | TooLarge:
     """A larger pool if one is allowed, each once; else twice as many pieces; else it failed, with the numbers.
 
     `following` are the choices that the task has not tried, each with those of its pools that can have workers. It was
@@ -55,9 +55,9 @@ def after_out_of_memory(
     for position, (choice, pools) in enumerate(following):
         allowed = choice.own or pool.spec.fallback_when.oom
         if allowed and min((other.memory_per_slot for other in pools), default=0) > held:
-            return Larger(position, reason)
+            return LargerPool(position, reason)
     if 2 * pieces <= most_pieces:
-        return Smaller(2 * pieces, reason)
+        return MorePieces(2 * pieces, reason)
     tried = f"even in {pieces} pieces, " if pieces > 1 else ""
     smaller = "it cannot be split" if most_pieces == 1 else "smaller pieces are not tried"
     why = f"{tried}and no larger pool is allowed, and {smaller}"

@@ -49,7 +49,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Decision:
+class RetryDecision:
     """What becomes of the task, and what it went through by now."""
 
     again: bool
@@ -66,19 +66,19 @@ def decide(
     *,
     fate: LossCause = "unknown",
     alone: bool = False,
-) -> Decision:
+) -> RetryDecision:
     """Whether a task of this segment is tried once more; `fate` is what became of its worker, and `alone` whether that
     had nothing else to do."""
     match RULES[failure.cause]:
         case Rule.MOVES if fate == "retired":  # our own doing
-            return Decision(again=True, history=history, failure=failure)
+            return RetryDecision(again=True, history=history, failure=failure)
         case Rule.MOVES:
             return _after_loss(failure, history, limits, "crashed alone" if fate == "crashed" and alone else fate)
         case Rule.AS_RETRIES_SAY:
             again = history.failures < retries_allowed(segment, failure.stage)
-            return Decision(again, replace(history, failures=history.failures + 1), failure)
+            return RetryDecision(again, replace(history, failures=history.failures + 1), failure)
         case Rule.FINAL:
-            return Decision(again=False, history=history, failure=failure)
+            return RetryDecision(again=False, history=history, failure=failure)
 
 
 def retries_allowed(segment: Segment, stage: str | None) -> int:
@@ -87,7 +87,7 @@ def retries_allowed(segment: Segment, stage: str | None) -> int:
     return named[0] if named else max((step.retries for step in segment.steps), default=0)
 
 
-def _after_loss(failure: FailureInfo, before: History, limits: RunLimits, fate: str) -> Decision:
+def _after_loss(failure: FailureInfo, before: History, limits: RunLimits, fate: str) -> RetryDecision:
     """Count the loss of its worker; too many of a kind are final, and the message says how many."""
     last, again = failure.message, True
     match fate:
@@ -113,4 +113,4 @@ def _after_loss(failure: FailureInfo, before: History, limits: RunLimits, fate: 
     if final:
         kind = failure.error_kind or WORKER_LOST.name
         failure = msgspec.structs.replace(failure, message=message, error_kind=kind)
-    return Decision(again=again and not final, history=history, failure=failure)
+    return RetryDecision(again=again and not final, history=history, failure=failure)

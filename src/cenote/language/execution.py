@@ -10,7 +10,7 @@ from cenote.language.schema.forms import (
     Amount,
     Count,
     Credentials,
-    Environment,
+    EnvironmentSpec,
     Factor,
     Free,
     OrNothing,
@@ -20,7 +20,7 @@ from cenote.language.schema.forms import (
 )
 from cenote.plugins.quantities import Memory, Seconds
 
-Settings = TypeVar("Settings", bound="PoolTerms | ExecutionSettings")
+Written = TypeVar("Written", bound="PoolTerms | ExecutionSettings")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class PoolSettings(PoolTerms, PoolSize):
     """How its workers come to exist, where it differs from the run's."""
     fallback: PlainNames = ()
     """Pools that take over work waiting here, in this order."""
-    environment: Environment | None = None
+    environment: EnvironmentSpec | None = None
     """Own software; else the run's."""
     credentials: Credentials | None = None
     """What its workers need to reach protected data, instead of the run's."""
@@ -215,7 +215,7 @@ class ExecutionSettings:
     """How workers come to exist: `local`, `htcondor`, `slurm`, or a plugin; a pool may have its own."""
     defaults: Annotated[DefaultPools, OrNothing()] = field(default_factory=DefaultPools)
     """Pools for stages that name none."""
-    environment: Environment | None = None
+    environment: EnvironmentSpec | None = None
     """The software that workers run; without it, the one that runs this command (`current`)."""
     credentials: Credentials = ()
     """What workers need to reach protected data: `none`, or plugins."""
@@ -225,6 +225,6 @@ class ExecutionSettings:
     """The strategy's and backend's settings for all pools."""
 
 
-def settings_of(value: Settings, kind: type[Settings]) -> dict[str, Any]:  # Any: each field has its own type
+def settings_of(value: Written, kind: type[Written]) -> dict[str, Any]:  # Any: each field has its own type
     """The fields that a value has from this class, for another value that has them too."""
     return {setting.name: getattr(value, setting.name) for setting in fields(kind)}

@@ -20,7 +20,7 @@ OFFERED = (*TYPES, ".pdf")
 
 
 @dataclass(frozen=True)
-class Picture:
+class ShownPicture:
     """A picture: the file to show, the same in other formats, and what it was drawn from."""
 
     file: Path
@@ -40,7 +40,7 @@ def data_uri(content: bytes, suffix: str) -> str:
     return f"data:{TYPES[suffix]};base64,{b64encode(content).decode()}"
 
 
-def read_pictures(run: RunFolder, products: Iterable[ProductRecord]) -> list[Picture]:
+def read_pictures(run: RunFolder, products: Iterable[ProductRecord]) -> list[ShownPicture]:
     """One for each picture, in the order of the products; then pictures that no product names."""
     maker = {plot: product for product in products for plot in product.plots}
     found = sorted(path for path in run.plots.rglob("*"))
@@ -54,7 +54,7 @@ def read_pictures(run: RunFolder, products: Iterable[ProductRecord]) -> list[Pic
         if file is not None:
             others = tuple(path.relative_to(run.path).as_posix() for path in files)
             caption = file.relative_to(run.plots).with_suffix("").as_posix()
-            shown.append(Picture(file, others, caption, maker.get(file.relative_to(run.path).as_posix())))
+            shown.append(ShownPicture(file, others, caption, maker.get(file.relative_to(run.path).as_posix())))
     return shown
 
 

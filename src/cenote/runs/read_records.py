@@ -13,7 +13,7 @@ from cenote.plan.record import PlanRecord
 from cenote.runs.folder import RunFolder
 from cenote.runs.summary import Summary
 
-Record = TypeVar("Record", bound=msgspec.Struct)
+AnyRecord = TypeVar("AnyRecord", bound=msgspec.Struct)
 
 
 def read_plan(folder: RunFolder) -> PlanRecord:
@@ -29,7 +29,7 @@ def read_summary(folder: RunFolder) -> Summary | None:
         return None
 
 
-def read_if_whole(path: Path, kind: type[Record]) -> Record | None:
+def read_if_whole(path: Path, kind: type[AnyRecord]) -> AnyRecord | None:
     """The record in this file; None where there is none, or where it is damaged."""
     try:
         return _read(path, kind, unreadable=OSError)
@@ -37,7 +37,7 @@ def read_if_whole(path: Path, kind: type[Record]) -> Record | None:
         return None
 
 
-def _read(path: Path, kind: type[Record], *, unreadable: type[OSError]) -> Record:
+def _read(path: Path, kind: type[AnyRecord], *, unreadable: type[OSError]) -> AnyRecord:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (ValueError, unreadable) as problem:

@@ -28,10 +28,10 @@ class LocalBackend(Backend):
 
     def open(self, request: SessionRequest) -> Session:
         """In this process when one core is all there is or the work is small; by processes otherwise."""
-        from cenote.backends.local.in_process import Here  # a file is planned without worker processes
-        from cenote.backends.local.processes import Processes
+        from cenote.backends.local.in_process import InProcessSession  # a file is planned without worker processes
+        from cenote.backends.local.processes import ProcessSession
 
         timed = any(step.timeout is not None for segment in request.run_spec.segments for step in segment.steps)
         if timed or not request.in_process or (request.cpus > 1 and not request.small):
-            return Processes(request, self.patience)
-        return Here(request, self.patience)
+            return ProcessSession(request, self.patience)
+        return InProcessSession(request, self.patience)

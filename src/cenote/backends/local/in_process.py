@@ -11,13 +11,13 @@ from typing import NoReturn
 
 from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
-from cenote.backends.local.processes import Processes
+from cenote.backends.local.processes import ProcessSession
 from cenote.backends.local.slots import SlotTable
 from cenote.backends.support.outcomes import STOPPED, event_of, started, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo
 from cenote.signals import Interrupted
 from cenote.worker.process.memory import keep_freed_memory
-from cenote.worker.process.user_output import Diary
+from cenote.worker.process.user_output import OutputLog
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.task_spec import Outcome, TaskSpec
 
@@ -48,13 +48,13 @@ def _staying_alive() -> Iterator[list[int]]:
         os._exit = end
 
 
-class Here(Session):
+class InProcessSession(Session):
     """No worker processes, until the work proves not to be small."""
 
     def __init__(self, request: SessionRequest, patience: float) -> None:
         self._request, self._patience = request, patience
         keep_freed_memory()
-        self._said = Diary(request.run.output, "driver")
+        self._said = OutputLog(request.run.output, "driver")
         with self._said.open():
             self._runner = TaskRunner(request.run_spec)
         self._places = SlotTable(request.pools)
@@ -62,9 +62,9 @@ class Here(Session):
         self._begun: tuple[TaskSpec, str, int] | None = None
         """The task that has a place and runs next, with its pool and place: its start is news before it blocks."""
         self._worked = 0.0
-        self._coming: Processes | None = None
+        self._coming: ProcessSession | None = None
         """Processes that are being started: until the first of them is ready, the work goes on here."""
-        self._others: Processes | None = None
+        self._others: ProcessSession | None = None
         """Who has the work now."""
 
     def run(self, spec: TaskSpec, pool: str) -> None:
@@ -104,7 +104,7 @@ class Here(Session):
         """Whether to hand over now: the work is not small, and a process is there to take it."""
         many = self._request.cpus > 1 and self._places.waiting > 1
         if many and self._coming is None and self._worked > SMALL_SECONDS:
-            self._coming = Processes(self._request, self._patience, joined=False)
+            self._coming = ProcessSession(self._request, self._patience, joined=False)
             self._coming.prepare(self._places.waiting)
         return many and self._coming is not None and self._coming.has_somebody_ready()
 

@@ -51,7 +51,7 @@ class _Worker:
     """Since when it has been seen to be stopped."""
 
 
-class Processes(Session):
+class ProcessSession(Session):
     """As many processes as there are cores, each serving every pool."""
 
     def __init__(self, request: SessionRequest, patience: float, *, joined: bool = True) -> None:

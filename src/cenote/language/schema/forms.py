@@ -125,7 +125,7 @@ class _Described:
         return core_schema.no_info_after_validator_function(described.model_dump, handler(described))
 
 
-Environment = Annotated[Mapping[str, Any], _Described("EnvironmentModel"), OrText("type")]
+EnvironmentSpec = Annotated[Mapping[str, Any], _Described("EnvironmentModel"), OrText("type")]
 """The type of an environment and its settings, in one mapping."""
 
 Credentials = Annotated[

@@ -9,11 +9,9 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
+from cenote.expressions.arrays import Column as Column
 from cenote.language.workflow import DEFAULT_EVENTTYPE
 from cenote.names import column_name, did_you_mean, listed
-
-Column = Any
-"""A numpy array (one value per event) or an awkward array (any nesting); awkward publishes no types."""
 
 
 class NoColumnError(KeyError):

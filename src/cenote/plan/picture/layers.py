@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
-Point = tuple[float, float]
+from cenote.plan.picture.shapes import Point
+
 Edge = tuple[str, str]
 _SWEEPS = 8
 _BEND = 4.0

@@ -9,7 +9,7 @@ from cenote import errors
 from cenote.errors import Problem
 from cenote.language.workflow import Workflow
 from cenote.operations.interface import Scope
-from cenote.plan.stages.resolve import SOURCE, Flavour, Resolved, ResolvedStage
+from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, SchemaGroup
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _Walk:
     problems: list[Problem] = field(default_factory=list)
 
     @property
-    def flavour(self) -> Flavour:
+    def flavour(self) -> SchemaGroup:
         return self.resolved.flavours[self.number]
 
     def run(self) -> None:

@@ -30,7 +30,7 @@ SOURCE = ""
 
 
 @dataclass(frozen=True)
-class Flavour:
+class SchemaGroup:
     """Datasets that are alike to the plan."""
 
     datasets: tuple[str, ...]
@@ -96,7 +96,7 @@ class Resolved:
     """All stages in an order in which needs come first, and what was found on the way."""
 
     stages: tuple[ResolvedStage, ...]
-    flavours: tuple[Flavour, ...]
+    flavours: tuple[SchemaGroup, ...]
     available: Mapping[tuple[int, str], Available | None]
     """(flavour, stage) → the columns after it."""
     problems: tuple[Problem, ...] = ()
@@ -128,7 +128,7 @@ def dataset_infos(workflow: Workflow) -> tuple[DatasetInfo, ...]:
     )
 
 
-def flavours_of(workflow: Workflow, columns: Mapping[tuple[str, str], Collection[str]]) -> tuple[Flavour, ...]:
+def flavours_of(workflow: Workflow, columns: Mapping[tuple[str, str], Collection[str]]) -> tuple[SchemaGroup, ...]:
     """Group the datasets; `columns` has what the files of each (dataset, source) hold, where that is known."""
     groups: dict[tuple[frozenset[str], tuple[tuple[str, ...] | None, ...]], list[str]] = {}
     everywhere = frozenset(stage.id for stage in workflow.stages)
@@ -140,13 +140,13 @@ def flavours_of(workflow: Workflow, columns: Mapping[tuple[str, str], Collection
         found = tuple(None if names is None else tuple(names) for names in known)
         groups.setdefault((applies, found), []).append(dataset.name)
     return tuple(
-        Flavour(tuple(names), dict(zip(sources, found, strict=True)), applies)
+        SchemaGroup(tuple(names), dict(zip(sources, found, strict=True)), applies)
         for (applies, found), names in groups.items()
     )
 
 
 def resolve_stages(
-    workflow: Workflow, flavours: Sequence[Flavour], refused: Mapping[str, Problem] | None = None
+    workflow: Workflow, flavours: Sequence[SchemaGroup], refused: Mapping[str, Problem] | None = None
 ) -> Resolved:
     """Make every operation concrete and follow the columns through the stages.
 
@@ -169,7 +169,7 @@ class _Resolving:
     """The forward walk over the stages."""
 
     workflow: Workflow
-    flavours: Sequence[Flavour]
+    flavours: Sequence[SchemaGroup]
     refused: Mapping[str, Problem]
     stages: list[ResolvedStage] = field(default_factory=list)
     available: dict[tuple[int, str], Available | None] = field(default_factory=dict)
@@ -317,7 +317,7 @@ class _Resolving:
         )
 
     def _columns_read(
-        self, operation: Operation, flavour: Flavour, columns: Available | None, lacking: dict[str, list[str]]
+        self, operation: Operation, flavour: SchemaGroup, columns: Available | None, lacking: dict[str, list[str]]
     ) -> tuple[str, ...]:
         """The columns that an operation reads of these datasets; names that mean nothing there go to `lacking`."""
         reads: dict[str, None] = {}
@@ -336,7 +336,7 @@ class _Resolving:
         known = column_name(name, columns)
         return known if known in columns else None
 
-    def _without(self, name: str, operation: Operation, flavour: Flavour) -> Iterable[str]:
+    def _without(self, name: str, operation: Operation, flavour: SchemaGroup) -> Iterable[str]:
         """The datasets for which a name that is no column means nothing at all."""
         if name in self.workflow.constants or name in CONSTANTS:
             return ()

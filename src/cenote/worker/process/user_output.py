@@ -69,7 +69,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-class Diary:
+class OutputLog:
     """The log of a process that runs tasks itself: `out/NAME` and `err/NAME`, there once something was said."""
 
     def __init__(self, logs: Path, name: str) -> None:
