@@ -152,12 +152,12 @@ def _never_falls_back(patch: pytest.MonkeyPatch) -> None:
 
 def _goes_where_nobody_allows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        moving.Moving, "_following", lambda self, own: [other for other in self.classes if other is not own][:1]
+        moving.TaskMover, "_following", lambda self, own: [other for other in self.classes if other is not own][:1]
     )
 
 
 def _moves_tasks_without_moving_them(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(moving.Moving, "_move", lambda *_: None)
+    patch.setattr(moving.TaskMover, "_move", lambda *_: None)
 
 
 def _moves_tasks_for_errors_of_the_user(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cenote.plan.picture.cards import DATA, Card, Frame, Link, Sketch, sketch
-from cenote.plan.picture.layers import Arranged, Edge, Point, arrange
+from cenote.plan.picture.layers import Arranged, Edge, arrange
 from cenote.plan.picture.parts import (
     GREY,
     LEGEND_ROW,
@@ -21,7 +21,7 @@ from cenote.plan.picture.parts import (
     pool_in_words,
     tint,
 )
-from cenote.plan.picture.shapes import Box, Curve, Drawing, Shape, Words, text_width
+from cenote.plan.picture.shapes import Box, Curve, Drawing, Point, Shape, Words, text_width
 from cenote.plan.plan import Plan
 
 _PADDING, _HEADER, _TITLE = 14.0, 44.0, 52.0
