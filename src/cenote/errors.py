@@ -22,7 +22,7 @@ class Place:
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """A family member of errors: a stable name for docs and scripts, and the exit code."""
+    """One kind of error: a stable name for docs and scripts, and the exit code."""
 
     name: str
     exit_code: int

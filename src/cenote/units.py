@@ -34,7 +34,7 @@ def parse_bytes(text: str | float) -> int:
         return _bytes_without_unit(float(text), str(text))
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
-        raise ValueError(f"{text!r} is not an amount of memory: {MEMORY_FORMS}")
+        raise ValueError(f"{_as_written(text)} is not an amount of memory: {MEMORY_FORMS}")
     number, unit = match.groups()
     if len(unit) > 1 and unit.endswith("b") and unit != unit.lower():
         raise ValueError(f"{text!r}: '{unit}' means bits; did you mean '{number}{unit[:-1]}B'?")
@@ -65,7 +65,7 @@ def parse_seconds(text: str | float) -> int:
     if written.replace(".", "", 1).isdigit():
         return _whole(float(written), TIME_FORMS)
     if not _COMPOUND.fullmatch(written):
-        raise ValueError(f"{text!r} is not a time: {TIME_FORMS}")
+        raise ValueError(f"{_as_written(text)} is not a time: {TIME_FORMS}")
     total = 0.0
     for number, unit in re.findall(r"(\d+(?:\.\d+)?)([A-Za-z]+)", written):
         scale = _SECONDS.get(unit.lower())
@@ -73,6 +73,10 @@ def parse_seconds(text: str | float) -> int:
             raise ValueError(f"{text!r}: '{unit}' is not a unit of time: {TIME_FORMS}")
         total += float(number) * scale
     return _whole(total, TIME_FORMS)
+
+
+def _as_written(value: object) -> str:
+    return {"None": "nothing", "True": "true", "False": "false"}.get(repr(value), repr(value))
 
 
 def _whole(number: float, forms: str) -> int:

@@ -62,6 +62,26 @@ class Pass(Credential):
         return launch.with_variables(PASS_FILE=(Sent("pass.txt"),))
 
 
+class SecondPass(Pass):
+    cenote_plugin: ClassVar = ("credential", "second")
+
+    def complete(self, launch):
+        other = HERE / "elsewhere" / "pass.txt"
+        return replace(launch, files=(*launch.files, SentFile(other, mode=0o600)))
+
+
+class Broken(Pass):
+    cenote_plugin: ClassVar = ("credential", "broken")
+
+    def check(self, now):
+        raise RuntimeError("no ticket")
+
+
+@operation("custom.passed", scope="run", reads=["MET_pt"], product="object")
+def passed(events):
+    return {"pass": Path(os.environ["PASS_FILE"]).read_text()}
+
+
 @operation("custom.show", scope="run", reads=["MET_pt"], product="object")
 def show(events):
     file = Path(os.environ["PASS_FILE"])
@@ -179,3 +199,37 @@ def test_a_copy_follows_its_original(user: Desk) -> None:
     assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("another", 0o600)
     sent.remove()
     assert not copy.exists()
+
+
+PASSED = FLOW.replace("custom.show", "custom.passed").replace("{type: boxed, greeting: it's $HOME}", "current")
+
+
+def test_a_credential_reaches_tasks_also_where_the_work_is_small_enough_for_the_driver(user: Desk) -> None:
+    user.write("passed.yaml", PASSED)
+    run = cenote.load(user.folder / "passed.yaml", backend="local").run(user.folder / "out")
+    assert run.product("Show") == {"pass": "secret"}
+
+
+def test_two_files_of_one_name_are_refused(user: Desk) -> None:
+    user.write("passed.yaml", PASSED.replace("credentials: pass", "credentials: [pass, second]"))
+    with pytest.raises(CenoteError, match="two different files named"):
+        cenote.load(user.folder / "passed.yaml", backend="local").run(user.folder / "out")
+
+
+def test_what_a_credential_raises_is_its_own_fault_with_its_place(user: Desk) -> None:
+    user.write("passed.yaml", PASSED.replace("credentials: pass", "credentials: broken"))
+    with pytest.raises(CenoteError) as raised:
+        cenote.load(user.folder / "passed.yaml", backend="local").run(user.folder / "out")
+    (problem,) = raised.value.problems
+    assert (problem.kind.name, problem.place is not None) == ("bad-plugin", True)
+    assert "no ticket" in problem.message
+
+
+def test_a_pool_of_the_local_backend_is_recorded_with_what_it_really_had(user: Desk) -> None:
+    pools = "pools: {default: {workers: 1, environment: {type: boxed, greeting: hello}, credentials: none}}"
+    user.write("passed.yaml", PASSED.replace("pools: {default: {workers: 1}}", pools))
+    run = cenote.load(user.folder / "passed.yaml", backend="local").run(user.folder / "out")
+    assert run.product("Show") == {"pass": "secret"}, "the run's credential"
+    assert {"environment", "credentials"} <= {word for text in run.warnings for word in text.replace(":", " ").split()}
+    recorded = json.loads((user.folder / "out" / "provenance.json").read_text())["environments"]
+    assert recorded["default"]["type"] == "current"

@@ -55,13 +55,13 @@ class Elastic:
     __pydantic_config__ = WRITTEN
 
     min: Count = 0
-    """Workers that are always kept."""
+    """Smallest number of workers."""
     max: Positive
-    """Workers at the most."""
+    """Largest number of workers."""
     idle_slots: Count = 0
     """Free slots kept ready for work to come."""
     idle_time: Seconds = 300
-    """A worker without work for so long is given back."""
+    """How long a worker may be idle before it is given back."""
     resize_period: Seconds = 30
     """Time between two decisions."""
     resize_factor: Factor = 1.0
@@ -79,9 +79,9 @@ class FallbackWhen:
     __pydantic_config__ = WRITTEN
 
     no_worker_for: Seconds | None = None
-    """The pool had no worker for so long."""
+    """The pool had no worker for this long."""
     preempted: Positive | None = None
-    """A task lost its worker so many times."""
+    """A task lost its worker to preemption this many times."""
     oom: bool = False
     """A task needed more memory than a worker has."""
 
@@ -100,7 +100,7 @@ class PoolSize:
 
 @dataclass(frozen=True)
 class PoolTerms:
-    """What holds for a pool from the file to the report. A new setting is a field here: the plan has it too."""
+    """Settings of a pool that readers of `plan.json` need too; a new one of these is a field here."""
 
     fallback_when: Annotated[FallbackWhen, OrNothing()] = field(default_factory=FallbackWhen)
     """When work that waits here moves on to the pools of `fallback`."""
@@ -112,14 +112,14 @@ class PoolTerms:
 
 @dataclass(frozen=True)
 class PoolSettings(PoolTerms, PoolSize):
-    """What a file says of a pool where nothing needs resolving. A new setting is a field here, with its docstring."""
+    """What a file says of a pool where nothing needs resolving. Any other new setting is a field here."""
 
     __pydantic_config__ = WRITTEN
 
     provides: PlainNames = ()
     """Further labels that stages may `require`; a pool always provides its own name and its resource class."""
     strategy: StrategyName | None = None
-    """How its workers come to exist, where it differs from the run's."""
+    """How its workers are started, where it differs from the run's."""
     fallback: PlainNames = ()
     """Pools that take over work waiting here, in this order."""
     environment: EnvironmentSpec | None = None
@@ -188,10 +188,9 @@ class RunLimits:
     walltime: Count = 4
     """Times that a task moves to another worker because its worker's walltime ended first; the next time fails it."""
     splits: Positive = 16
-    """Pieces at the most that a partition is split into when it does not fit into memory."""
+    """Largest number of pieces that a partition is split into when it does not fit into memory."""
     pool: Positive = 3
-    """How many times a pool may lose as many workers as it has, and one more, in a row without finishing a task; then
-    the pool fails."""
+    """A pool of n workers fails after it lost this many times n + 1 workers in a row without finishing a task."""
     no_worker_for: Seconds = 60
     """Time without a worker after which waiting tasks move to a fallback, unless the pool's `fallback_when` says."""
 
@@ -210,9 +209,9 @@ class ExecutionSettings:
     __pydantic_config__ = WRITTEN
 
     backend: str = "local"
-    """How tasks get executed: `local`, `dask`, or a plugin. Where a batch strategy is named and this is not, `dask`."""
+    """How tasks are executed: `local`, `dask`, or a plugin. Default `dask` where a batch strategy is named."""
     strategy: StrategyName = "local"
-    """How workers come to exist: `local`, `htcondor`, `slurm`, or a plugin; a pool may have its own."""
+    """How workers are started: `local`, `htcondor`, `slurm`, or a plugin; a pool may have its own."""
     defaults: Annotated[DefaultPools, OrNothing()] = field(default_factory=DefaultPools)
     """Pools for stages that name none."""
     environment: EnvironmentSpec | None = None
