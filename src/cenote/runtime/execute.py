@@ -215,6 +215,9 @@ class _Driver:
                     raise errors.error(errors.DAMAGED_RESULT, f"{problem}, repeatedly") from problem
         with ending.brought_about():
             at_last.close()
+        if ending.status != "succeeded":  # workers that were ended may have been writing
+            for file in storage.unfinished(self.folder.path):
+                storage.remove_unfinished(file)
         if again and ending.problem is None and ending.status != "cancelled":
             return True
         with ending.brought_about():

@@ -85,7 +85,7 @@ def test_a_partition_that_never_starts_is_told_in_slurms_words_and_the_plan_reme
     assert pools["default"]["verdict"] != "problem"
     assert slurm.queue() == []
     plan = cenote.load(workshop.folder / "flow.yaml", sets=[dead[-1]], strategy="slurm").plan()
-    (warning,) = [words for words in plan.warnings if "probed" in words]
+    (warning,) = [words for words in plan.warnings if "its probe" in words]
     assert warning.startswith("pool 'gpu' failed its probe on ")
 
 
