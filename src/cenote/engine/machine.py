@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Literal, assert_never
+from typing import assert_never
 
 from cenote.engine.attempts import Attempts
 from cenote.engine.autoscaler import Autoscaler
@@ -14,6 +14,7 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     CancelTask,
+    EndStatus,
     FailureInfo,
     FellBack,
     FinishRun,
@@ -54,8 +55,6 @@ from cenote.engine.task_ranges import ranges_of
 from cenote.engine.tasks import READY, SENT, TaskStates
 from cenote.plan.plan import Plan
 
-FinalStatus = Literal["succeeded", "partial", "failed", "cancelled"]
-
 
 class RunPhase(Enum):
     """How far the run is."""
@@ -88,7 +87,7 @@ class Engine:
         self._now = 0.0
         self._failures: dict[int, FailureInfo] = {}
         self._phase = RunPhase.NEW
-        self._ending: FinalStatus = "succeeded"
+        self._ending: EndStatus = "succeeded"
 
     def handle(self, event: AnyEvent) -> list[AnyCommand]:
         """What to do now that this has happened. Nothing comes out after FinishRun."""
@@ -281,7 +280,7 @@ class Engine:
             to_come=sum(states.count_open(number) for number in self._classes.reaching.get(pool, ())) + again,
         )
 
-    def _stop(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
+    def _stop(self, status: EndStatus, commands: list[AnyCommand]) -> None:
         """Send no more work, and call back what is out."""
         self._phase = RunPhase.STOPPING
         self._ending = status
@@ -303,19 +302,19 @@ class Engine:
         commands.append(Record(TasksAbandoned(at=self._now, tasks=ranges_of(found), reason=reason, failed=failed)))
         found.clear()
 
-    def _record_rest(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
+    def _record_rest(self, status: EndStatus, commands: list[AnyCommand]) -> None:
         """What the run ends without."""
         if rest := self._states.unsettled():
             failed = None if status == "cancelled" else next(reversed(self._failures), None)
             reason = "the run was cancelled" if failed is None else f"task {failed} failed"
             commands.append(Record(TasksAbandoned(at=self._now, tasks=ranges_of(rest), reason=reason, failed=failed)))
 
-    def _outcome(self) -> FinalStatus:
+    def _outcome(self) -> EndStatus:
         if not self._failures:
             return "succeeded"
         return "partial" if self._states.results_there else "failed"
 
-    def _finish(self, status: FinalStatus, commands: list[AnyCommand]) -> None:
+    def _finish(self, status: EndStatus, commands: list[AnyCommand]) -> None:
         self._phase = RunPhase.OVER
         self._record_not_needed(commands)
         self._record_rest(status, commands)

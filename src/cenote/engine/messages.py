@@ -13,6 +13,9 @@ import msgspec
 from cenote.engine.pool_status import PoolState
 from cenote.engine.task_ranges import TaskRanges
 
+EndStatus = Literal["succeeded", "partial", "failed", "cancelled"]
+"""How a run ends."""
+
 
 class JobState(StrEnum):
     """How far a job is. A word that a batch system has and we do not know is UNKNOWN, never "ended"."""
@@ -285,7 +288,7 @@ class Warned(Event, frozen=True, tag=True):
 class RunFinished(Event, frozen=True, tag=True):
     """The last line of a journal."""
 
-    status: Literal["succeeded", "partial", "failed", "cancelled"]
+    status: EndStatus
     seconds: float
 
 
@@ -386,7 +389,7 @@ class ForgetTask(Command, frozen=True, tag=True):
 class FinishRun(Command, frozen=True, tag=True):
     """Everything that can be done is done."""
 
-    status: Literal["succeeded", "partial", "failed", "cancelled"]
+    status: EndStatus
 
 
 AnyCommand = RunTask | CancelTask | Record | StartWorkers | StopWorkers | EndWorkers | ForgetTask | FinishRun

@@ -18,7 +18,6 @@ from msgspec import UNSET, UnsetType
 from cenote import __version__
 from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
-from cenote.runs.configured import WorkerSetup
 from cenote.shell import run_command
 
 _SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot")
@@ -78,8 +77,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """Pool → the environment of its workers: its type and settings, and what it says of itself."""
 
     @classmethod
-    def of(cls, plan: Plan, *, command: Sequence[str] | None) -> Self:
-        """Of a run of this plan, from here and now."""
+    def of(cls, plan: Plan, environments: dict[str, dict[str, Any]], *, command: Sequence[str] | None) -> Self:
+        """Of a run of this plan with these environments of its pools, from here and now."""
         workflow = plan.workflow
         return cls(
             cenote=__version__,
@@ -97,7 +96,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
             plan=plan.digest,
             inputs=tuple(_inputs(plan)),
             git=_git_state(workflow.folder),
-            environments=WorkerSetup(plan).describe(),
+            environments=environments,
         )
 
 

@@ -14,7 +14,7 @@ import msgspec
 from cenote import errors, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, RunFinished, RunStarted, TaskReused, Tick, Warned
+from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.plan.memory_history import MemoryHistory
@@ -30,7 +30,7 @@ from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
 from cenote.runs.view import RunView
 from cenote.runtime.earlier_results import EarlierResults, Reuse
-from cenote.runtime.loop import EndStatus, Loop
+from cenote.runtime.loop import Loop
 from cenote.runtime.publish import Publication, publish
 from cenote.runtime.sent_files import SentFiles
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
@@ -128,7 +128,8 @@ def execute(
     named, folder = RunFolder(out), RunFolder(out.absolute())
     named.refuse()
     with signals.noted() as interruptions, storage.explained(), named.lock():
-        WorkerSetup(plan).check(time.time())
+        setup = WorkerSetup(plan)
+        setup.check(time.time())
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
@@ -136,11 +137,11 @@ def execute(
         record = PlanRecord.of(plan)
         write_record(folder.plan, record)
         storage.write_text(folder.picture, svg(plan))
-        write_record(folder.provenance, Provenance.of(plan, command=options.command))
+        write_record(folder.provenance, Provenance.of(plan, setup.describe(), command=options.command))
         watched = _Watched(plan, record, folder, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            driver = _Driver(plan, folder, options, journal, watched, reuse, interruptions)
+            driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions)
             while driver.drive():
                 pass  # a stored result was damaged: once more, with what is whole
         finally:
@@ -175,6 +176,7 @@ class _Driver:
     """Drives a plan in its folder, again where a stored result proves to be damaged."""
 
     plan: Plan
+    setup: WorkerSetup
     folder: RunFolder
     options: RunOptions
     journal: Journal
@@ -230,7 +232,7 @@ class _Driver:
     def _open(self, run: str, at_last: ExitStack) -> Session:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
-        setup = WorkerSetup(plan)
+        setup = self.setup
         sent = SentFiles(folder.debug / "sent", setup.all_credentials)
         request = SessionRequest(
             run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),

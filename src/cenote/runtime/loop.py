@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import assert_never
 
 from cenote.backends.interface import Session
 from cenote.engine.machine import Engine
@@ -14,6 +14,7 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     CancelTask,
+    EndStatus,
     EndWorkers,
     FinishRun,
     ForgetTask,
@@ -29,7 +30,6 @@ from cenote.runtime.task_specs import TaskSpecs
 from cenote.signals import Interruptions
 from cenote.worker.results.store import Store
 
-EndStatus = Literal["succeeded", "partial", "failed", "cancelled"]
 _WAIT = 0.25
 """Seconds without news after which the engine gets a Tick."""
 
