@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ AUTHORITIES = (
 """Where sites keep the certificates of authorities, unless a variable says otherwise."""
 LARGEST_FILE = 1_000_000
 """In bytes: a file with more is neither a proxy nor a token."""
+_TOKEN = re.compile(r"eyJ[\w-]{10,}\.[\w-]+\.")
+"""How tokens begin: with a header and claims in base64."""
 
 
 class CredentialFileError(ValueError):
@@ -43,12 +46,19 @@ class TokenPlace:
 
     variable: str = ""
     """The one that holds the token, or the name of its file; empty for a file in the usual place."""
-    path: Path | None = None
+    path: Path | None = field(default=None, repr=False)
     text: str = field(default="", repr=False)
     """The token itself, where a variable holds it."""
 
     def __str__(self) -> str:
+        if self.holds_token_as_path:
+            return f"that {self.variable or 'the setting'} holds instead of the name of its file"
         return f"in ${self.variable}" if self.path is None else str(self.path)
+
+    @property
+    def holds_token_as_path(self) -> bool:
+        """Whether the token itself stands where the name of its file belongs, which must not be shown then."""
+        return self.path is not None and _TOKEN.search(self.path.name) is not None
 
     def read(self) -> str:
         """The token, without the space around it."""
