@@ -23,12 +23,14 @@ from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.runs.folder import Pulse, RunFolder
+from cenote.runs.horizon import Horizon
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
 from cenote.runs.view import RunView
+from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
 from cenote.runtime.publish import Publication, publish
@@ -38,6 +40,7 @@ from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.worker.failure import failure_of
+from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.results.store import DamagedResultError, Store
 
 RunListener = Callable[[RunView], None]
@@ -142,8 +145,9 @@ def execute(
         journal = Journal(folder.path)
         try:
             driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions)
-            while driver.drive():
-                pass  # a stored result was damaged: once more, with what is whole
+            with setup.credentials.used_here():
+                while driver.drive():
+                    pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
     return folder
@@ -205,7 +209,7 @@ class _Driver:
                 ahead_seconds=_AHEAD,
             )
             engine = Engine(plan, choices)
-            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions)
+            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions, self._news)
             try:
                 ending.status = loop.run(_first_events(plan, reuse.found(specs), reuse, run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
@@ -233,7 +237,7 @@ class _Driver:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
         setup = self.setup
-        sent = SentFiles(folder.debug / "sent", setup.all_credentials)
+        sent = SentFiles(folder.debug / "sent")
         request = SessionRequest(
             run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
             run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
@@ -249,6 +253,10 @@ class _Driver:
             opened.callback(sent.remove)
             session = backend_of(plan).open(request)
             opened.callback(lambda: session.close())  # of whatever it is by then
+            deliver = session.deliver if isinstance(session, JoinedSession) else _inherited
+            self.watch = CredentialWatch(setup.credentials, [pool.name for pool in plan.placement.pools], deliver)
+            opened.callback(self.watch.stop)
+            self.watch.start()
             if isinstance(session, JoinedSession):
                 pools = {
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
@@ -257,6 +265,9 @@ class _Driver:
                 session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
             at_last.push(opened.pop_all())
         return session
+
+    def _news(self) -> list[AnyEvent]:
+        return self.watch.news(lambda: Horizon.of(self.watched.view))
 
     def _publish(self, specs: TaskSpecs) -> Publication:
         products = self.plan.products
@@ -282,6 +293,10 @@ class _Driver:
         write_record(self.folder.summary, summary)
         MemoryHistory().add(watched.memory.found(), at=at)
         watched.show()
+
+
+def _inherited(pool: str, credentials: Sequence[DeliveredCredential]) -> None:
+    """Workers that the session starts itself have the variables of this process, and read the user's own files."""
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
