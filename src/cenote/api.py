@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -155,11 +156,13 @@ class Analysis:
         if self._checked.problems:
             raise CenoteError(self.check().problems)
         workflow = select(self.workflow, until=_names(until), only=_names(only))
-        with _looking(), RunCredentials(workflow).used_here():
+        credentials = RunCredentials(workflow)
+        with _looking(), credentials.used_here():
+            unusable = [_as_warning(problem) for problem in credentials.problems(time.time())]
             plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
-        return _warning_first(plan, *self._checked.warnings)
+        return _warning_first(plan, *self._checked.warnings, *unusable)
 
     def probe(
         self,
@@ -170,6 +173,7 @@ class Analysis:
         progress: InputsProgress | None = None,
     ) -> probing.ProbeResult:
         """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
+        self._refuse_credentials()
         return probing.probe(self.plan(progress=progress), self._folder(out), wait=wait, listen=listen)
 
     def run(
@@ -205,6 +209,7 @@ class Analysis:
             listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
         RunFolder(folder).refuse()
+        self._refuse_credentials()
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
         refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
@@ -249,6 +254,12 @@ class Analysis:
         if workers is not None and not runs_here(self.workflow.execution.backend):
             raise _pools_count_workers(self.workflow, workers)
 
+    def _refuse_credentials(self) -> None:
+        """Raise what is wrong with them, before data that needs them is read."""
+        if not self._checked.problems:
+            with _looking():
+                RunCredentials(self.workflow).check(time.time())
+
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
 
@@ -285,6 +296,11 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
 
 def _names(names: StageNames) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _as_warning(problem: Problem) -> str:
+    where = f"{problem.place}: " if problem.place else ""
+    return f"{where}{problem.message}; a run will be refused"
 
 
 def _warning_first(plan: Plan, *warnings: str) -> Plan:

@@ -7,9 +7,9 @@ import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
+from cenote.text import clock_time
 from cenote.units import format_seconds
 
 PROXY_VARIABLE = "X509_USER_PROXY"
@@ -141,16 +141,11 @@ def file_faults(path: Path) -> list[Fault]:
 def time_faults(begins: float | None, ends: float | None, now: float, *, renewal: str) -> list[Fault]:
     """Whether it is too early for a credential, or too late; `renewal` is what gets a new one."""
     if ends is not None and ends <= now:
-        return [Fault(f"ended {format_seconds(now - ends)} ago, at {clock(ends)}", renewal)]
+        return [Fault(f"ended {format_seconds(now - ends)} ago, at {clock_time(ends, now=now)}", renewal)]
     if begins is not None and begins > now:
         hint = "if it was made just now, the clocks of this machine and of its issuer differ"
-        return [Fault(f"begins in {format_seconds(begins - now)}, at {clock(begins)}", hint)]
+        return [Fault(f"begins in {format_seconds(begins - now)}, at {clock_time(begins, now=now)}", hint)]
     return []
-
-
-def clock(at: float) -> str:
-    """`2026-11-16 03:10 CET`, in the time zone of this machine."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 def _without_waiting(name: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""Show your proxies and tokens: whose they are, for how long, and what is wrong with them."""
+"""Show your proxies and tokens: whose, for how long, what is wrong."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # what `cenote credentials --help` must not pay for
 def command(choices: Choices | None, *, as_json: bool) -> int:
     """Show the credentials that a workflow names, and the pools that get them; without FILE, those in the usual places.
 
-    It prints subject, issuer, time left, VOMS attributes, audience, scope and problems, never the contents. Problems set
-    the exit code; without FILE, a missing credential is no problem.
+    It prints subject, issuer, time left, VOMS attributes, audience, scope and problems, never the contents. Problems
+    set the exit code; without FILE, a missing credential is no problem.
     """
     from cenote.cli.console import output, user_code_aside
     from cenote.cli.views.credential_table import credentials_as_json, show_credentials
