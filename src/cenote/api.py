@@ -30,6 +30,7 @@ from cenote.report import write_report
 from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
+from cenote.runs.credentials import RunCredentials
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
@@ -129,7 +130,8 @@ class Analysis:
         known = {problem.place for problem in checked.problems}
         look = Look.FIRST if read_files else Look.NONE
         if checked.workflow is not None:
-            analysed = analyse(checked.workflow, this_machine(), look)
+            with RunCredentials(checked.workflow).used_here():
+                analysed = analyse(checked.workflow, this_machine(), look)
             found = [*analysed.problems, *analysed.inputs.unreadable()]
             problems += [problem for problem in found if problem.place is None or problem.place not in known]
             warnings += analysed.warnings
@@ -153,7 +155,7 @@ class Analysis:
         if self._checked.problems:
             raise CenoteError(self.check().problems)
         workflow = select(self.workflow, until=_names(until), only=_names(only))
-        with _looking():
+        with _looking(), RunCredentials(workflow).used_here():
             plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import lru_cache
 from html import escape
 from math import ceil
@@ -35,6 +36,9 @@ RUN_STATUSES = {
 """Status of a run → what the run did, after "the run"."""
 
 
+_HALF_A_DAY = 12 * 3600
+
+
 class HasAmounts(Protocol):
     """Resources of a worker, or of a task; None where nothing is said."""
 
@@ -56,6 +60,11 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 def join_words(parts: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def clock_time(at: float, *, now: float) -> str:
+    """When something happens, as clocks of this machine show it: `03:10` within 12 hours, else with the date."""
+    return f"{datetime.fromtimestamp(at):{'%H:%M' if abs(at - now) < _HALF_A_DAY else '%Y-%m-%d %H:%M'}}"  # noqa: DTZ006
 
 
 def first_of(names: Sequence[str], *, most: int = 3) -> str:

@@ -16,14 +16,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import msgspec
 
 from cenote import signals
-from cenote.runs.folder import Pulse
+from cenote.runs.folder import Pulse, name_socket
 from cenote.signals import Interruptions
 
 SECONDS = 5.0
@@ -74,6 +74,19 @@ def ask(path: Path, verb: Literal["answer", "cancel"], *, seconds: float = SECON
         raise ForeignDriverError(f"{path} belongs to another user") from None
     except (OSError, ValueError, msgspec.MsgspecError) as problem:
         raise DriverSilentError(f"{path}: {problem}") from problem
+
+
+@contextmanager
+def reachable(lock: IO[str], pulse: Pulse, interruptions: Interruptions) -> Iterator[tuple[str, ...]]:
+    """Let the owner of the run behind this lock reach its driver; yields warnings where this cannot be."""
+    with ExitStack() as opened:
+        try:
+            path = opened.enter_context(open_socket(pulse, interruptions, time.time))
+        except OSError as problem:
+            yield (f"`cenote cancel` cannot reach this run, `kill -INT {os.getpid()}` can: {problem}",)
+        else:
+            name_socket(lock, path)
+            yield ()
 
 
 @contextmanager

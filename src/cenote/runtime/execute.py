@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -24,14 +22,16 @@ from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
-from cenote.runs.driver_socket import open_socket
-from cenote.runs.folder import Pulse, RunFolder, name_socket
+from cenote.runs.driver_socket import reachable
+from cenote.runs.folder import Pulse, RunFolder
+from cenote.runs.horizon import Horizon
 from cenote.runs.journal import Journal
 from cenote.runs.memory_seen import MemorySeen
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
 from cenote.runs.view import RunView
+from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
 from cenote.runtime.publish import Publication, publish
@@ -41,6 +41,7 @@ from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.worker.failure import failure_of
+from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.results.store import DamagedResultError, Store
 
 RunListener = Callable[[RunView], None]
@@ -135,7 +136,7 @@ def execute(
         signals.noted() as interruptions,
         storage.explained(),
         named.lock() as lock,
-        _reachable(lock, pulse, interruptions) as unreachable,
+        reachable(lock, pulse, interruptions) as unreachable,
     ):
         setup = WorkerSetup(plan)
         setup.check(time.time())
@@ -151,24 +152,12 @@ def execute(
         journal = Journal(folder.path)
         try:
             driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions, unreachable)
-            while driver.drive():
-                pass  # a stored result was damaged: once more, with what is whole
+            with setup.credentials.used_here():
+                while driver.drive():
+                    pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
     return folder
-
-
-@contextmanager
-def _reachable(lock: IO[str], pulse: Pulse, interruptions: Interruptions) -> Iterator[tuple[str, ...]]:
-    """Let the owner of the run talk to its driver; a run for which this cannot be runs nevertheless, with a warning."""
-    with ExitStack() as opened:
-        try:
-            path = opened.enter_context(open_socket(pulse, interruptions, time.time))
-        except OSError as problem:
-            yield (f"`cenote cancel` cannot reach this run, `kill -INT {os.getpid()}` can: {problem}",)
-        else:
-            name_socket(lock, path)
-            yield ()
 
 
 @dataclass
@@ -229,7 +218,7 @@ class _Driver:
                 ahead_seconds=_AHEAD,
             )
             engine = Engine(plan, choices)
-            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions)
+            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions, self._news)
             try:
                 ending.status = loop.run(self._first_events(reuse.found(specs), run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
@@ -266,7 +255,7 @@ class _Driver:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
         setup = self.setup
-        sent = SentFiles(folder.debug / "sent", setup.all_credentials)
+        sent = SentFiles(folder.debug / "sent")
         request = SessionRequest(
             run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
             run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
@@ -282,6 +271,10 @@ class _Driver:
             opened.callback(sent.remove)
             session = backend_of(plan).open(request)
             opened.callback(lambda: session.close())  # of whatever it is by then
+            deliver = session.deliver if isinstance(session, JoinedSession) else _inherited
+            self.watch = CredentialWatch(setup.credentials, [pool.name for pool in plan.placement.pools], deliver)
+            opened.callback(self.watch.stop)
+            self.watch.start()
             if isinstance(session, JoinedSession):
                 pools = {
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
@@ -290,6 +283,9 @@ class _Driver:
                 session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
             at_last.push(opened.pop_all())
         return session
+
+    def _news(self) -> list[AnyEvent]:
+        return self.watch.news(lambda: Horizon.of(self.watched.view))
 
     def _publish(self, specs: TaskSpecs) -> Publication:
         products = self.plan.products
@@ -315,6 +311,10 @@ class _Driver:
         write_record(self.folder.summary, summary)
         MemoryHistory().add(watched.memory.found(), at=at)
         watched.show()
+
+
+def _inherited(pool: str, credentials: Sequence[DeliveredCredential]) -> None:
+    """Workers that the session starts itself have the variables of this process, and read the user's own files."""
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
