@@ -17,19 +17,19 @@ from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.launch import LaunchingRun, RunLocation
-from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
+from cenote.plan.task_history import TaskHistory
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.runs.driver_socket import reachable
 from cenote.runs.folder import Pulse, RunFolder
 from cenote.runs.horizon import Horizon
 from cenote.runs.journal import Journal
-from cenote.runs.memory_seen import MemorySeen
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
+from cenote.runs.tasks_seen import TasksSeen
 from cenote.runs.view import RunView
 from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
@@ -84,7 +84,7 @@ class _Watched:
         hear: Hearer | None,
     ) -> None:
         self._plan, self._hear = plan, hear
-        self.view, self.memory = RunView(record, plan.probes), MemorySeen(plan)
+        self.view, self.memory = RunView(record, plan.probes), TasksSeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
         self._shown_at_rest = True
         self._at_rest_since: float | None = 0.0
@@ -309,7 +309,7 @@ class _Driver:
         published, watched = ending.publication, self.watched
         summary = watched.view.summary(products=published.products, failures=published.failures, kept=kept)
         write_record(self.folder.summary, summary)
-        MemoryHistory().add(watched.memory.found(), at=at)
+        TaskHistory().add(watched.memory.found(), at=at)
         watched.show()
 
 
