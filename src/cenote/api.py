@@ -19,12 +19,12 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.inputs.look import Look
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.memory_forecast import with_history
-from cenote.plan.memory_history import MemoryHistory, memory_key
 from cenote.plan.output_names import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
+from cenote.plan.task_history import TaskHistory, task_key
 from cenote.plugins.capabilities import runs_here
 from cenote.probe import run as probing
 from cenote.report import write_report
@@ -33,6 +33,7 @@ from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
 from cenote.runs.credentials import RunCredentials
 from cenote.runs.folder import RunFolder
+from cenote.runs.horizon import Horizon
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
@@ -160,9 +161,10 @@ class Analysis:
         with _looking(), credentials.used_here():
             unusable = [_as_warning(problem) for problem in credentials.problems(time.time())]
             plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
-        history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
+        history = TaskHistory().of(task_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
-        return _warning_first(plan, *self._checked.warnings, *unusable)
+        ending = Horizon.of_plan(plan, history, time.time()).warnings(credentials) if credentials.all else ()
+        return _warning_first(plan, *self._checked.warnings, *unusable, *ending)
 
     def probe(
         self,

@@ -106,7 +106,7 @@ NO_RUN = ErrorKind("no-run", 2, "The folder named holds no run: it has no journa
 RUN_EXISTS = ErrorKind(
     "run-exists", 2, "The output folder is in use by another run, or holds files that belong to no run."
 )
-NOT_RUNNING = ErrorKind("not-running", 2, "The run cannot be cancelled: no driver on this machine is running it.")
+NOT_RUNNING = ErrorKind("not-running", 2, "The run cannot be cancelled: no driver of yours on this machine answers.")
 STILL_RUNNING = ErrorKind("still-running", 2, "The run was asked to end and did not end in time.")
 
 # 10-19: the file is wrong

@@ -24,6 +24,7 @@ FAILURE_CAUSES = {
 RUN_STATUSES = {
     "waiting": "has not started",
     "running": "is in progress",
+    "unresponsive": "has a driver that does not answer",
     "cancelling": "is being cancelled",
     "cancelled": "was cancelled",
     "succeeded": "succeeded",

@@ -114,6 +114,12 @@ def passed(events):
     return {"pass": Path(os.environ["PASS_FILE"]).read_text()}
 
 
+@operation("custom.nap", reads=["MET_pt"], product="object", merge=list)
+def nap(events):
+    time.sleep(1)
+    return 1
+
+
 @operation("custom.wait", scope="run", reads=["MET_pt"], product="object")
 def wait(events):
     file = Path(os.environ["PASS_FILE"])
@@ -337,3 +343,18 @@ def test_a_pool_of_the_local_backend_is_recorded_with_what_it_really_had(user: D
     assert {"environment", "credentials"} <= {word for text in run.warnings for word in text.replace(":", " ").split()}
     recorded = json.loads((user.folder / "out" / "provenance.json").read_text())["environments"]
     assert recorded["default"]["type"] == "current"
+
+
+def test_one_that_ends_before_the_work_is_warned_of_at_plan_time_and_while_it_runs(
+    user: Desk,
+) -> None:
+    """The second run knows from the first how long its tasks take; the first finds out."""
+    for number in range(6):
+        user.muons(f"many-{number}.root", events=10)
+    flow = WAITS.replace("a.root", "many-*.root").replace("id: Wait, op: custom.wait", "id: Nap, op: custom.nap")
+    ends = time.time() + 1.0
+    user.write("flow.yaml", flow.replace("credentials: pass", f"credentials: {{type: pass, ends: {ends}}}"))
+    run = cenote.load(user.folder / "flow.yaml", backend="local").run(user.folder / "out", workers=1)
+    assert any("Nap is predicted to end" in warning for warning in run.warnings), run.warnings
+    again = user.write("flow.yaml", (user.folder / "flow.yaml").read_text().replace(str(ends), str(time.time() + 1.0)))
+    assert any("Nap is predicted to end" in warning for warning in cenote.load(again, backend="local").plan().warnings)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cenote.credentials.interface import CredentialFacts
+from cenote.plan.plan import Plan
+from cenote.plan.task_history import Seen
+from cenote.plan.time_forecast import predicted_ends
+from cenote.runs.configured import strategy_of
+from cenote.runs.credentials import RunCredentials
 from cenote.runs.view import RunView
 from cenote.text import clock_time
 
@@ -28,6 +33,22 @@ class Horizon:
         """Of a run that is under way, by its pace so far."""
         left = {stage.id: stage.time_left for stage in view.stages if stage.done - stage.reused >= _ENOUGH}
         return cls(view.clock, {stage: view.clock + seconds for stage, seconds in left.items() if seconds})
+
+    @classmethod
+    def of_plan(cls, plan: Plan, history: Mapping[str, Sequence[Seen]], now: float) -> Horizon:
+        """Of a run that begins now: by what tasks of earlier runs took, and the walltime of workers."""
+        lifetimes = {pool.name: strategy_of(plan, pool).lifetime for pool in plan.placement.pools}
+        return cls(
+            now,
+            {stage: now + seconds for stage, seconds in predicted_ends(plan, history).items()},
+            {pool: now + lifetime.seconds for pool, lifetime in lifetimes.items() if lifetime is not None},
+        )
+
+    def warnings(self, credentials: RunCredentials) -> list[str]:
+        """What to say of those that end too soon and are not renewed by themselves."""
+        lasting = [(one, one.facts()) for one in credentials.all if not one.credential.renews]
+        found = [self.too_soon(one.type, facts) for one, facts in lasting if facts is not None]
+        return [words for words in found if words]
 
     def too_soon(self, credential: str, facts: CredentialFacts) -> str:
         """That a credential ends before the work does; empty where it does not, or that cannot be told."""
