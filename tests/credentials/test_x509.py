@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,7 @@ def test_one_that_is_missing_names_every_place(environ: pytest.MonkeyPatch, tmp_
     assert gone.kind is NO_CREDENTIAL
     assert {str(tmp_path / "gone"), "X509_USER_PROXY"} <= set(gone.message.replace(",", "").split())
     assert [one.kind for one in problems(X509Proxy(variable="NOT_SET"))] == [NO_CREDENTIAL]
+    assert [one.kind for one in problems(X509Proxy(path=str(tmp_path / "gone")))] == [NO_CREDENTIAL]
     (unset,) = problems(X509Proxy(path="$NOT_SET/proxy"))
     assert "$NOT_SET" in unset.message
     for proxy in (X509Proxy(), X509Proxy(variable="NOT_SET")):
@@ -105,8 +107,6 @@ def of_an_unknown_authority(authority: GridAuthority) -> Path:
 
 def with_a_broken_chain(authority: GridAuthority) -> Path:
     made, other = authority.proxy_holder(), authority.user("Eve Boson")
-    from dataclasses import replace
-
     return write_proxy(authority.folder / "broken", replace(made, chain=(other.certificate,)))
 
 

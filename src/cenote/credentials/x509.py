@@ -107,13 +107,11 @@ class X509Proxy(FoundCredential):
             return None
 
     def _missing(self, path: Path | None) -> Problem:
-        variable = None if self.path is not None else self.variable or PROXY_VARIABLE
+        variable = self.variable or PROXY_VARIABLE
         if path is not None:
-            where = f"which {variable} names" if variable in os.environ else ""
-            words = f"there is no proxy: no file {path}" + (f", {where}" if where else "")
-            return Problem(NO_CREDENTIAL, words, hint=RENEWAL)
-        looked = f"{variable} is not set"
-        looked += f", no file {usual_proxy()}" if self.variable is None else ""
+            looked = f"no file {path}" + (f", which {variable} names" if self.path is None else "")
+        else:
+            looked = f"{variable} is not set" + (f", no file {usual_proxy()}" if self.variable is None else "")
         return Problem(NO_CREDENTIAL, f"there is no proxy: {looked}", hint=RENEWAL)
 
     def _no_authorities(self) -> Problem:
