@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from builders.credentials import GridAuthority, TokenIssuer, write_token
 from click.testing import CliRunner, Result
 
+from builders.credentials import GridAuthority, TokenIssuer, write_token
 from cenote.cli.main import cli
 from cenote.credential_files import places
 from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from builders.credentials import TokenIssuer, write_token
 
+from builders.credentials import TokenIssuer, write_token
 from cenote.credentials.scitokens import BearerToken
 from cenote.testing.contracts import CredentialContract
 

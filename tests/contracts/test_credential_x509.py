@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from builders.credentials import GridAuthority
 
+from builders.credentials import GridAuthority
 from cenote.credentials.x509 import X509Proxy
 from cenote.testing.contracts import CredentialContract
 
