@@ -22,6 +22,7 @@ from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
 from cenote.plan.task_history import TaskHistory
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
+from cenote.runs.driver_socket import reachable
 from cenote.runs.folder import Pulse, RunFolder
 from cenote.runs.horizon import Horizon
 from cenote.runs.journal import Journal
@@ -77,7 +78,7 @@ class _Watched:
         self,
         plan: Plan,
         record: PlanRecord,
-        folder: RunFolder,
+        pulse: Pulse,
         clock: Callable[[], float],
         listen: RunListener | None,
         hear: Hearer | None,
@@ -88,7 +89,7 @@ class _Watched:
         self._shown_at_rest = True
         self._at_rest_since: float | None = 0.0
         """None while a task runs."""
-        self._pulse = Pulse(folder, clock)
+        self._pulse = pulse
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
@@ -130,7 +131,13 @@ def execute(
     """
     named, folder = RunFolder(out), RunFolder(out.absolute())
     named.refuse()
-    with signals.noted() as interruptions, storage.explained(), named.lock():
+    pulse = Pulse(folder, time.time)
+    with (
+        signals.noted() as interruptions,
+        storage.explained(),
+        named.lock() as lock,
+        reachable(lock, pulse, interruptions) as unreachable,
+    ):
         setup = WorkerSetup(plan)
         setup.check(time.time())
         resumed = folder.holds_run and not options.fresh
@@ -141,10 +148,10 @@ def execute(
         write_record(folder.plan, record)
         storage.write_text(folder.picture, svg(plan))
         write_record(folder.provenance, Provenance.of(plan, setup.describe(), command=options.command))
-        watched = _Watched(plan, record, folder, time.time, listen, hear)
+        watched = _Watched(plan, record, pulse, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions)
+            driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions, unreachable)
             with setup.credentials.used_here():
                 while driver.drive():
                     pass  # a stored result was damaged: once more, with what is whole
@@ -187,6 +194,8 @@ class _Driver:
     watched: _Watched
     reuse: Reuse
     interruptions: Interruptions
+    warnings: Sequence[str]
+    """Of the run, which the plan does not know."""
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder.store)
@@ -211,7 +220,7 @@ class _Driver:
             engine = Engine(plan, choices)
             loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions, self._news)
             try:
-                ending.status = loop.run(_first_events(plan, reuse.found(specs), reuse, run=run, at=started))
+                ending.status = loop.run(self._first_events(reuse.found(specs), run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
                 if ending.status != "cancelled" and not again:
                     ending.publication = self._publish(specs)
@@ -232,6 +241,15 @@ class _Driver:
         if ending.problem is not None:
             raise ending.problem
         return False
+
+    def _first_events(self, found: EarlierResults, *, run: str, at: float) -> list[AnyEvent]:
+        """The start, what is known beforehand, and the tasks that an earlier run has done."""
+        plan, reuse = self.plan, self.reuse
+        events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
+        warnings = (*plan.warnings, *reuse.warnings, *self.warnings)
+        events += [Warned(at=at, message=message) for message in warnings]
+        events += [TaskReused(at=at, task=task) for task in found.whole]
+        return events
 
     def _open(self, run: str, at_last: ExitStack) -> Session:
         """Start what runs the tasks; `at_last` ends it."""
@@ -318,14 +336,6 @@ def _values(plan: Plan) -> int:
         for partition in plan.partitions
         if partition.source == segment.source.id
     )
-
-
-def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
-    """The start, what is known beforehand, and the tasks that an earlier run has done."""
-    events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
-    events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
-    events += [TaskReused(at=at, task=task) for task in found.whole]
-    return events
 
 
 def add_failure(folder: RunFolder, problem: BaseException) -> None:
