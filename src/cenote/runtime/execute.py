@@ -16,7 +16,9 @@ from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
+from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
+from cenote.plan.outside import links_outside
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
@@ -142,6 +144,8 @@ def execute(
         setup.check(time.time())
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
+        if astray := [*links_outside(plan, folder.path)]:
+            raise CenoteError(astray)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
         record = PlanRecord.of(plan)

@@ -9,8 +9,7 @@ from typing import Any
 
 from cenote import storage
 from cenote.operations.support.events import Events
-from cenote.plan.output_names import PARTS
-from cenote.plan.outputs import skim_path
+from cenote.plan.output_names import PARTS, parts_folder, skim_path
 from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_content, digest_of_file
@@ -38,7 +37,7 @@ def write_skim(
     dataset = piece.partition.dataset
     if write.per_dataset:
         whole = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
-        name = PARTS / whole / f"{part}{whole.suffix}"
+        name = parts_folder(whole) / f"{part}{whole.suffix}"
     else:
         name = skim_path(write.path_template, dataset=dataset, part=part, suffix=sink.suffix)
     kept = events.keep(write.keep)
@@ -97,7 +96,7 @@ def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], 
         sink = _sink(write)
         for dataset in dict.fromkeys(one["dataset"] for one in written if write.per_dataset):
             name = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
-            parts = together.pop(PARTS / name, [])
+            parts = together.pop(parts_folder(name), [])
             if parts:
                 with storage.appearing(folder / name, under_its_name=True) as temporary:
                     sink.merge([folder / part["path"] for part in parts], temporary)
