@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,19 +19,21 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.inputs.look import Look
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.memory_forecast import with_history
-from cenote.plan.memory_history import MemoryHistory, memory_key
 from cenote.plan.output_names import product_stem
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
+from cenote.plan.task_history import TaskHistory, task_key
 from cenote.plugins.capabilities import runs_here
 from cenote.probe import run as probing
 from cenote.report import write_report
 from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
+from cenote.runs.credentials import RunCredentials
 from cenote.runs.folder import RunFolder
+from cenote.runs.horizon import Horizon
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
@@ -129,7 +132,8 @@ class Analysis:
         known = {problem.place for problem in checked.problems}
         look = Look.FIRST if read_files else Look.NONE
         if checked.workflow is not None:
-            analysed = analyse(checked.workflow, this_machine(), look)
+            with RunCredentials(checked.workflow).used_here():
+                analysed = analyse(checked.workflow, this_machine(), look)
             found = [*analysed.problems, *analysed.inputs.unreadable()]
             problems += [problem for problem in found if problem.place is None or problem.place not in known]
             warnings += analysed.warnings
@@ -153,11 +157,14 @@ class Analysis:
         if self._checked.problems:
             raise CenoteError(self.check().problems)
         workflow = select(self.workflow, until=_names(until), only=_names(only))
-        with _looking():
+        credentials = RunCredentials(workflow)
+        with _looking(), credentials.used_here():
+            unusable = [_as_warning(problem) for problem in credentials.problems(time.time())]
             plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
-        history = MemoryHistory().of(memory_key(segment) for segment in plan.segments)
+        history = TaskHistory().of(task_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
-        return _warning_first(plan, *self._checked.warnings)
+        ending = Horizon.of_plan(plan, history, time.time()).warnings(credentials) if credentials.all else ()
+        return _warning_first(plan, *self._checked.warnings, *unusable, *ending)
 
     def probe(
         self,
@@ -168,6 +175,7 @@ class Analysis:
         progress: InputsProgress | None = None,
     ) -> probing.ProbeResult:
         """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
+        self._refuse_credentials()
         return probing.probe(self.plan(progress=progress), self._folder(out), wait=wait, listen=listen)
 
     def run(
@@ -203,6 +211,7 @@ class Analysis:
             listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
         RunFolder(folder).refuse()
+        self._refuse_credentials()
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
         refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
@@ -247,6 +256,12 @@ class Analysis:
         if workers is not None and not runs_here(self.workflow.execution.backend):
             raise _pools_count_workers(self.workflow, workers)
 
+    def _refuse_credentials(self) -> None:
+        """Raise what is wrong with them, before data that needs them is read."""
+        if not self._checked.problems:
+            with _looking():
+                RunCredentials(self.workflow).check(time.time())
+
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
 
@@ -283,6 +298,11 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
 
 def _names(names: StageNames) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _as_warning(problem: Problem) -> str:
+    where = f"{problem.place}: " if problem.place else ""
+    return f"{where}{problem.message}; a run will be refused"
 
 
 def _warning_first(plan: Plan, *warnings: str) -> Plan:

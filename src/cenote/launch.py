@@ -1,6 +1,6 @@
 """Describe how a worker is started, as one value that is completed step by step and written down last.
 
-The backend says what runs, the environment with which Python and what comes before it, credentials what goes along,
+The backend says what runs, the environment with which Python and what comes before it,
 and the strategy writes it down for one worker or for many. What differs between workers, or is known on the node
 only, stands in words as a blank, never as text that somebody has to find again.
 """

@@ -43,7 +43,7 @@ class _Reaction(Enum):
 
 
 class Interruptions:
-    """The signals that were received, in their order."""
+    """The signals that were received, in their order; `cenote cancel` counts as Ctrl-C."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -170,6 +170,16 @@ def leave(code: int) -> None:
 def exit_code() -> int:
     """By custom: 128 and the number of the signal that was received first."""
     return 128 + (_owner.received.numbers or [int(signal.SIGINT)])[0]
+
+
+def interrupt(received: Interruptions) -> None:
+    """Do what Ctrl-C does to whoever has these, from any thread: the main one hears a signal, wherever it is."""
+    if received is _owner.received and _owner.has_them:
+        main = threading.main_thread().ident
+        assert main is not None, "it is running"
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        received.numbers.append(int(signal.SIGINT))
 
 
 @contextmanager

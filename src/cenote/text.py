@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import lru_cache
 from html import escape
 from math import ceil
@@ -23,6 +24,7 @@ FAILURE_CAUSES = {
 RUN_STATUSES = {
     "waiting": "has not started",
     "running": "is in progress",
+    "unresponsive": "has a driver that does not answer",
     "cancelling": "is being cancelled",
     "cancelled": "was cancelled",
     "succeeded": "succeeded",
@@ -32,6 +34,9 @@ RUN_STATUSES = {
     "unfinished": "has not ended, or was killed",
 }
 """Status of a run → what the run did, after "the run"."""
+
+
+_HALF_A_DAY = 12 * 3600
 
 
 class HasAmounts(Protocol):
@@ -55,6 +60,12 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 def join_words(parts: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def clock_time(at: float, *, now: float) -> str:
+    """When something happens, as clocks of this machine show it: `03:10 CET` within 12 hours, else with the date."""
+    form = "%H:%M %Z" if abs(at - now) < _HALF_A_DAY else "%Y-%m-%d %H:%M %Z"
+    return datetime.fromtimestamp(at).astimezone().strftime(form)
 
 
 def first_of(names: Sequence[str], *, most: int = 3) -> str:

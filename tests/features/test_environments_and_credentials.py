@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import cenote
+from cenote.engine.messages import AnyEvent, CredentialRenewed, Warned
 from cenote.errors import CenoteError
 from cenote.launch import Sent, SentFile
+from cenote.runtime import credential_watch
 from cenote.runtime.sent_files import SentFiles
 from cenote.testing.launches import a_launch
 
 from .conftest import Desk
 
 PLUGINS = """
-import os, stat, sys
+import os, stat, sys, time
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from cenote import operation
-from cenote.credentials.interface import Credential
+from cenote.credentials.interface import FILE, Credential, CredentialFacts
 from cenote.environments.interface import Environment
 from cenote.errors import ENVIRONMENT, Problem
 from cenote.launch import NodeVariable, Sent, SentFile, words
@@ -54,20 +60,46 @@ class Boxed(Environment):
             yield Problem(ENVIRONMENT, "the box is not there")
 
 
+class TwoBoxes(Boxed):
+    cenote_plugin: ClassVar = ("environment", "two-boxes")
+
+    def complete(self, launch):
+        launch = super().complete(launch)
+        return replace(launch, files=(*launch.files, SentFile(HERE / "elsewhere" / "box.sh")))
+
+
 class Pass(Credential):
     cenote_plugin: ClassVar = ("credential", "pass")
 
-    def complete(self, launch):
-        launch = replace(launch, files=(*launch.files, SentFile(HERE / "pass.txt", mode=0o600)))
-        return launch.with_variables(PASS_FILE=(Sent("pass.txt"),))
+    ends: float = 4e9
+
+    def check(self, now):
+        return [Problem(ENVIRONMENT, "the pass is stale")] if b"stale" in self.read() else []
+
+    def facts(self):
+        return CredentialFacts(str(HERE / "pass.txt"), subject="me", ends=self.ends)
+
+    def read(self):
+        return (HERE / "pass.txt").read_bytes()
+
+    def variables(self):
+        return {"PASS_FILE": FILE, "OTHER_PASS": None}
 
 
-class SecondPass(Pass):
-    cenote_plugin: ClassVar = ("credential", "second")
+class Renewed(Pass):
+    cenote_plugin: ClassVar = ("credential", "renewed")
 
-    def complete(self, launch):
-        other = HERE / "elsewhere" / "pass.txt"
-        return replace(launch, files=(*launch.files, SentFile(other, mode=0o600)))
+    ends: float = time.time() + 1.0
+
+    @property
+    def renews(self):
+        return True
+
+    def renew(self):
+        if (HERE / "issuer").exists():
+            (HERE / "pass.txt").write_text("renewed")
+        else:
+            raise OSError("the issuer is away")
 
 
 class Broken(Pass):
@@ -82,6 +114,22 @@ def passed(events):
     return {"pass": Path(os.environ["PASS_FILE"]).read_text()}
 
 
+@operation("custom.nap", reads=["MET_pt"], product="object", merge=list)
+def nap(events):
+    time.sleep(1)
+    return 1
+
+
+@operation("custom.wait", scope="run", reads=["MET_pt"], product="object")
+def wait(events):
+    file = Path(os.environ["PASS_FILE"])
+    (HERE / "seen").write_text(file.read_text())
+    until = time.monotonic() + 60
+    while file.read_text() == "secret" and time.monotonic() < until:
+        time.sleep(0.05)
+    return {"pass": file.read_text(), "mode": stat.S_IMODE(file.stat().st_mode), "other": "OTHER_PASS" in os.environ}
+
+
 @operation("custom.show", scope="run", reads=["MET_pt"], product="object")
 def show(events):
     file = Path(os.environ["PASS_FILE"])
@@ -93,6 +141,7 @@ def show(events):
         "mode": stat.S_IMODE(file.stat().st_mode),
         "private": stat.S_IMODE(file.parent.parent.stat().st_mode),
         "file": str(file),
+        "other": "OTHER_PASS" in os.environ,
     }
 """
 FLOW = """
@@ -122,15 +171,21 @@ def user(desk: Desk) -> Desk:
 
 
 @pytest.mark.parametrize("backend", ["dask", "local"])
-def test_variables_files_and_set_up_lines_reach_a_worker(user: Desk, backend: str) -> None:
+def test_variables_files_and_set_up_lines_reach_a_worker(
+    user: Desk, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_PASS", "secret too")
     run = cenote.load(user.folder / "flow.yaml", backend=backend).run(user.folder / "out")
     assert run.status == "succeeded", run.failures
     seen = run.product("Show")
     assert (seen["greeting"], seen["worker"], seen["pass"]) == ("it's $HOME", "yes", "secret")
     assert seen["python"] == str(user.folder / "the box")
-    assert (seen["mode"], seen["private"]) == (0o600, 0o700)
-    assert seen["file"].startswith(str(user.folder / "out"))
-    assert not (user.folder / "out" / "debug" / "distributed" / "sent").exists()
+    assert not seen["other"]
+    if backend == "dask":  # a worker that runs here reads the user's own file
+        assert (seen["mode"], seen["private"]) == (0o600, 0o700)
+        assert not Path(seen["file"]).exists()
+    assert os.environ["OTHER_PASS"] == "secret too"
+    assert "PASS_FILE" not in os.environ
     recorded = json.loads((user.folder / "out" / "provenance.json").read_text())["environments"]
     assert recorded == {"default": {"type": "boxed", "digest": "d1"}}
 
@@ -153,7 +208,7 @@ def test_they_are_in_what_is_submitted(user: Desk, strategy: str, words: list[st
 def test_with_file_transfer_htcondor_sends_the_files_and_finds_them_in_the_jobs_own_folder(user: Desk) -> None:
     sets = ["--set", "execution.config={transfer_files: true}"]
     shown = user.cenote("plan", "flow.yaml", "--show-jobs", "--backend", "dask", "--strategy", "htcondor", *sets)
-    assert f", {user.folder}/box.sh, {user.folder}/pass.txt\n" in shown.stdout
+    assert f", {user.folder}/box.sh\n" in shown.stdout
     assert "$(DOLLAR){_CONDOR_SCRATCH_DIR}" in shown.stdout
 
 
@@ -187,18 +242,73 @@ def test_slips_are_found_in_the_file(user: Desk, setting: str, words: str) -> No
     assert words in told.stdout + told.stderr
 
 
-def test_a_copy_follows_its_original(user: Desk) -> None:
+def test_a_copy_is_private_and_goes_with_the_run(user: Desk) -> None:
     original = user.folder / "pass.txt"
     sent = SentFiles(user.folder / "sent")
     launch = sent.keep(a_launch("cat", (Sent("pass.txt"),), files=(SentFile(original, mode=0o600),)))
     (_, shown), _ = launch.here("gpu-1")
     copy = Path(shown)
     assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("secret", 0o600)
-    user.write("pass.txt", "another")
-    sent.refresh()
-    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("another", 0o600)
     sent.remove()
     assert not copy.exists()
+
+
+WAITS = """
+plugins: [ops.py]
+data: {datasets: [{name: d, files: [a.root]}]}
+analysis: {stages: [{id: Wait, op: custom.wait}]}
+execution:
+  credentials: pass
+  pools: {default: {workers: 1}}
+"""
+
+
+def run_while(user: Desk, meanwhile: Callable[[list[AnyEvent]], None]) -> tuple[cenote.Run, list[AnyEvent]]:
+    """Run it on Dask, and do something else meanwhile, once a task has begun."""
+    heard: list[AnyEvent] = []
+
+    def act() -> None:
+        wait_until(lambda: (user.folder / "seen").exists())
+        meanwhile(heard)
+
+    threading.Thread(target=act, daemon=True).start()
+    flow = cenote.load(user.folder / "flow.yaml", backend="dask")
+    return flow.run(user.folder / "out", hear=lambda _, event: heard.append(event)), heard
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    over = time.monotonic() + 60
+    while not true() and time.monotonic() < over:
+        time.sleep(0.02)
+
+
+def test_a_credential_that_changes_reaches_the_task_that_runs(user: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credential_watch, "LOOK_EVERY", 0.1)
+    user.write("flow.yaml", WAITS)
+
+    def change(heard: list[AnyEvent]) -> None:
+        user.write("pass.txt", "stale")  # which is not sent
+        wait_until(lambda: any(isinstance(event, Warned) and "stale" in event.message for event in heard))
+        user.write("pass.txt", "new")
+
+    run, heard = run_while(user, change)
+    assert run.product("Wait") == {"pass": "new", "mode": 0o600, "other": False}
+    assert [event.credential for event in heard if isinstance(event, CredentialRenewed)] == ["pass"]
+    assert any("stale" in warning for warning in run.warnings)
+
+
+def test_a_credential_is_renewed_before_it_ends(user: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credential_watch, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(credential_watch, "RENEW_AGAIN", 0.1)
+    user.write("flow.yaml", WAITS.replace("credentials: pass", "credentials: renewed"))
+
+    def come_back(heard: list[AnyEvent]) -> None:
+        wait_until(lambda: any(isinstance(event, Warned) and "is away" in event.message for event in heard))
+        user.write("issuer", "")
+
+    run, heard = run_while(user, come_back)
+    assert run.product("Wait")["pass"] == "renewed"
+    assert len([event for event in heard if isinstance(event, Warned)]) == 1, "each problem is told of once"
 
 
 PASSED = FLOW.replace("custom.show", "custom.passed").replace("{type: boxed, greeting: it's $HOME}", "current")
@@ -211,9 +321,9 @@ def test_a_credential_reaches_tasks_also_where_the_work_is_small_enough_for_the_
 
 
 def test_two_files_of_one_name_are_refused(user: Desk) -> None:
-    user.write("passed.yaml", PASSED.replace("credentials: pass", "credentials: [pass, second]"))
+    user.write("flow.yaml", FLOW.replace("boxed", "two-boxes"))
     with pytest.raises(CenoteError, match="two different files named"):
-        cenote.load(user.folder / "passed.yaml", backend="local").run(user.folder / "out")
+        cenote.load(user.folder / "flow.yaml", backend="local").run(user.folder / "out")
 
 
 def test_what_a_credential_raises_is_its_own_fault_with_its_place(user: Desk) -> None:
@@ -233,3 +343,18 @@ def test_a_pool_of_the_local_backend_is_recorded_with_what_it_really_had(user: D
     assert {"environment", "credentials"} <= {word for text in run.warnings for word in text.replace(":", " ").split()}
     recorded = json.loads((user.folder / "out" / "provenance.json").read_text())["environments"]
     assert recorded["default"]["type"] == "current"
+
+
+def test_one_that_ends_before_the_work_is_warned_of_at_plan_time_and_while_it_runs(
+    user: Desk,
+) -> None:
+    """The second run knows from the first how long its tasks take; the first finds out."""
+    for number in range(6):
+        user.muons(f"many-{number}.root", events=10)
+    flow = WAITS.replace("a.root", "many-*.root").replace("id: Wait, op: custom.wait", "id: Nap, op: custom.nap")
+    ends = time.time() + 1.0
+    user.write("flow.yaml", flow.replace("credentials: pass", f"credentials: {{type: pass, ends: {ends}}}"))
+    run = cenote.load(user.folder / "flow.yaml", backend="local").run(user.folder / "out", workers=1)
+    assert any("Nap is predicted to end" in warning for warning in run.warnings), run.warnings
+    again = user.write("flow.yaml", (user.folder / "flow.yaml").read_text().replace(str(ends), str(time.time() + 1.0)))
+    assert any("Nap is predicted to end" in warning for warning in cenote.load(again, backend="local").plan().warnings)

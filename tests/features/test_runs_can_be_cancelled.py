@@ -14,8 +14,10 @@ import pytest
 import cenote
 from cenote.engine.messages import TaskDone, TaskStarted
 from cenote.errors import CenoteError
-from cenote.runs.folder import RunFolder
+from cenote.runs.driver_socket import open_socket
+from cenote.runs.folder import Pulse, RunFolder, name_socket
 from cenote.runs.journal import read_events
+from cenote.signals import Interruptions
 
 from .conftest import Desk
 
@@ -122,6 +124,35 @@ def test_a_run_in_the_middle_of_a_long_task_ends_within_seconds(desk: Desk, flow
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
 
 
+def test_a_driver_that_is_stopped_is_not_said_to_run_and_cannot_be_cancelled(desk: Desk, flow: Path) -> None:
+    out = desk.folder / "out"
+    words = ["run", str(flow), "--out", str(out), "--workers", "2", "--quiet", "--set", BUSY_FOR_HOURS]
+    with desk.started(*words) as driver:
+        wait_for(happened(out, TaskStarted, 2))
+        assert json.loads(desk.typed("status", "--json", str(out)).stdout)["status"] == "running"
+        driver.send_signal(signal.SIGSTOP)
+        assert json.loads(desk.typed("status", "--json", str(out)).stdout)["status"] == "unresponsive"
+        assert f"process {driver.pid}" in desk.typed("why", str(out)).stdout
+        refused = desk.typed("cancel", str(out))
+        assert refused.returncode == 2
+        assert f"kill -INT {driver.pid}" in refused.stderr
+        driver.send_signal(signal.SIGCONT)
+        driver.communicate(timeout=30)
+    assert cenote.open_run(out).status == "cancelled", "it heard what it was asked when it was stopped"
+
+
+def test_a_run_that_can_have_no_socket_runs_and_names_the_signal(
+    desk: Desk, flow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowded = desk.folder / ("x" * 110)
+    crowded.mkdir()
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("TMPDIR", str(crowded))
+    done = desk.cenote("run", str(flow), "--out", "out", "--set", "analysis.stages.Slow.params={seconds: 0}")
+    assert done.returncode == 0, done.stderr
+    assert "kill -INT" in done.stderr
+
+
 @pytest.fixture
 def _not_under_nohup() -> Iterator[None]:
     """Who starts the tests with nohup lets every process below ignore that a terminal is closed."""
@@ -167,8 +198,10 @@ def test_what_cannot_be_cancelled_is_told(desk: Desk, flow: Path) -> None:
     assert "is over: it succeeded" in over.stderr
 
     with RunFolder(out).lock():
-        (out / ".lock").write_text(f"{os.getppid()} on {os.uname().nodename}")
-        with pytest.raises(CenoteError, match="not by the process that it names"):
+        with pytest.raises(CenoteError, match=f"kill -INT {os.getpid()}"):  # it has no socket
+            cenote.cancel(out)
+        (out / ".lock").write_text(f"{os.getppid()} on {os.uname().nodename}\n{out}/gone\n")
+        with pytest.raises(CenoteError, match=f"kill -INT {os.getppid()}"):
             cenote.cancel(out)
         (out / ".lock").write_text("1 on elsewhere.example")
         with pytest.raises(CenoteError, match="process 1 on elsewhere"):
@@ -178,9 +211,11 @@ def test_what_cannot_be_cancelled_is_told(desk: Desk, flow: Path) -> None:
 def test_a_run_that_does_not_end_in_time_is_told(desk: Desk, flow: Path) -> None:
     out = desk.folder / "out"
     cenote.load(flow, sets=["analysis.stages.Slow.params={seconds: 0}"]).run(out)
-    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)  # a driver that does not listen
-    try:
-        with RunFolder(out).lock(), pytest.raises(CenoteError, match="still running"):
-            cenote.cancel(out, wait=0.1)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    asked = Interruptions()
+    with RunFolder(out).lock() as lock, open_socket(Pulse(RunFolder(out), time.time), asked, time.time) as path:
+        name_socket(lock, path)  # a driver that answers, and does nothing
+        for _ in range(2):
+            with pytest.raises(CenoteError, match="still running"):
+                cenote.cancel(out, wait=0.1)
+    assert asked.hurried
+    assert not path.parent.exists()

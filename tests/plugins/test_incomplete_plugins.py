@@ -21,7 +21,7 @@ ABSTRACT = {
     PluginKind.STRATEGY: {"render", "submit", "poll", "cancel"},
     PluginKind.PRODUCT: {"merge", "save", "load", "describe"},
     PluginKind.ENVIRONMENT: {"complete", "describe"},
-    PluginKind.CREDENTIAL: {"complete"},
+    PluginKind.CREDENTIAL: {"check", "facts", "read", "variables"},
 }
 
 

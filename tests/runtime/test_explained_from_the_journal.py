@@ -152,7 +152,7 @@ def test_a_run_that_failed_says_what_with() -> None:
 def test_a_run_that_was_cut_off_is_not_said_to_go_on() -> None:
     events: list[AnyEvent] = [BEGUN, WAITS, *requested(), done(0, 5.0)]
     started = TaskStarted(at=5.0, task=1, pool="default", worker="default-1")
-    told = explain_run(RunView.of(some_record(), [*events, started]), cut_off=True)
+    told = explain_run(RunView.of(some_record(), [*events, started]), status="interrupted")
 
     assert told == (
         "The run was interrupted and has no driver, continue with `cenote run`: 1 of 4 tasks done."

@@ -13,6 +13,7 @@ from cenote.engine.messages import AnyEvent
 from cenote.launch import Launch, LaunchingRun
 from cenote.placement.pools import PlacedPool
 from cenote.plugins.settings import Plugin
+from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.task_spec import RunSpec, TaskSpec
 
@@ -34,8 +35,7 @@ class SessionRequest:
     """Whether tasks may run in the driver's own process: its software is that of the workers."""
     clock: Callable[[], float]
     complete: Callable[[Launch], Launch]
-    """Adds what the pool of a launch asks for: its environment and credentials. For sessions that start processes
-    themselves."""
+    """Adds what the pool of a launch asks for: its environment. For sessions that start processes themselves."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ class JoinedSession(Session):
     def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
         """How workers of this pool are started, on any machine that can reach us: what they run, and nothing about
         the software there. They log to `LOG` where that can be opened, else to their stderr."""
+
+    @abstractmethod
+    def deliver(self, pool: str, credentials: Sequence[DeliveredCredential]) -> None:
+        """From now on, workers of this pool have these: those that join before their first task, and those that are
+        there soon. They travel where only the run's own workers can read them, and end with the worker."""
 
     @abstractmethod
     def retire(self, workers: Sequence[str]) -> None:

@@ -41,6 +41,8 @@ class ProxyFacts:
     issuer: str
     identity: str
     """The subject of the certificate that the proxy was made from."""
+    authority: str
+    """Who issued the last certificate of the chain."""
     begins: float
     """In seconds since the epoch, the latest of the chain."""
     ends: float
@@ -81,6 +83,7 @@ def _facts(chain: tuple[x509.Certificate, ...], content: bytes) -> ProxyFacts:
         subject=_slashes(first.subject),
         issuer=_slashes(first.issuer),
         identity=_slashes(proxies[-1].issuer if proxies else first.subject),
+        authority=_slashes(chain[-1].issuer),
         begins=max(one.not_valid_before_utc.timestamp() for one in chain),
         ends=ended.not_valid_after_utc.timestamp(),
         ends_first=_slashes(ended.subject),

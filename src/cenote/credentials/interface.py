@@ -1,38 +1,68 @@
-"""Credentials let workers reach protected data: they are found, checked, sent along and renewed."""
+"""Credentials let tasks reach protected data: they are found, checked, sent to workers and renewed."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from cenote.errors import Problem
-from cenote.launch import Launch
 from cenote.plugins.settings import Plugin
+from cenote.worker.process.credentials import FILE
+
+__all__ = ["FILE", "Credential", "CredentialFacts"]
+
+
+@dataclass(frozen=True)
+class CredentialFacts:
+    """What may be shown of a credential: nothing of it is secret."""
+
+    found: str
+    """Where it is: the path of a file, or the name of a variable."""
+    subject: str = ""
+    """Whom it speaks for."""
+    issuer: str = ""
+    begins: float | None = None
+    ends: float | None = None
+    """In seconds since the epoch; None for never, or where that cannot be told."""
+    details: Mapping[str, str] = field(default_factory=dict)
+    """What else a person wants to know, by name: `{"VOMS": "/cms/Role=NULL"}`."""
 
 
 class Credential(Plugin):
     """Something that proves who the user is. Its fields are the keys beside `type`.
 
-    Its contents never appear in errors, logs, variables or words of a command: they travel in files with mode 0o600.
+    Its contents never appear in errors, logs, variables or words of a command: only `read` hands them out, to be sent
+    over the run's own encrypted channel and kept in files with mode 0o600.
     """
 
-    travels: ClassVar[bool] = True
-    """Whether something goes along with workers: then no task runs in the driver's own process."""
+    @property
+    def renews(self) -> bool:
+        """Whether `renew` can get a new one."""
+        return False
+
+    @property
+    def renew_before(self) -> float:
+        """Seconds before its end at which it is to be renewed."""
+        return 3600.0
 
     @abstractmethod
-    def complete(self, launch: Launch) -> Launch:
-        """A launch with the file of the credential, and the variables by which software finds it there."""
-
     def check(self, now: float) -> Iterable[Problem]:
         """What is wrong with it, found out before anything is submitted; `now` is in seconds since the epoch."""
-        del now
-        return ()
 
-    def expires(self) -> float | None:
-        """When it ends, in seconds since the epoch; None for never, or where that cannot be told."""
-        return None
+    @abstractmethod
+    def facts(self) -> CredentialFacts | None:
+        """What is known of the one that is there now; None where there is none, or it cannot be read."""
 
-    def renew(self) -> None:  # most are renewed by whoever issued them
-        """Get a new one where that is possible. Called from time to time when it is about to end; the run then sends
-        its file again, in one piece."""
+    @abstractmethod
+    def read(self) -> bytes | None:
+        """The contents of the file that workers get, or None for nothing. Raises OSError where it cannot be read."""
+
+    @abstractmethod
+    def variables(self) -> Mapping[str, str | None]:
+        """The environment variables by which software finds it, with `FILE` where its path belongs:
+        `{"X509_USER_PROXY": FILE}`. None for a variable that must not be set beside it."""
+
+    def renew(self) -> None:
+        """Get a new one: called when less than `renew_before` is left. Raises OSError or CenoteError, with words
+        for people, where that fails. Most are renewed by the user: a file that changes is noticed by itself."""

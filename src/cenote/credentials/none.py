@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from cenote.credentials.interface import Credential
-from cenote.launch import Launch
+from cenote.errors import Problem
 
 
 class NoCredential(Credential):
     """Sends nothing: data is public, or nodes have what they need."""
 
-    travels: ClassVar[bool] = False
     example: ClassVar[str] = """
     execution:
       credentials: none
     """
 
-    def complete(self, launch: Launch) -> Launch:
-        """The launch as it is."""
-        return launch
+    def check(self, now: float) -> Iterable[Problem]:
+        """Nothing can be wrong."""
+        del now
+        return ()
+
+    def facts(self) -> None:
+        """There is none."""
+
+    def read(self) -> None:
+        """Nothing is sent."""
+
+    def variables(self) -> Mapping[str, str | None]:
+        """None is set."""
+        return {}

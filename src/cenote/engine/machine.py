@@ -14,6 +14,7 @@ from cenote.engine.messages import (
     AnyEvent,
     CancelAsked,
     CancelTask,
+    CredentialRenewed,
     EndStatus,
     FailureInfo,
     FellBack,
@@ -134,7 +135,7 @@ class Engine:
                 self._cancel_asked(commands)
             case Tick():
                 pass
-            case Warned() | RunFinished():
+            case Warned() | CredentialRenewed() | RunFinished():
                 return commands
             case TaskGivenUp() | TasksNotNeeded() | TasksAbandoned() | TaskSplit() | FellBack() | PoolChanged():
                 return commands

@@ -285,6 +285,13 @@ class Warned(Event, frozen=True, tag=True):
     message: str
 
 
+class CredentialRenewed(Event, frozen=True, tag=True):
+    """Workers get a new credential of this type, which ends then."""
+
+    credential: str
+    ends: float | None = None
+
+
 class RunFinished(Event, frozen=True, tag=True):
     """The last line of a journal."""
 
@@ -313,6 +320,7 @@ AnyEvent = (
     | CancelAsked
     | Tick
     | Warned
+    | CredentialRenewed
     | RunFinished
     | DecisionEvent
 )

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from cenote.plan.memory_history import Seen, memory_key
 from cenote.plan.plan import Learned, Partition, Plan, Segment
+from cenote.plan.task_history import Seen, task_key
 from cenote.plan.tasks import applies
 from cenote.text import plural
 from cenote.units import format_bytes, format_count
@@ -28,7 +28,7 @@ def with_history(plan: Plan, history: Mapping[str, Sequence[Seen]]) -> Plan:
 
 
 def _learned(plan: Plan, segment: Segment, history: Mapping[str, Sequence[Seen]]) -> Learned | None:
-    seen = history.get(memory_key(segment), ())
+    seen = [one for one in history.get(task_key(segment), ()) if one.peak]
     events = largest_input(segment, plan.partitions)
     peak = expected_peak(seen, events)
     if peak is None or not segment.pools:

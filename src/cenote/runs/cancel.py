@@ -1,18 +1,15 @@
-"""End a run that another process drives: ask the driver, as Ctrl-C would, and wait for the end."""
+"""End a run that another process drives: ask its driver, which then does what Ctrl-C does, and wait for the end."""
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cenote import errors
 from cenote.errors import CenoteError
-from cenote.runs.folder import LOCK, lock_owner
+from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, ask
+from cenote.runs.folder import lock_owner
 from cenote.runs.follow import FollowedRun
 from cenote.runs.view import RunView
 from cenote.text import RUN_STATUSES
@@ -32,14 +29,19 @@ class Ended:
 
 
 def cancel_run(folder: Path, *, patience: float = PATIENCE) -> Ended:
-    """Ask the driver of this run to end, and come back when it has.
+    """Ask the driver of this run to end, and come back when it has. To ask once more is to ask for haste.
 
-    Raises `not-running` when nothing drives the run, and `still-running` when it has not ended in time.
+    Raises `not-running` when nothing drives the run or it cannot be asked, and `still-running` when it has not ended in
+    time.
     """
     run = FollowedRun(folder)
     if not run.driven:
         raise _nothing_runs(run)
-    _interrupt(folder)
+    try:
+        _ask_to_end(folder)
+    except DriverSilentError:
+        if run.driven:
+            raise _unreachable(folder, "its driver does not answer") from None
     return _ended(run, patience)
 
 
@@ -52,47 +54,32 @@ def _ended(run: FollowedRun, patience: float) -> Ended:
     return Ended(run.catch_up(), time.monotonic() - asked)
 
 
-def _interrupt(folder: Path) -> None:
-    """Send the driver what Ctrl-C sends, once it is certain that it is the driver."""
-    process, host = lock_owner(folder)
-    if host and host != socket.gethostname():
+def _ask_to_end(folder: Path) -> None:
+    owner = lock_owner(folder)
+    if owner is not None and not owner.is_here:
         raise errors.error(
             errors.NOT_RUNNING,
-            f"the run in {folder} has its driver on another machine: process {process} on {host}",
-            hint=f"run `cenote cancel` on {host}",
+            f"the run in {folder} has its driver on another machine: {owner}",
+            hint=f"run `cenote cancel` on {owner.host}",
         )
-    if process is None or not _holds(process, folder / LOCK):
-        raise errors.error(
-            errors.NOT_RUNNING,
-            f"{folder / LOCK} is locked, but not by the process that it names" + (f" ({process})" if process else ""),
-            hint="the run may just have started or ended: try again",
-        )
+    if owner is None or owner.socket is None:
+        raise _unreachable(folder, "its driver has no socket")
     try:
-        os.kill(process, signal.SIGINT)
-    except ProcessLookupError:
-        return  # it ended just now
-    except PermissionError:
+        ask(owner.socket, "cancel")
+    except ForeignDriverError:
         raise errors.error(
-            errors.NOT_RUNNING, f"the run in {folder} belongs to another user: process {process} may not be signalled"
+            errors.NOT_RUNNING, f"the run in {folder} belongs to another user: only its owner can cancel it ({owner})"
         ) from None
 
 
-def _holds(process: int, lock: Path) -> bool:
-    """Whether the process has the lock file open: a number that was given to another process must not be hit.
-
-    Where nobody can tell (no /proc, or the process of another user), the lock and the number must do.
-    """
-    try:
-        descriptors = list(Path(f"/proc/{process}/fd").iterdir())
-    except FileNotFoundError:
-        return not Path("/proc/self/fd").exists()
-    except PermissionError:
-        return True
-    for descriptor in descriptors:
-        with suppress(OSError):  # closed meanwhile
-            if descriptor.samefile(lock):
-                return True
-    return False
+def _unreachable(folder: Path, why: str) -> CenoteError:
+    owner = lock_owner(folder)
+    by_signal = f"`kill -INT {owner.process}` on {owner.host} ends it" if owner else "end it by Ctrl-C where it runs"
+    return errors.error(
+        errors.NOT_RUNNING,
+        f"the run in {folder} cannot be asked to end: {why}",
+        hint=f"the run may just have started or ended: try again; otherwise {by_signal}",
+    )
 
 
 def _nothing_runs(run: FollowedRun) -> CenoteError:
@@ -107,10 +94,10 @@ def _nothing_runs(run: FollowedRun) -> CenoteError:
 
 
 def _goes_on(folder: Path, patience: float) -> CenoteError:
-    process, _ = lock_owner(folder)
+    owner = lock_owner(folder)
     return errors.error(
         errors.STILL_RUNNING,
         f"the run in {folder} was asked to end and is still running after {patience:g} s",
-        hint=f"wait for it with `cenote status {folder} --follow`; `kill -9 {process}` ends it at once, "
-        "its workers follow, and `cenote run …` finds everything that was finished",
+        hint=f"wait for it with `cenote status {folder} --follow`, or cancel it again, for haste; "
+        f"`kill -9 {owner.process if owner else 'PID'}` ends it at once, and `cenote run …` reuses what was finished",
     )

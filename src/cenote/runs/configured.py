@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from cenote import errors
 from cenote.backends.interface import Backend
-from cenote.credentials.interface import Credential
 from cenote.environments.current import CurrentEnvironment
 from cenote.environments.interface import Environment
 from cenote.launch import Launch, LaunchingRun
@@ -17,6 +16,7 @@ from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.runs.credentials import RunCredentials
 from cenote.strategies.interface import Strategy
 from cenote.worker.process.lifetime import Lifetime
 
@@ -48,13 +48,14 @@ def strategy_of(plan: Plan, pool: PlacedPool) -> Strategy:
 class WorkerSetup:
     """The environments and credentials of a plan's pools, made once: those that workers really get.
 
-    A backend that runs everything here has one environment and one list of credentials for all pools: the run's.
+    A backend that runs everything here has one environment for all pools: the run's.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._execution = plan, plan.workflow.execution
+        self.credentials = RunCredentials(plan.workflow)
         self._one_for_all: bool = registry.load(PluginKind.BACKEND, self._execution.backend).runs_here
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, Environment] = {}
 
     def environment(self, pool: str) -> Environment:
         """Of a pool; of the run where the name is empty."""
@@ -63,39 +64,22 @@ class WorkerSetup:
 
     def _environment(self, pool: str) -> tuple[str, Environment]:
         spec = self._execution.environment_of("" if self._one_for_all else pool)
-        made: list[tuple[str, Environment]] = self._make(PluginKind.ENVIRONMENT, [spec])
-        return made[0] if made else (CURRENT, CurrentEnvironment())
-
-    def _credentials(self, pool: str) -> list[tuple[str, Credential]]:
-        return self._make(PluginKind.CREDENTIAL, self._execution.credentials_of("" if self._one_for_all else pool))
-
-    def _make(self, kind: PluginKind, specs: Iterable[Mapping[str, Any]]) -> list[Any]:  # Any: of the kind's own type
-        """One of each, with its type; what is only planned is left out: where that matters, the plan was refused."""
-        found = []
-        for spec in [spec for spec in specs if not registry.is_planned(kind, spec["type"])]:
-            key = f"{kind} {sorted(spec.items())}"
-            if key not in self._made:
-                settings = {name: value for name, value in spec.items() if name != "type"}
-                self._made[key] = registry.make(kind, spec["type"], settings)
-            found.append((spec["type"], self._made[key]))
-        return found
+        if registry.is_planned(PluginKind.ENVIRONMENT, spec["type"]):  # where that matters, the plan was refused
+            return CURRENT, CurrentEnvironment()
+        key = repr(sorted(spec.items()))
+        if key not in self._made:
+            settings = {name: value for name, value in spec.items() if name != "type"}
+            self._made[key] = registry.make(PluginKind.ENVIRONMENT, spec["type"], settings)
+        return spec["type"], self._made[key]
 
     @property
     def _pools(self) -> list[str]:
         return [pool.name for pool in self._plan.placement.pools]
 
     @property
-    def all_credentials(self) -> list[Credential]:
-        """Of all pools, each once."""
-        return list({id(one): one for pool in self._pools for _, one in self._credentials(pool)}.values())
-
-    @property
     def needs_workers(self) -> bool:
-        """Whether tasks of some pool need what the driver's own process does not have: other software, credentials."""
-        return any(
-            not self.environment(pool).is_current or any(one.travels for _, one in self._credentials(pool))
-            for pool in self._pools
-        )
+        """Whether tasks of some pool need other software than that of the driver's own process."""
+        return any(not self.environment(pool).is_current for pool in self._pools)
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """The environment of each pool, for the record."""
@@ -107,13 +91,10 @@ class WorkerSetup:
         return found
 
     def complete(self, launch: Launch) -> Launch:
-        """Add what the launch's pool asks for: its environment, then its credentials."""
+        """Add what the launch's pool asks for: its environment."""
         name, environment = self._environment(launch.pool)
         with registry.blamed(PluginKind.ENVIRONMENT, name):
             launch = _launch(environment.complete(launch))
-        for name, credential in self._credentials(launch.pool):
-            with registry.blamed(PluginKind.CREDENTIAL, name):
-                launch = _launch(credential.complete(launch))
         names = [file.name for file in launch.files]
         for name in names:
             if names.count(name) > 1:
@@ -136,9 +117,7 @@ class WorkerSetup:
             name, environment = self._environment(pool)
             with registry.blamed(PluginKind.ENVIRONMENT, name):
                 problems += environment.check()
-            for name, credential in self._credentials(pool):
-                with registry.blamed(PluginKind.CREDENTIAL, name):
-                    problems += credential.check(now)
+        problems += self.credentials.problems(now)
         if problems:
             raise errors.CenoteError(errors.unique(problems))
 

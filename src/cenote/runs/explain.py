@@ -27,13 +27,14 @@ _LINES_SHOWN = 3
 _CUT_OFF = f"{RUN_STATUSES['interrupted']}, continue with `cenote run`"
 
 
-def explain_run(view: RunView, *, cut_off: bool = False) -> str:
+def explain_run(view: RunView, *, status: str | None = None) -> str:
     """One line on the whole, then a paragraph for every stage that is not done.
 
-    A run that nothing drives any more is `cut_off`, which its journal cannot say.
+    The journal cannot say that nothing drives the run any more: `status` is then `interrupted`.
     """
     tasks = view.tasks
-    whole = f"The run {_CUT_OFF if cut_off else RUN_STATUSES[view.status]}: "
+    cut_off = status == "interrupted"
+    whole = f"The run {_CUT_OFF if cut_off else RUN_STATUSES[status or view.status]}: "
     whole += f"{tasks.done} of {tasks.total} tasks done"
     whole += f", {tasks.running} running" if tasks.running and not cut_off else ""
     whole += f", {tasks.failed} failed" if tasks.failed else ""
@@ -50,7 +51,7 @@ def explain_run(view: RunView, *, cut_off: bool = False) -> str:
     return "\n\n".join(paragraphs)
 
 
-def explain_stage(view: RunView, stage: str, *, cut_off: bool = False) -> str:
+def explain_stage(view: RunView, stage: str, *, status: str | None = None) -> str:
     """One paragraph; raises CenoteError for a stage that the run does not have."""
     found = next((one for one in view.stages if one.id == stage), None)
     if found is None:
@@ -61,7 +62,7 @@ def explain_stage(view: RunView, stage: str, *, cut_off: bool = False) -> str:
             details=[f"its stages: {listed(names)}"],
             hint=did_you_mean(stage, names),
         )
-    return _paragraph(view, found, cut_off)
+    return _paragraph(view, found, status == "interrupted")
 
 
 def waiting_in_words(view: RunView) -> list[str]:

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -17,7 +18,8 @@ from cenote import errors, storage
 from cenote.plan.output_names import PLOTS, PRODUCTS
 
 LOCK = ".lock"
-"""Held by the driver of a run; it says which process that is: `4711 on hostname`. Its time is the driver's pulse."""
+"""Held by the driver of a run; it says which process that is, `4711 on hostname`, and below it where its owner reaches
+it: the path of a socket. Its time is the driver's pulse."""
 PULSE_SECONDS = 30.0
 """Between two beats."""
 STILL_SECONDS = 20 * PULSE_SECONDS
@@ -121,19 +123,43 @@ class RunFolder:
         except OSError as problem:
             taken = _is_taken(self.path, problem)
         if taken:
-            file.seek(0)
-            owner = file.read().strip()
             file.close()
+            owner = lock_owner(self.path)
             raise errors.error(
                 errors.RUN_EXISTS,
-                f"{self.path} is in use by a run in progress" + (f" (process {owner})" if owner else ""),
+                f"{self.path} is in use by a run in progress" + (f" ({owner})" if owner else ""),
                 hint="wait for it, or choose another folder for the run",
             )
         with storage.writing(self.path / LOCK):
             file.truncate(0)
-            file.write(f"{os.getpid()} on {socket.gethostname()}")
+            file.write(f"{os.getpid()} on {socket.gethostname()}\n")
             file.flush()
         return file
+
+
+@dataclass(frozen=True)
+class LockOwner:
+    """The process that the lock names; it may be long gone."""
+
+    process: int
+    host: str
+    socket: Path | None = None
+    """Where its owner reaches it, on its machine."""
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}" if self.host else f"process {self.process}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a process of this machine."""
+        return self.host in ("", socket.gethostname())
+
+
+def name_socket(lock: IO[str], path: Path) -> None:
+    """Add to a lock that is held where the owner of the run reaches its driver."""
+    with storage.writing(Path(lock.name)):
+        lock.write(f"{path}\n")
+        lock.flush()
 
 
 class Pulse:
@@ -141,11 +167,14 @@ class Pulse:
 
     def __init__(self, folder: RunFolder, clock: Callable[[], float]) -> None:
         self._lock, self._clock, self._beat = folder.path / LOCK, clock, clock()
+        self.turned = self._beat
+        """When it was last called."""
 
     def __call__(self) -> None:
         """May be called as often as one likes."""
-        if self._clock() - self._beat >= PULSE_SECONDS:
-            self._beat = self._clock()
+        self.turned = self._clock()
+        if self.turned - self._beat >= PULSE_SECONDS:
+            self._beat = self.turned
             with suppress(OSError):  # others report a folder that cannot be written to
                 os.utime(self._lock)
 
@@ -167,9 +196,9 @@ def _is_taken(folder: Path, problem: OSError) -> bool:
     the process that the file names tells, or its pulse if that is on another machine."""
     if problem.errno not in _NO_LOCKS:
         return True
-    process, host = lock_owner(folder)
-    if process is None or host == socket.gethostname():
-        return process is not None and is_alive(process)
+    owner = lock_owner(folder)
+    if owner is None or owner.host == socket.gethostname():
+        return owner is not None and is_alive(owner.process)
     return has_pulse(folder, now=time.time())
 
 
@@ -198,10 +227,11 @@ def last_beat(folder: Path) -> float | None:
         return None
 
 
-def lock_owner(folder: Path) -> tuple[int | None, str]:
-    """The process that drives the run there, and its machine, as the lock says; it may be long gone."""
+def lock_owner(folder: Path) -> LockOwner | None:
+    """Who drives the run there, as the lock says; None where it says nothing."""
     try:
-        process, _, host = (folder / LOCK).read_text().partition(" on ")
-        return int(process), host.strip()
+        who, _, path = (folder / LOCK).read_text().partition("\n")
+        process, _, host = who.partition(" on ")
+        return LockOwner(int(process), host.strip(), Path(path.removesuffix("\n")) if path else None)
     except (OSError, ValueError):
-        return None, ""
+        return None

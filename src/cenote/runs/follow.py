@@ -9,10 +9,15 @@ from cenote.engine.messages import Tick
 from cenote.plan.probe_cache import ProbeHistory, as_seen_by
 from cenote.plan.probe_result import Probed
 from cenote.plan.record import PlanRecord
-from cenote.runs.folder import RunFolder, is_locked
+from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, ask
+from cenote.runs.folder import STILL_SECONDS, RunFolder, is_locked, last_beat, lock_owner
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import damaged, read_plan
 from cenote.runs.view import RunView
+from cenote.units import format_seconds
+
+STALLED_SECONDS = 60.0
+"""Without a turn of its loop, after which a driver counts as hung, although its socket answers."""
 
 
 class FollowedRun:
@@ -20,6 +25,8 @@ class FollowedRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = RunFolder(folder)
+        self.silence: str | None = None
+        """That the driver did not answer, in words, when it was last asked (`catch_up_to_now`)."""
         self._begin()
 
     def _begin(self) -> None:
@@ -38,21 +45,46 @@ class FollowedRun:
         return self.view
 
     def catch_up_to_now(self) -> RunView:
-        """The same, with the time that has passed: a run that waits writes nothing."""
+        """The same, with the time that has passed: a run that waits writes nothing. Its driver is asked to answer."""
         view = self.catch_up()
+        self.silence = _silence(self.folder.path) if self.driven else None
         if self.driven:
             view.apply(Tick(at=time.time()))
+        elif self.silence:  # it ended while it was asked
+            self.silence = None
+            view = self.catch_up()
         return view
 
     @property
     def status(self) -> str:
-        """The view's own word, or `interrupted` for a run that has neither an end nor a driver."""
-        return self.view.status if self.view.finished or self.driven else "interrupted"
+        """The view's own word, `interrupted` for a run that has neither an end nor a driver, or `unresponsive`."""
+        if self.view.finished:
+            return self.view.status
+        if not self.driven:
+            return "interrupted"
+        return "unresponsive" if self.silence else self.view.status
 
     @property
     def driven(self) -> bool:
         """Whether a process is driving the run now; without one, a run that has no end was cut off."""
         return is_locked(self.folder.path)
+
+
+def _silence(folder: Path) -> str | None:
+    """Ask the driver, where this user can, and look at its pulse elsewhere; None where it shows that it works."""
+    owner, now = lock_owner(folder), time.time()
+    who = f"the driver ({owner})" if owner else "the driver"
+    beat = last_beat(folder) or now
+    if owner is not None and owner.is_here and owner.socket is not None:
+        try:
+            idle = ask(owner.socket, "answer").idle
+        except DriverSilentError:
+            return f"{who} does not answer; its last sign of life is {format_seconds(max(0.0, now - beat))} old"
+        except ForeignDriverError:
+            pass
+        else:
+            return f"{who} has not moved for {format_seconds(idle)}" if idle > STALLED_SECONDS else None
+    return f"{who} has shown no sign of life for {format_seconds(now - beat)}" if now - beat > STILL_SECONDS else None
 
 
 def _probes(plan: PlanRecord) -> dict[str, Probed]:

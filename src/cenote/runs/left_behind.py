@@ -136,8 +136,8 @@ def _driven(folder: Path, *, now: float) -> bool:
     """By the lock; on file systems that do not share locks, by the pulse of a driver on another machine."""
     if is_locked(folder):
         return True
-    _, host = lock_owner(folder)
-    return host not in ("", socket.gethostname()) and has_pulse(folder, now=now)
+    owner = lock_owner(folder)
+    return owner is not None and not owner.is_here and has_pulse(folder, now=now)
 
 
 def all_strategies() -> dict[str, Strategy]:

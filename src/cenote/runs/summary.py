@@ -216,7 +216,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is, or how it ended."""
 
     status: str
-    """`succeeded`, `partial`, `failed` or `cancelled`; earlier `waiting`, `running`, `cancelling`, `interrupted`."""
+    """`succeeded`, `partial`, `failed` or `cancelled`; earlier `waiting`, `running`, `cancelling`,
+    `unresponsive` (its driver does not answer), `interrupted`."""
     run: str | None = None
     """An id of this run."""
     resumed: bool = False

@@ -17,18 +17,21 @@ from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
 from cenote.launch import LaunchingRun, RunLocation
-from cenote.plan.memory_history import MemoryHistory
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
+from cenote.plan.task_history import TaskHistory
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
+from cenote.runs.driver_socket import reachable
 from cenote.runs.folder import Pulse, RunFolder
+from cenote.runs.horizon import Horizon
 from cenote.runs.journal import Journal
-from cenote.runs.memory_seen import MemorySeen
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
+from cenote.runs.tasks_seen import TasksSeen
 from cenote.runs.view import RunView
+from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
 from cenote.runtime.publish import Publication, publish
@@ -38,6 +41,7 @@ from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.worker.failure import failure_of
+from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.results.store import DamagedResultError, Store
 
 RunListener = Callable[[RunView], None]
@@ -74,18 +78,18 @@ class _Watched:
         self,
         plan: Plan,
         record: PlanRecord,
-        folder: RunFolder,
+        pulse: Pulse,
         clock: Callable[[], float],
         listen: RunListener | None,
         hear: Hearer | None,
     ) -> None:
         self._plan, self._hear = plan, hear
-        self.view, self.memory = RunView(record, plan.probes), MemorySeen(plan)
+        self.view, self.memory = RunView(record, plan.probes), TasksSeen(plan)
         self._listen, self._clock, self._shown = listen, clock, 0.0
         self._shown_at_rest = True
         self._at_rest_since: float | None = 0.0
         """None while a task runs."""
-        self._pulse = Pulse(folder, clock)
+        self._pulse = pulse
 
     def __call__(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
@@ -127,7 +131,13 @@ def execute(
     """
     named, folder = RunFolder(out), RunFolder(out.absolute())
     named.refuse()
-    with signals.noted() as interruptions, storage.explained(), named.lock():
+    pulse = Pulse(folder, time.time)
+    with (
+        signals.noted() as interruptions,
+        storage.explained(),
+        named.lock() as lock,
+        reachable(lock, pulse, interruptions) as unreachable,
+    ):
         setup = WorkerSetup(plan)
         setup.check(time.time())
         resumed = folder.holds_run and not options.fresh
@@ -138,12 +148,13 @@ def execute(
         write_record(folder.plan, record)
         storage.write_text(folder.picture, svg(plan))
         write_record(folder.provenance, Provenance.of(plan, setup.describe(), command=options.command))
-        watched = _Watched(plan, record, folder, time.time, listen, hear)
+        watched = _Watched(plan, record, pulse, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions)
-            while driver.drive():
-                pass  # a stored result was damaged: once more, with what is whole
+            driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions, unreachable)
+            with setup.credentials.used_here():
+                while driver.drive():
+                    pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
     return folder
@@ -183,6 +194,8 @@ class _Driver:
     watched: _Watched
     reuse: Reuse
     interruptions: Interruptions
+    warnings: Sequence[str]
+    """Of the run, which the plan does not know."""
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder.store)
@@ -205,9 +218,9 @@ class _Driver:
                 ahead_seconds=_AHEAD,
             )
             engine = Engine(plan, choices)
-            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions)
+            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions, self._news)
             try:
-                ending.status = loop.run(_first_events(plan, reuse.found(specs), reuse, run=run, at=started))
+                ending.status = loop.run(self._first_events(reuse.found(specs), run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
                 if ending.status != "cancelled" and not again:
                     ending.publication = self._publish(specs)
@@ -229,11 +242,20 @@ class _Driver:
             raise ending.problem
         return False
 
+    def _first_events(self, found: EarlierResults, *, run: str, at: float) -> list[AnyEvent]:
+        """The start, what is known beforehand, and the tasks that an earlier run has done."""
+        plan, reuse = self.plan, self.reuse
+        events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
+        warnings = (*plan.warnings, *reuse.warnings, *self.warnings)
+        events += [Warned(at=at, message=message) for message in warnings]
+        events += [TaskReused(at=at, task=task) for task in found.whole]
+        return events
+
     def _open(self, run: str, at_last: ExitStack) -> Session:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
         setup = self.setup
-        sent = SentFiles(folder.debug / "sent", setup.all_credentials)
+        sent = SentFiles(folder.debug / "sent")
         request = SessionRequest(
             run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
             run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
@@ -249,6 +271,10 @@ class _Driver:
             opened.callback(sent.remove)
             session = backend_of(plan).open(request)
             opened.callback(lambda: session.close())  # of whatever it is by then
+            deliver = session.deliver if isinstance(session, JoinedSession) else _inherited
+            self.watch = CredentialWatch(setup.credentials, [pool.name for pool in plan.placement.pools], deliver)
+            opened.callback(self.watch.stop)
+            self.watch.start()
             if isinstance(session, JoinedSession):
                 pools = {
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
@@ -257,6 +283,9 @@ class _Driver:
                 session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
             at_last.push(opened.pop_all())
         return session
+
+    def _news(self) -> list[AnyEvent]:
+        return self.watch.news(lambda: Horizon.of(self.watched.view))
 
     def _publish(self, specs: TaskSpecs) -> Publication:
         products = self.plan.products
@@ -280,8 +309,12 @@ class _Driver:
         published, watched = ending.publication, self.watched
         summary = watched.view.summary(products=published.products, failures=published.failures, kept=kept)
         write_record(self.folder.summary, summary)
-        MemoryHistory().add(watched.memory.found(), at=at)
+        TaskHistory().add(watched.memory.found(), at=at)
         watched.show()
+
+
+def _inherited(pool: str, credentials: Sequence[DeliveredCredential]) -> None:
+    """Workers that the session starts itself have the variables of this process, and read the user's own files."""
 
 
 def _strategies(plan: Plan) -> dict[str, Strategy]:
@@ -303,14 +336,6 @@ def _values(plan: Plan) -> int:
         for partition in plan.partitions
         if partition.source == segment.source.id
     )
-
-
-def _first_events(plan: Plan, found: EarlierResults, reuse: Reuse, *, run: str, at: float) -> list[AnyEvent]:
-    """The start, what is known beforehand, and the tasks that an earlier run has done."""
-    events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
-    events += [Warned(at=at, message=message) for message in (*plan.warnings, *reuse.warnings)]
-    events += [TaskReused(at=at, task=task) for task in found.whole]
-    return events
 
 
 def add_failure(folder: RunFolder, problem: BaseException) -> None:

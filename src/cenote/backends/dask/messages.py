@@ -11,12 +11,15 @@ from __future__ import annotations
 import msgspec
 
 from cenote.engine.messages import AnyEvent
+from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.task_spec import Outcome
 
 KEEP_NO_MESSAGES = {"distributed.admin.low-level-log-length": 1}
 """For both ends: messages carry products, and Dask would keep the last thousand batches of them."""
 OPERATION = "cenote"
 """Of our messages on the stream from worker to scheduler."""
+CREDENTIALS = "cenote_credentials"
+"""Of what workers ask the scheduler for before their first task, and of what is sent to them when it changes."""
 
 
 class TaskReport(msgspec.Struct, frozen=True):
@@ -139,3 +142,5 @@ Message = (
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(AnyWorkerMessage).decode
+NO_CREDENTIALS = encode(())
+decode_credentials = msgspec.msgpack.Decoder(tuple[DeliveredCredential, ...]).decode

@@ -15,6 +15,8 @@ from tornado.ioloop import PeriodicCallback
 
 from cenote.backends.dask.heartbeats import LOOK_EVERY, Heartbeats
 from cenote.backends.dask.messages import (
+    CREDENTIALS,
+    NO_CREDENTIALS,
     OPERATION,
     Drains,
     Erred,
@@ -44,11 +46,14 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         self._names: dict[str, str] = {}
         self._leaving: set[str] = set()
         """Workers that take nothing more, for good."""
+        self._credentials: dict[str, bytes] = {}
+        """Pool → what its workers have to reach protected data."""
 
     async def start(self, scheduler: Scheduler) -> None:
         """The scheduler begins."""
         self._scheduler = scheduler
         scheduler.stream_handlers[OPERATION] = self._hear
+        scheduler.handlers[CREDENTIALS] = self._credentials_of
         self._looking = PeriodicCallback(self._feel_pulses, 1000 * LOOK_EVERY)
         self._looking.start()
 
@@ -60,7 +65,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         """A worker joined."""
         joined = scheduler.workers[worker]
         self._names[worker] = str(joined.name)
-        self.inbox.put(Joins(self._names[worker], next(filter(None, map(pool_of, joined.resources)), "")))
+        self.inbox.put(Joins(self._names[worker], _pool_of(joined)))
 
     def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **_: Any) -> None:  # noqa: ARG002
         """A worker is gone."""
@@ -73,6 +78,16 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
             self._leaving.add(said.worker)
             said = msgspec.structs.replace(said, keys=self._spare(said.worker))
         self.inbox.put(said)
+
+    def deliver(self, pool: str, credentials: bytes) -> None:
+        """Workers of this pool have these from now on."""
+        self._credentials[pool] = credentials
+        for address, worker in self._scheduler.workers.items():
+            if _pool_of(worker) == pool:
+                self._scheduler.worker_send(address, {"op": CREDENTIALS, "credentials": credentials})
+
+    def _credentials_of(self, pool: str) -> bytes:
+        return self._credentials.get(pool, NO_CREDENTIALS)
 
     def _feel_pulses(self) -> None:
         """Send silent workers nothing more, until they answer."""
@@ -117,6 +132,10 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
             case "waiting" if key in self._made:
                 self._made.discard(key)
                 self.inbox.put(MadeAgain(key))
+
+
+def _pool_of(worker: WorkerState) -> str:
+    return next(filter(None, map(pool_of, worker.resources)), "")
 
 
 def _signs_of(worker: WorkerState) -> VitalSigns | None:

@@ -31,6 +31,7 @@ from cenote.backends.dask.messages import (
     OutOfMemory,
     StopsAnswering,
     TaskEndsWorker,
+    encode,
 )
 from cenote.backends.dask.network import Network
 from cenote.backends.dask.scheduler_plugin import SchedulerEvents
@@ -49,6 +50,7 @@ from cenote.engine.messages import (
 )
 from cenote.launch import Launch
 from cenote.units import format_bytes
+from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.results.store import Store
 from cenote.worker.task_spec import TaskSpec
@@ -112,6 +114,10 @@ class DaskSession(JoinedSession):
             lifetime=lifetime,
             place=self._network.workers,
         )
+
+    def deliver(self, pool: str, credentials: Sequence[DeliveredCredential]) -> None:
+        """Over the stream to each worker, which only those with the run's certificate can open."""
+        self._client.loop.add_callback(self._scheduler_events.deliver, pool, encode(tuple(credentials)))
 
     def retire(self, workers: Sequence[str]) -> None:
         """Let workers go once their data has moved to others."""

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from cenote.backends.dask.drain import Drain
 from cenote.backends.dask.messages import (
+    CREDENTIALS,
     KEEP_NO_MESSAGES,
     OPERATION,
     AnyWorkerMessage,
@@ -37,11 +39,13 @@ from cenote.backends.dask.messages import (
     OutOfMemory,
     TaskEndsWorker,
     TaskReport,
+    decode_credentials,
     encode,
 )
 from cenote.operations.support.events import Events
 from cenote.units import format_bytes
 from cenote.worker.failure import failure_of
+from cenote.worker.process.credentials import keep_credentials
 from cenote.worker.process.lifetime import lifetime_of_job
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from cenote.worker.process.reach import PATIENCE, leave_if_unreachable
@@ -97,6 +101,15 @@ class TaskPayload:
         return len(self.products)
 
 
+@dataclass(frozen=True)
+class OwnPlace:
+    """What a worker knows of itself that Dask does not."""
+
+    pool: str
+    folder: Path | None
+    """Private, gone with the worker; None where none could be made."""
+
+
 class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
     """Brings the run spec to every worker that joins, once."""
 
@@ -105,16 +118,27 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
     def __init__(self, run_spec: RunSpec) -> None:
         self.run_spec = run_spec
 
-    def setup(self, worker: Worker) -> None:
+    async def setup(self, worker: Worker) -> None:
         """Make the worker ready for tasks."""
         self.worker = worker
-        self.drain: Drain = worker.drain
-        self.drain.tell(lambda reason: self.send(Drains(worker.name, reason)))
         try:
-            self.runner = TaskRunner(self.run_spec)
+            worker.stream_handlers[CREDENTIALS] = self.receive
+            self.receive(await getattr(worker.scheduler, CREDENTIALS)(pool=worker.place.pool))
+            self._start()
         except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
             sys.stderr.write(f"this worker cannot run the tasks: {failure_of(problem).message}\n")
             self._end(1)
+
+    def receive(self, credentials: bytes) -> None:
+        """The driver sends what tasks need to reach protected data, now or again."""
+        if found := decode_credentials(credentials):
+            keep_credentials(found, self.worker.place.folder)
+
+    def _start(self) -> None:
+        worker = self.worker
+        self.drain: Drain = worker.drain
+        self.drain.tell(lambda reason: self.send(Drains(worker.name, reason)))
+        self.runner = TaskRunner(self.run_spec)
         self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}
         """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
         threading.Thread(target=self._watch, daemon=True).start()
@@ -216,6 +240,7 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         dashboard=False,
     )
     leave_if_unreachable(options.scheduler, lambda: worker.status is Status.running, options.patience)
+    worker.place = OwnPlace(options.pool, scratch)
     worker.drain = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
     await _start(worker, options)
     async with worker:

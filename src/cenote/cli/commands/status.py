@@ -40,6 +40,7 @@ def command(folder: Path, *, follow: bool, as_json: bool) -> None:
     run.catch_up()
     if follow:
         _follow(run, quiet=as_json)
+    run.catch_up_to_now()
     if as_json:
         click.echo(json_text(_summary(run)))
     else:
@@ -75,11 +76,12 @@ def _show(run: FollowedRun) -> None:
     from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines
 
     console = output()
-    run.catch_up_to_now()
     summary = _summary(run)
     folder = run.folder.path
     pictures = open_run(folder).plots if run.view.finished else ()
     print_lines(console, outcome_lines(summary, folder=folder, pictures=pictures))
+    if run.silence:
+        console.print(run.silence, style="bold yellow", markup=False, highlight=False)
     console.print()
     console.print(stage_rows(run.view, most=200))
     console.print()

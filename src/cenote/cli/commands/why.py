@@ -22,6 +22,7 @@ def command(folder: Path, stage: str | None) -> None:
 
     run = FollowedRun(folder)
     view = run.catch_up_to_now()
-    cut_off = run.status == "interrupted"
-    words = explain_run(view, cut_off=cut_off) if stage is None else explain_stage(view, stage, cut_off=cut_off)
-    click.echo(words)
+    if run.silence:
+        click.echo(f"{run.silence[0].upper()}{run.silence[1:]}.\n")
+    status = run.status
+    click.echo(explain_run(view, status=status) if stage is None else explain_stage(view, stage, status=status))

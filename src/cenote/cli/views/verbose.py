@@ -9,7 +9,7 @@ from cenote.engine import messages
 from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import MERGE, Plan
 from cenote.runs.pool_words import pool_word
-from cenote.text import first_to_last, plural
+from cenote.text import clock_time, first_to_last, plural
 from cenote.units import format_bytes, format_seconds
 
 EVERYTHING = 2
@@ -98,6 +98,9 @@ class EventLines:
             case messages.FellBack():
                 tasks = plural(event.tasks, "task")
                 return [f"{event.stage}: {tasks} moved from '{event.from_pool}' to '{event.to_pool}': {event.reason}"]
+            case messages.CredentialRenewed():
+                ends = "" if event.ends is None else f"; it ends {clock_time(event.ends, now=event.at)}"
+                return [f"workers get a new credential '{event.credential}'{ends}"]
             case messages.CancelAsked():
                 return [f"the run is ending: {event.reason}"]
             case messages.RunStarted():

@@ -1,17 +1,17 @@
-"""Check credentials: they go along as files that only their owner reads, and say in time when they end."""
+"""Check credentials: they show facts, hand out contents only to be sent, and say in time when they end."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from cenote.credentials.interface import Credential
 from cenote.errors import Problem
-from cenote.testing.contracts.environment import assert_kept
 from cenote.testing.contracts.plugin import PluginContract
-from cenote.testing.launches import a_launch
+from cenote.worker.process.credentials import DeliveredCredential, keep_credentials, variables_set
 
 
 class CredentialContract(PluginContract):
@@ -25,24 +25,25 @@ class CredentialContract(PluginContract):
         first = found[0] if isinstance(found, list) else found
         return {key: value for key, value in first.items() if key != "type"} if isinstance(first, dict) else {}
 
-    def test_it_completes_a_launch_and_keeps_what_was_there(self, made: Credential, tmp_path: Path) -> None:
-        before = a_launch("python3", "-c", "pass", folder=tmp_path, variables={"GREETING": "hello"})
-        after = made.complete(before)
-        assert_kept(before, after)
-        assert (after.interpreter, after.command) == (before.interpreter, before.command)
+    def test_its_contents_are_in_nothing_that_is_shown(self, made: Credential) -> None:
+        content = (made.read() or b"").decode(errors="replace").strip()
+        problems = [*made.check(time.time()), *made.check(0.0), *made.check(4e9)]
+        shown = f"{made!r} {made} {made.facts()!r} {made.variables()!r} {problems!r}"
+        assert all(isinstance(problem, Problem) for problem in problems)
+        assert not any(line in shown for line in content.splitlines() if len(line) > 8)
 
-    def test_its_contents_go_along_in_files_that_only_their_owner_reads(self, made: Credential, tmp_path: Path) -> None:
-        before = a_launch("python3", folder=tmp_path)
-        after = made.complete(before)
-        written = f"{after.variables} {after.setup} {after.command}"
-        for file in set(after.files) - set(before.files):
-            assert file.mode == 0o600
-            content = file.source.read_text(errors="replace").strip()
-            assert not content or content not in written
+    def test_its_variables_lead_to_a_private_file(self, made: Credential, tmp_path: Path) -> None:
+        content, variables = made.read(), made.variables()
+        if content is None:
+            assert not variables
+            return
+        with variables_set(dict.fromkeys(variables), ""):
+            keep_credentials([DeliveredCredential("example", content, dict(variables))], tmp_path)
+            (file,) = [file for file in tmp_path.rglob("*") if file.is_file()]
+            assert (file.read_bytes(), file.stat().st_mode & 0o777) == (content, 0o600)
 
     def test_one_that_has_ended_is_a_problem(self, made: Credential) -> None:
-        ends = made.expires()
-        if ends is not None:
-            assert math.isfinite(ends)
-            assert all(isinstance(problem, Problem) for problem in made.check(ends + 1.0))
-            assert list(made.check(ends + 1.0))
+        facts = made.facts()
+        if facts is not None and facts.ends is not None:
+            assert math.isfinite(facts.ends)
+            assert list(made.check(facts.ends + 1.0))

@@ -1,19 +1,19 @@
-"""Collect from a run's events how much memory its tasks took, for the plans of later runs."""
+"""Collect from a run's events how much memory and time its tasks took, for the plans of later runs."""
 
 from __future__ import annotations
 
 from cenote.engine.messages import AnyEvent, TaskDone, TaskSplit
-from cenote.plan.memory_history import Seen, memory_key
 from cenote.plan.plan import MERGE, Plan
+from cenote.plan.task_history import Seen, task_key
 from cenote.plugins.capabilities import shares_process
 
 
-class MemorySeen:
-    """Peak memory of tasks, by what they run and how large their input is."""
+class TasksSeen:
+    """What tasks took, by what they run and how large their input is."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._keys = [memory_key(segment) for segment in plan.segments]
+        self._keys = [task_key(segment) for segment in plan.segments]
         self._split: set[int] = set()
         self._seen: dict[str, dict[int, Seen]] = {}
         together = shares_process(plan.workflow.execution.backend)
@@ -21,15 +21,14 @@ class MemorySeen:
         """Pools whose tasks run side by side in one process: whose memory it is cannot be known."""
 
     def take(self, event: AnyEvent) -> None:
-        """Tasks that are done count, unless they were taken in pieces or shared their process."""
+        """Tasks that are done count, unless they were taken in pieces."""
         if isinstance(event, TaskSplit):
             self._split.add(event.task)
-        if not isinstance(event, TaskDone) or not event.peak_memory or event.pool in self._shared:
-            return
-        if event.task in self._split or self._plan.tasks.kind[event.task] == MERGE:
+        if not isinstance(event, TaskDone) or event.task in self._split or self._plan.tasks.kind[event.task] == MERGE:
             return
         key = self._keys[int(self._plan.tasks.segment[event.task])]
-        new = Seen(events=self._events(event), peak=event.peak_memory, tasks=1)
+        peak = 0 if event.pool in self._shared else event.peak_memory
+        new = Seen(events=self._events(event), peak=peak, tasks=1, seconds=event.seconds)
         sizes = self._seen.setdefault(key, {})
         sizes[new.size] = _together(sizes.get(new.size), new)
 
@@ -48,4 +47,4 @@ def _together(before: Seen | None, new: Seen) -> Seen:
     if before is None:
         return new
     most = max(before, new, key=lambda one: one.peak)
-    return Seen(events=most.events, peak=most.peak, tasks=before.tasks + new.tasks)
+    return Seen(most.events, most.peak, before.tasks + new.tasks, before.seconds + new.seconds)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan import memory_history as history
+from cenote.plan import task_history as history
 from cenote.plan.memory_forecast import expected_peak, too_little
-from cenote.plan.memory_history import MemoryHistory, Seen
 from cenote.plan.plan import Learned
+from cenote.plan.task_history import Seen, TaskHistory
 
 GB = 10**9
 
@@ -48,25 +48,25 @@ def test_a_pool_that_gives_less_than_was_needed_is_warned_of_with_the_numbers() 
 
 
 def test_what_a_run_saw_is_found_again_and_the_latest_run_counts(tmp_path: Path) -> None:
-    MemoryHistory(tmp_path).add({"a": [Seen(1000, 5, 1), Seen(10, 2, 1)], "b": [Seen(7, 7, 7)]}, at=1.0)
-    MemoryHistory(tmp_path).add({"a": [Seen(1010, 4, 3)]}, at=2.0)
-    assert MemoryHistory(tmp_path).of(["a", "c"]) == {"a": (Seen(10, 2, 1), Seen(1010, 4, 3))}
+    TaskHistory(tmp_path).add({"a": [Seen(1000, 5, 1), Seen(10, 2, 1)], "b": [Seen(7, 7, 7)]}, at=1.0)
+    TaskHistory(tmp_path).add({"a": [Seen(1010, 4, 3)]}, at=2.0)
+    assert TaskHistory(tmp_path).of(["a", "c"]) == {"a": (Seen(10, 2, 1), Seen(1010, 4, 3))}
 
 
 def test_the_history_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_MOST_ROWS", 3)
     for number in range(10):
-        MemoryHistory(tmp_path).add({f"key {number}": [Seen(1, 1, 1)]}, at=float(number))
-    assert set(MemoryHistory(tmp_path).of(f"key {number}" for number in range(10))) == {"key 7", "key 8", "key 9"}
+        TaskHistory(tmp_path).add({f"key {number}": [Seen(1, 1, 1)]}, at=float(number))
+    assert set(TaskHistory(tmp_path).of(f"key {number}" for number in range(10))) == {"key 7", "key 8", "key 9"}
 
 
 def test_a_history_that_is_missing_broken_or_not_to_be_written_only_means_that_nothing_is_known(
     tmp_path: Path,
 ) -> None:
-    assert MemoryHistory(tmp_path).of(["a"]) == {}
-    (tmp_path / "memory-1.sqlite").write_bytes(b"not a database, but long enough to be one" * 100)
-    assert MemoryHistory(tmp_path).of(["a"]) == {}
-    MemoryHistory(tmp_path).add({"a": [Seen(1, 1, 1)]}, at=0.0)
-    assert MemoryHistory(tmp_path).of(["a"]) == {"a": (Seen(1, 1, 1),)}
+    assert TaskHistory(tmp_path).of(["a"]) == {}
+    (tmp_path / "tasks-2.sqlite").write_bytes(b"not a database, but long enough to be one" * 100)
+    assert TaskHistory(tmp_path).of(["a"]) == {}
+    TaskHistory(tmp_path).add({"a": [Seen(1, 1, 1)]}, at=0.0)
+    assert TaskHistory(tmp_path).of(["a"]) == {"a": (Seen(1, 1, 1),)}
     (tmp_path / "file").write_text("in the way")
-    MemoryHistory(tmp_path / "file" / "below").add({"a": [Seen(1, 1, 1)]}, at=0.0)
+    TaskHistory(tmp_path / "file" / "below").add({"a": [Seen(1, 1, 1)]}, at=0.0)

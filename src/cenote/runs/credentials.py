@@ -1,0 +1,131 @@
+"""Make the credentials that a workflow names, once each, and say which pool has which."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cenote.credentials.interface import Credential, CredentialFacts
+from cenote.errors import CenoteError, Place, Problem, unique
+from cenote.language.workflow import Workflow
+from cenote.plugins import registry
+from cenote.plugins.capabilities import runs_here
+from cenote.plugins.kinds import PluginKind
+from cenote.worker.process.credentials import DeliveredCredential, keep_credentials, variables_set
+
+
+@dataclass(frozen=True)
+class NamedCredential:
+    """A credential, and how the workflow names it. What a plugin raises is blamed on the plugin."""
+
+    type: str
+    credential: Credential
+    place: Place | None
+    """Where the file names it."""
+
+    def check(self, now: float) -> list[Problem]:
+        """What is wrong with it now, placed in the file."""
+        with registry.blamed(PluginKind.CREDENTIAL, self.type):
+            return [problem.at(self.place) for problem in self.credential.check(now)]
+
+    def facts(self) -> CredentialFacts | None:
+        """What may be shown of it."""
+        with registry.blamed(PluginKind.CREDENTIAL, self.type):
+            return self.credential.facts()
+
+    def renew(self) -> None:
+        """Get a new one. Raises CenoteError or OSError."""
+        with registry.blamed(PluginKind.CREDENTIAL, self.type):
+            self.credential.renew()
+
+    def delivered(self) -> DeliveredCredential | None:
+        """As workers get it; None where there is nothing to send. Raises OSError where it cannot be read."""
+        with registry.blamed(PluginKind.CREDENTIAL, self.type):
+            content = self.credential.read()
+            return (
+                None if content is None else DeliveredCredential(self.type, content, dict(self.credential.variables()))
+            )
+
+
+class RunCredentials:
+    """The credentials of the run and of its pools: those that tasks really get.
+
+    A backend that runs everything here has one list for all pools: the run's.
+    """
+
+    def __init__(self, workflow: Workflow) -> None:
+        execution = workflow.execution
+        one_for_all = runs_here(execution.backend)
+        made: dict[str, NamedCredential] = {}
+        self._of: dict[str, tuple[NamedCredential, ...]] = {}
+        for pool in ("", *(pool.name for pool in execution.pools)):
+            whose = "" if one_for_all else pool
+            self._of[pool] = tuple(
+                _named(spec, _place(workflow, whose, number), made)
+                for number, spec in enumerate(execution.credentials_of(whose))
+                if _is_here(spec)
+            )
+
+    def of(self, pool: str) -> tuple[NamedCredential, ...]:
+        """Those of a pool; those of the run where the name is empty."""
+        return self._of.get(pool, self._of[""])
+
+    @property
+    def all(self) -> tuple[NamedCredential, ...]:
+        """Each once, those of the run first."""
+        return tuple({id(one): one for several in self._of.values() for one in several}.values())
+
+    def problems(self, now: float) -> Sequence[Problem]:
+        """Everything that is wrong with any of them."""
+        return unique(problem for one in self.all for problem in one.check(now))
+
+    def check(self, now: float) -> None:
+        """Raise what is wrong."""
+        if problems := self.problems(now):
+            raise CenoteError(problems)
+
+    @contextmanager
+    def used_here(self) -> Iterator[None]:
+        """Let this process, and those that it starts, read protected data: the first credential of each type counts.
+
+        One that is in a variable moves to a private file meanwhile: children would inherit the variable, and batch
+        systems write it down.
+        """
+        with ExitStack() as at_last:
+            for one in {one.type: one for one in reversed(self.all)}.values():
+                facts = one.facts()
+                if facts is None:
+                    continue
+                if Path(facts.found).is_absolute():
+                    at_last.enter_context(variables_set(one.credential.variables(), facts.found))
+                    continue
+                delivered = one.delivered()
+                if delivered is not None:
+                    folder = at_last.enter_context(tempfile.TemporaryDirectory(prefix="cenote-"))  # mode 0700
+                    at_last.enter_context(variables_set(dict.fromkeys(delivered.variables), ""))
+                    keep_credentials([delivered], Path(folder))
+            yield
+
+
+def _place(workflow: Workflow, pool: str, number: int) -> Place | None:
+    """Where the file names a credential of a pool, or of the run."""
+    own = ("execution", "pools", pool, "credentials")
+    listed = own if workflow.origin(*own) is not None else ("execution", "credentials")
+    return workflow.place(*listed, number)
+
+
+def _is_here(spec: Mapping[str, Any]) -> bool:
+    """What is only planned is left out: where that matters, the workflow was refused."""
+    return not registry.is_planned(PluginKind.CREDENTIAL, spec["type"])
+
+
+def _named(spec: Mapping[str, Any], place: Place | None, made: dict[str, NamedCredential]) -> NamedCredential:
+    key = repr(sorted(spec.items()))
+    if key not in made:
+        settings = {name: value for name, value in spec.items() if name != "type"}
+        made[key] = NamedCredential(spec["type"], registry.make(PluginKind.CREDENTIAL, spec["type"], settings), place)
+    return made[key]

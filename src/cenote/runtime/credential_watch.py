@@ -1,0 +1,143 @@
+"""Watch the credentials of a run: send workers those that change, renew them, and say when one ends too soon."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cenote.credentials.interface import CredentialFacts
+from cenote.engine.messages import AnyEvent, CredentialRenewed, Warned
+from cenote.errors import words_of
+from cenote.runs.credentials import NamedCredential, RunCredentials
+from cenote.runs.horizon import Horizon
+from cenote.worker.process.credentials import DeliveredCredential
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks at the credentials: a file that changed is with the workers soon after."""
+RENEW_AGAIN = 60.0
+"""Seconds until a renewal that failed, or did not help, is tried again."""
+
+Deliver = Callable[[str, Sequence[DeliveredCredential]], None]
+"""Sends the workers of a pool what they have from now on."""
+
+
+@dataclass
+class _Watched:
+    """A credential, and what workers have of it."""
+
+    named: NamedCredential
+    sent: DeliveredCredential | None = None
+    facts: CredentialFacts | None = None
+    refused: bytes = field(default=b"", repr=False)
+    """Contents that were looked at, and are no use."""
+    renew_at: float = 0.0
+    """No renewal before then."""
+
+
+class CredentialWatch:
+    """Looks at the files in a thread of its own, for they may hang; what follows is done by who calls `news`."""
+
+    def __init__(
+        self,
+        credentials: RunCredentials,
+        pools: Sequence[str],
+        deliver: Deliver,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._pools = {pool: credentials.of(pool) for pool in pools}
+        self._watched = {id(one): _Watched(one) for one in credentials.all}
+        self._deliver, self._clock = deliver, clock
+        self._news: queue.SimpleQueue[AnyEvent] = queue.SimpleQueue()
+        self._warned: set[str] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="credential-watch", daemon=True)
+
+    def start(self) -> None:
+        """Send workers what there is, and watch from now on. Raises what is wrong with reading them."""
+        for one in self._watched.values():
+            one.sent, one.facts = one.named.delivered(), one.named.facts()
+        for pool in self._pools:
+            self._send(pool)
+        if self._watched:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._over.set()
+
+    def news(self, horizon: Callable[[], Horizon]) -> list[AnyEvent]:
+        """What changed since the last time, after workers were sent it."""
+        events: list[AnyEvent] = []
+        while not self._news.empty():
+            event = self._news.get()
+            if isinstance(event, CredentialRenewed):
+                for pool, credentials in self._pools.items():
+                    if any(one.type == event.credential for one in credentials):
+                        self._send(pool)
+            events.append(event)
+        return [*events, *self._warnings(horizon)]
+
+    def _send(self, pool: str) -> None:
+        sent = [self._watched[id(one)].sent for one in self._pools[pool]]
+        if found := [one for one in sent if one is not None]:
+            self._deliver(pool, found)
+
+    def _warnings(self, horizon: Callable[[], Horizon]) -> list[AnyEvent]:
+        """Those whose end comes before that of the work; each end is told of once."""
+        ending = [
+            one for one in self._watched.values() if one.facts and one.facts.ends and not one.named.credential.renews
+        ]
+        found = []
+        for one in ending:
+            assert one.facts is not None
+            words = horizon().too_soon(one.named.type, one.facts)
+            if words and (key := f"{one.named.type} {one.facts.ends}") not in self._warned:
+                self._warned.add(key)
+                found.append(Warned(at=self._clock(), message=words))
+        return list(found)
+
+    # in the thread
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_EVERY):
+            for one in self._watched.values():
+                try:
+                    self._look(one)
+                except Exception as problem:  # of a plugin, or its file system: there is time to try again
+                    self._warn(f"the credential '{one.named.type}' cannot be read now: {words_of(problem)}")
+
+    def _look(self, one: _Watched) -> None:
+        credential = one.named.credential
+        now = self._clock()
+        ends = one.facts.ends if one.facts else None
+        if credential.renews and ends is not None and ends - now < credential.renew_before and now >= one.renew_at:
+            one.renew_at = now + RENEW_AGAIN
+            self._renew(one)
+        found = one.named.delivered()
+        if found is None and one.sent is not None:
+            self._warn(f"the credential '{one.named.type}' is gone: workers keep the one that they have")
+        if found is None or found == one.sent or found.content == one.refused:
+            return
+        facts, problems = one.named.facts(), one.named.check(now)
+        later = facts is not None and facts.ends is not None and (ends is None or facts.ends > ends)
+        if problems and not later:
+            one.refused = found.content
+            self._warn(f"workers keep the credential '{one.named.type}' that they have: {problems[0].message}")
+            return
+        one.sent, one.facts = found, facts
+        self._news.put(CredentialRenewed(at=now, credential=one.named.type, ends=facts.ends if facts else None))
+
+    def _renew(self, one: _Watched) -> None:
+        try:
+            one.named.renew()
+        except Exception as problem:
+            words = words_of(problem)
+            self._warn(f"the credential '{one.named.type}' could not be renewed, retrying every minute: {words}")
+
+    def _warn(self, words: str) -> None:
+        if words not in self._warned:
+            self._warned.add(words)
+            self._news.put(Warned(at=self._clock(), message=words))
