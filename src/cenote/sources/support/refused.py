@@ -22,7 +22,6 @@ from cenote.credential_files.places import (
     TOKEN_VARIABLE,
     CredentialFileError,
     Fault,
-    clock,
     find_authorities,
     find_proxy,
     find_token,
@@ -33,7 +32,7 @@ from cenote.credential_files.proxy import proxy_faults, read_proxy
 from cenote.credential_files.token import read_token, token_faults
 from cenote.errors import ErrorKind, Problem
 from cenote.sources.support.https import REFUSALS
-from cenote.text import join_words
+from cenote.text import clock_time, join_words
 
 _XROOTD_REFUSALS = re.compile(r"Auth failed|Login failed|\[3010\]|[Pp]ermission denied|[Nn]ot authorized")
 """Of XRootD 5 and 6; 3010 is kXR_NotAuthorized."""
@@ -88,7 +87,9 @@ def _proxy(environ: Mapping[str, str], now: float) -> tuple[str, list[Fault]]:
     except CredentialFileError:
         return _line("proxy", str(path), faults), faults
     groups = [f"VOMS {', '.join(facts.voms)}"] if facts.voms else []
-    return _line("proxy", f"{path} of {facts.identity}", faults, *groups, f"ends {clock(facts.ends)}"), faults
+    return _line(
+        "proxy", f"{path} of {facts.identity}", faults, *groups, f"ends {clock_time(facts.ends, now=now)}"
+    ), faults
 
 
 def _token(url: str, environ: Mapping[str, str], now: float) -> tuple[str, list[Fault]]:
@@ -103,7 +104,7 @@ def _token(url: str, environ: Mapping[str, str], now: float) -> tuple[str, list[
     except CredentialFileError:
         return _line("token", str(place), faults), faults
     audience = [f"for {', '.join(facts.audience)}"] if facts.audience else []
-    end = [f"ends {clock(facts.ends)}"] if facts.ends is not None else []
+    end = [f"ends {clock_time(facts.ends, now=now)}"] if facts.ends is not None else []
     shown = f"{place} of {facts.subject or 'an unnamed subject'}, issued by {facts.issuer or 'an unnamed issuer'}"
     return _line("token", shown, faults, *audience, f"scope {' '.join(facts.scope) or 'none'}", *end), faults
 
