@@ -7,13 +7,13 @@ for every request, so that one that was renewed counts at once.
 from __future__ import annotations
 
 import os
-import ssl
 from http import HTTPStatus
 
 import aiohttp
 from yarl import URL
 
 from cenote.credential_files.places import CredentialFileError, file_faults, find_authorities, find_token
+from cenote.credential_files.trust import trusting
 
 REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
@@ -21,17 +21,8 @@ REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 async def open_session(**options: object) -> aiohttp.ClientSession:
     """What fsspec asks through; it gives its loop, which is the one that runs."""
     del options
-    connector = aiohttp.TCPConnector(ssl=trust())
+    connector = aiohttp.TCPConnector(ssl=trusting(find_authorities(os.environ)))
     return aiohttp.ClientSession(connector=connector, middlewares=(TokenOnDemand(),))
-
-
-def trust() -> ssl.SSLContext:
-    """The authorities of this machine and those of the grid."""
-    context = ssl.create_default_context()
-    authorities = find_authorities(os.environ)
-    if authorities is not None:
-        context.load_verify_locations(capath=authorities)
-    return context
 
 
 class TokenOnDemand:
