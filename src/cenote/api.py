@@ -159,11 +159,12 @@ class Analysis:
         workflow = select(self.workflow, until=_names(until), only=_names(only))
         credentials = RunCredentials(workflow)
         with _looking(), credentials.used_here():
+            unusable = [_as_warning(problem) for problem in credentials.problems(time.time())]
             plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = TaskHistory().of(task_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
         ending = Horizon.of_plan(plan, history, time.time()).warnings(credentials) if credentials.all else ()
-        return _warning_first(plan, *self._checked.warnings, *ending)
+        return _warning_first(plan, *self._checked.warnings, *unusable, *ending)
 
     def probe(
         self,
@@ -174,6 +175,7 @@ class Analysis:
         progress: InputsProgress | None = None,
     ) -> probing.ProbeResult:
         """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
+        self._refuse_credentials()
         return probing.probe(self.plan(progress=progress), self._folder(out), wait=wait, listen=listen)
 
     def run(
@@ -209,6 +211,7 @@ class Analysis:
             listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
         RunFolder(folder).refuse()
+        self._refuse_credentials()
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
         refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
@@ -253,6 +256,12 @@ class Analysis:
         if workers is not None and not runs_here(self.workflow.execution.backend):
             raise _pools_count_workers(self.workflow, workers)
 
+    def _refuse_credentials(self) -> None:
+        """Raise what is wrong with them, before data that needs them is read."""
+        if not self._checked.problems:
+            with _looking():
+                RunCredentials(self.workflow).check(time.time())
+
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
 
@@ -289,6 +298,11 @@ def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
 
 def _names(names: StageNames) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _as_warning(problem: Problem) -> str:
+    where = f"{problem.place}: " if problem.place else ""
+    return f"{where}{problem.message}; a run will be refused"
 
 
 def _warning_first(plan: Plan, *warnings: str) -> Plan:

@@ -159,6 +159,10 @@ NO_ACCESS = ErrorKind("no-access", 32, "Permission denied for a file or folder t
 BROKEN_STORAGE = ErrorKind("broken-storage", 33, "A file system does not respond correctly.")
 BAD_PATH = ErrorKind("bad-path", 34, "An unusable path: too long, a loop of links, or a file where a folder is needed.")
 DAMAGED_RUN = ErrorKind("damaged-run", 35, "A file in a run's folder is damaged.")
+NO_CREDENTIAL = ErrorKind("no-credential", 36, "A credential that the workflow names is in none of the usual places.")
+BAD_CREDENTIAL = ErrorKind(
+    "bad-credential", 36, "An unusable credential: expired, damaged, forged, open to other users, or without a right."
+)
 BATCH_SYSTEM = ErrorKind(
     "batch-system", 40, "The batch system did not answer, or its answer made no sense.", transient=True
 )

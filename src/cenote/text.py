@@ -63,8 +63,9 @@ def join_words(parts: Sequence[str]) -> str:
 
 
 def clock_time(at: float, *, now: float) -> str:
-    """When something happens, as clocks of this machine show it: `03:10` within 12 hours, else with the date."""
-    return f"{datetime.fromtimestamp(at):{'%H:%M' if abs(at - now) < _HALF_A_DAY else '%Y-%m-%d %H:%M'}}"  # noqa: DTZ006
+    """When something happens, as clocks of this machine show it: `03:10 CET` within 12 hours, else with the date."""
+    form = "%H:%M %Z" if abs(at - now) < _HALF_A_DAY else "%Y-%m-%d %H:%M %Z"
+    return datetime.fromtimestamp(at).astimezone().strftime(form)
 
 
 def first_of(names: Sequence[str], *, most: int = 3) -> str:

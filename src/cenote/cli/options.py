@@ -131,8 +131,16 @@ def _standard_input() -> str:
 
 def workflow_choices(command: ClickCommand) -> Callable[..., Any]:
     """Give a command the FILE argument (`-`: standard input) and these options; it receives them as one `Choices`."""
+    return _with_choices(command, required=True)
 
-    @click.argument("file", type=click.Path(path_type=Path))
+
+def optional_workflow_choices(command: ClickCommand) -> Callable[..., Any]:
+    """The same for a command that may do without a workflow: it receives None where no FILE is given."""
+    return _with_choices(command, required=False)
+
+
+def _with_choices(command: ClickCommand, *, required: bool) -> Callable[..., Any]:
+    @click.argument("file", type=click.Path(path_type=Path), required=required)
     @click.option(
         "--set",
         "sets",
@@ -165,6 +173,10 @@ def workflow_choices(command: ClickCommand) -> Callable[..., Any]:
     @wraps(command)
     def with_choices(**given: Any) -> Any:  # Any: the values of all options
         chosen = {field.name: given.pop(field.name) for field in fields(Choices)}
+        if chosen["file"] is None:
+            if any(value for name, value in chosen.items() if name != "verbose"):
+                raise error(USAGE, "options that change a workflow need one: name its FILE")
+            return command(None, **given)
         return command(Choices(**chosen), **given)
 
     return with_choices

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
+from cenote.text import clock_time
 from cenote.units import format_seconds
 
 PROXY_VARIABLE = "X509_USER_PROXY"
@@ -23,6 +24,8 @@ AUTHORITIES = (
 """Where sites keep the certificates of authorities, unless a variable says otherwise."""
 LARGEST_FILE = 1_000_000
 """In bytes: a file with more is neither a proxy nor a token."""
+_TOKEN = re.compile(r"eyJ[\w-]{10,}\.[\w-]+\.")
+"""How tokens begin: with a header and claims in base64."""
 
 
 class CredentialFileError(ValueError):
@@ -43,12 +46,19 @@ class TokenPlace:
 
     variable: str = ""
     """The one that holds the token, or the name of its file; empty for a file in the usual place."""
-    path: Path | None = None
+    path: Path | None = field(default=None, repr=False)
     text: str = field(default="", repr=False)
     """The token itself, where a variable holds it."""
 
     def __str__(self) -> str:
+        if self.holds_token_as_path:
+            return f"that {self.variable or 'the setting'} holds instead of the name of its file"
         return f"in ${self.variable}" if self.path is None else str(self.path)
+
+    @property
+    def holds_token_as_path(self) -> bool:
+        """Whether the token itself stands where the name of its file belongs, which must not be shown then."""
+        return self.path is not None and _TOKEN.search(self.path.name) is not None
 
     def read(self) -> str:
         """The token, without the space around it."""
@@ -131,16 +141,11 @@ def file_faults(path: Path) -> list[Fault]:
 def time_faults(begins: float | None, ends: float | None, now: float, *, renewal: str) -> list[Fault]:
     """Whether it is too early for a credential, or too late; `renewal` is what gets a new one."""
     if ends is not None and ends <= now:
-        return [Fault(f"ended {format_seconds(now - ends)} ago, at {clock(ends)}", renewal)]
+        return [Fault(f"ended {format_seconds(now - ends)} ago, at {clock_time(ends, now=now)}", renewal)]
     if begins is not None and begins > now:
         hint = "if it was made just now, the clocks of this machine and of its issuer differ"
-        return [Fault(f"begins in {format_seconds(begins - now)}, at {clock(begins)}", hint)]
+        return [Fault(f"begins in {format_seconds(begins - now)}, at {clock_time(begins, now=now)}", hint)]
     return []
-
-
-def clock(at: float) -> str:
-    """`2026-11-16 03:10 CET`, in the time zone of this machine."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 def _without_waiting(name: str, flags: int) -> int:

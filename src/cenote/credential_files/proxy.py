@@ -41,6 +41,8 @@ class ProxyFacts:
     issuer: str
     identity: str
     """The subject of the certificate that the proxy was made from."""
+    authority: str
+    """Who issued the last certificate of the chain."""
     begins: float
     """In seconds since the epoch, the latest of the chain."""
     ends: float
@@ -81,6 +83,7 @@ def _facts(chain: tuple[x509.Certificate, ...], content: bytes) -> ProxyFacts:
         subject=_slashes(first.subject),
         issuer=_slashes(first.issuer),
         identity=_slashes(proxies[-1].issuer if proxies else first.subject),
+        authority=_slashes(chain[-1].issuer),
         begins=max(one.not_valid_before_utc.timestamp() for one in chain),
         ends=ended.not_valid_after_utc.timestamp(),
         ends_first=_slashes(ended.subject),
@@ -126,7 +129,8 @@ def _lifetime_faults(facts: ProxyFacts, now: float) -> list[Fault]:
 def _broken_chain(chain: Sequence[x509.Certificate]) -> Fault | None:
     for one, issuer in pairwise(chain):
         if not _signed(one, issuer):
-            return Fault(f"is forged or damaged: {_slashes(issuer.subject)} did not sign {_slashes(one.subject)}")
+            what = f"is forged or damaged: {_slashes(issuer.subject)} did not sign {_slashes(one.subject)}"
+            return Fault(what, RENEWAL)
     return None
 
 
@@ -141,7 +145,7 @@ def _without_authority(chain: Sequence[x509.Certificate], folder: Path) -> Fault
         )
     if any(_signed(last, one) for one in named):
         return None
-    return Fault(f"is forged: {_slashes(last.issuer)} of {folder} did not sign {_slashes(last.subject)}")
+    return Fault(f"is forged: {_slashes(last.issuer)} of {folder} did not sign {_slashes(last.subject)}", RENEWAL)
 
 
 def _authorities(folder: Path) -> Iterator[x509.Certificate]:

@@ -51,7 +51,7 @@ def read_token(text: str) -> TokenFacts:
         issuer=_text(claims, "iss"),
         audience=_texts(claims, "aud"),
         scope=tuple(word for text in _texts(claims, "scope") or _texts(claims, "scp") for word in text.split()),
-        begins=_time(claims, "nbf"),
+        begins=_time(claims, "nbf") or _time(claims, "iat"),
         ends=_time(claims, "exp"),
         algorithm=_text(header, "alg"),
         key_id=_text(header, "kid"),

@@ -62,6 +62,6 @@ PLANNED: dict[PluginKind, dict[str, str]] = {
         ("packed-pixi", "packed-conda", "packed-venv", "shared", "shared-prefix", "container"),
         "environments for workers",
     ),
-    PluginKind.CREDENTIAL: dict.fromkeys(("x509", "scitokens", "kerberos"), "credentials for workers"),
+    PluginKind.CREDENTIAL: {"kerberos": "Kerberos tickets for workers"},
 }
 """Names the language knows already, and the later piece of work that makes them run."""

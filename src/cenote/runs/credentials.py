@@ -63,9 +63,12 @@ class RunCredentials:
         made: dict[str, NamedCredential] = {}
         self._of: dict[str, tuple[NamedCredential, ...]] = {}
         for pool in ("", *(pool.name for pool in execution.pools)):
-            specs = execution.credentials_of("" if one_for_all else pool)
-            place = _place(workflow, pool)
-            self._of[pool] = tuple(_named(spec, place, made) for spec in specs if _is_here(spec))
+            whose = "" if one_for_all else pool
+            self._of[pool] = tuple(
+                _named(spec, _place(workflow, whose, number), made)
+                for number, spec in enumerate(execution.credentials_of(whose))
+                if _is_here(spec)
+            )
 
     def of(self, pool: str) -> tuple[NamedCredential, ...]:
         """Those of a pool; those of the run where the name is empty."""
@@ -108,11 +111,11 @@ class RunCredentials:
             yield
 
 
-def _place(workflow: Workflow, pool: str) -> Place | None:
-    """Where the file says which credentials a pool has."""
-    own = ("execution", "pools", pool, "credentials") if pool else ()
-    origin = (workflow.origin(*own) if own else None) or workflow.origin("execution", "credentials")
-    return origin.place if origin is not None else None
+def _place(workflow: Workflow, pool: str, number: int) -> Place | None:
+    """Where the file names a credential of a pool, or of the run."""
+    own = ("execution", "pools", pool, "credentials")
+    listed = own if workflow.origin(*own) is not None else ("execution", "credentials")
+    return workflow.place(*listed, number)
 
 
 def _is_here(spec: Mapping[str, Any]) -> bool:

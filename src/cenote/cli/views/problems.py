@@ -42,13 +42,14 @@ def problems_as_json(problems: Sequence[Problem], warnings: Sequence[str] = ()) 
     """For editors and scripts: the answer of `check --json`, and of any command with `--json` that has no other."""
     told = {
         "ok": not problems,
-        "problems": [_problem_as_json(problem) for problem in problems],
+        "problems": [problem_as_json(problem) for problem in problems],
         "warnings": list(warnings),
     }
     return json.dumps(told, indent=2, ensure_ascii=False)
 
 
-def _problem_as_json(problem: Problem) -> dict[str, object]:
+def problem_as_json(problem: Problem) -> dict[str, object]:
+    """One of them, as plain data."""
     return {
         "kind": problem.kind.name,
         "message": problem.message,

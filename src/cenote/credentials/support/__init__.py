@@ -1,0 +1,1 @@
+"""What credentials share: settings of those that people have in files, renewal, keys of issuers."""
