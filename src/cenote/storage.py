@@ -10,7 +10,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -74,6 +74,25 @@ def expanded(name: Path | str) -> Path:
 def resolved(path: Path) -> Path:
     """Without links; where links lead in a circle, as it stands: whoever opens it tells."""
     return Path(os.path.realpath(path))  # pathlib raises a RuntimeError
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have, because it is too long, has none."""
+    return _holds_for(path.is_file)
+
+
+def is_folder(path: Path) -> bool:
+    """The same of a folder."""
+    return _holds_for(path.is_dir)
+
+
+def _holds_for(look: Callable[[], bool]) -> bool:
+    try:
+        return look()
+    except OSError as problem:
+        if problem.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 @contextmanager
