@@ -72,8 +72,11 @@ def expanded(name: Path | str) -> Path:
 
 
 def resolved(path: Path) -> Path:
-    """Without links; where links lead in a circle, as it stands: whoever opens it tells."""
-    return Path(os.path.realpath(path))  # pathlib raises a RuntimeError
+    """Without links; where links lead in a circle, or it cannot name a file, as it stands: opening it tells."""
+    try:
+        return Path(os.path.realpath(path))  # pathlib raises a RuntimeError
+    except ValueError:  # a NUL
+        return path
 
 
 def is_file(path: Path) -> bool:

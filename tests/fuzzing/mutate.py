@@ -102,7 +102,7 @@ def _lines(random: Random, text: bytes, examples: Sequence[bytes]) -> bytes:
     return b"\n".join(lines)
 
 
-_CHANGES: tuple[Change, ...] = (_value, _value, _value, _other_value, _piece, _cut, _flip, _lines, _lines)
+_CHANGES: tuple[Change, ...] = (*4 * (_value, _other_value), _piece, _cut, _flip, *3 * (_lines,))
 
 NAMES = ["flat", "whole", "narrow", "huge", "flag", "jagged", "nested", "text", "maybe", "nothing", "pi", "`odd name`"]
 _SIGNS = [*"+-*/%<>&|^", "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", " and ", " or "]

@@ -76,7 +76,7 @@ def _examples() -> tuple[bytes, ...]:
     tests = Path(__file__).parents[1]
     templates = [text for _, text in _template_files(".yaml")]
     others = [*tests.glob("features/seed_snippets/*/*.yaml"), *tests.parent.glob("examples/sites/**/*.yaml")]
-    return tuple([text.encode() for text in templates] + [file.read_bytes() for file in sorted(others)])
+    return tuple(6 * [text.encode() for text in templates] + [file.read_bytes() for file in sorted(others)])
 
 
 def _template_files(suffix: str) -> list[tuple[str, str]]:
@@ -85,14 +85,16 @@ def _template_files(suffix: str) -> list[tuple[str, str]]:
 
 
 def furnish(folder: Path) -> None:
-    """Put there what the workflows name beside themselves: operations, and some data."""
+    """Put there what the workflows name beside themselves: operations, some data, each other."""
     operations = [text for name, text in _template_files(".py") if name == "ops.py"]
     (folder / "ops.py").write_text(
         "\n".join(text.replace("from __future__", "# from __future__") for text in operations)
     )
     (folder / "data").mkdir()
-    for name in ("data", "simulation", "signal", "background"):
-        write_muons(folder / "data" / f"{name}.root", events=20)
+    for name in ("data", "dy", "ttbar", "signal", "background"):
+        write_muons(folder / "data" / f"{name}_1.root", events=20, weighted=True)
+    for name, text in _template_files(".yaml"):
+        (folder / name).write_text(text)
 
 
 def _check_workflow(text: bytes) -> None:

@@ -18,6 +18,7 @@ from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted,
 from cenote.engine.options import EngineOptions
 from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
+from cenote.names import worker_name
 from cenote.plan.outside import links_outside
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
@@ -284,6 +285,8 @@ class _Driver:
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
                     for pool, strategy in _strategies(plan).items()
                 }
+                for pool, (launch, strategy) in pools.items():
+                    strategy.render(launch, [worker_name(pool, 1)])  # what cannot be written down is refused now
                 session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
             at_last.push(opened.pop_all())
         return session
