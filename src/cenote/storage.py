@@ -7,6 +7,7 @@ there: full disks, missing rights, broken file systems, names that cannot be.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import secrets
 import shutil
@@ -69,6 +70,11 @@ def refusal(problem: BaseException, path: Path) -> CenoteError | None:
 def expanded(name: Path | str) -> Path:
     """With the home folder for `~`; as it stands where nobody knows it: an account of a container without HOME."""
     return Path(os.path.expanduser(name))  # noqa: PTH111  # pathlib raises
+
+
+def pattern(folder: Path, written: str) -> str:
+    """A pattern for `glob`, in this folder unless it is absolute: signs in the name of the folder mean themselves."""
+    return os.path.join(glob.escape(str(folder)), expanded(written))  # noqa: PTH118  # pathlib has no escapes
 
 
 def resolved(path: Path) -> Path:

@@ -32,8 +32,9 @@ def files_of(stage: Stage, workflow: Workflow) -> tuple[tuple[ResourceFile, ...]
 
 def _matches(written: str, folder: Path) -> list[str]:
     """Files by name or pattern; a folder stands for all files in it."""
-    path = folder / storage.expanded(os.path.expandvars(written))
-    named = glob.glob(str(path), recursive=True) if glob.has_magic(written) else [str(path)]  # noqa: PTH207  # Path.glob takes no absolute pattern
+    name = os.path.expandvars(written)
+    path = folder / storage.expanded(name)
+    named = glob.glob(storage.pattern(folder, name), recursive=True) if glob.has_magic(written) else [str(path)]  # noqa: PTH207  # Path.glob takes no absolute pattern
     inside = [str(file) for name in named if storage.is_folder(Path(name)) for file in Path(name).rglob("*")]
     return [os.path.normpath(name) for name in (*named, *inside) if storage.is_file(Path(name))]
 
