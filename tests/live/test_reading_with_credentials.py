@@ -11,6 +11,7 @@ import pytest
 
 import cenote
 from builders.credentials import GridAuthority, TokenIssuer, write_token
+from cenote.errors import CenoteError
 from cenote.sources.root_tree import RootTreeSource
 from cenote.testing.muons import write_muons
 
@@ -151,3 +152,55 @@ def test_a_new_token_begins_a_new_session(
     assert source.describe(f"{storage.by_token.root}c.root").entries == 1000
     assert source.read(f"{storage.by_token.root}a.root", ["MET_pt"], 0, 1000)["MET_pt"].size == 1000
     assert logins() == before + 2
+
+
+BAD_PROXIES: dict[str, Callable[[ProtectedStorage, Path], object]] = {
+    "there is no proxy": lambda _found, _at: None,
+    "ended 5m": lambda found, at: found.authority.proxy(at, lifetime=-300),
+    "mode 0644": lambda found, at: found.authority.proxy(at, mode=0o644),
+    "is forged": lambda _found, at: GridAuthority(at.parent / "impostor").proxy(at),
+}
+BAD_TOKENS: dict[str, Callable[[TokenIssuer, Path], object]] = {
+    "there is no token": lambda _issuer, _at: None,
+    "ended 5m": lambda issuer, at: write_token(at, issuer.token(starts=-600, lifetime=-300)),
+    "mode 0644": lambda issuer, at: write_token(at, issuer.token(), mode=0o644),
+    "lacks the scope storage.read:/": lambda issuer, at: write_token(at, issuer.token(scope="storage.modify:/")),
+    "is forged": lambda issuer, at: write_token(at, issuer.token(signed_by=TokenIssuer())),
+}
+
+
+@pytest.mark.parametrize("words", BAD_PROXIES)
+def test_a_proxy_that_is_no_use_is_refused_before_anything_is_submitted(
+    storage: ProtectedStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    BAD_PROXIES[words](storage, tmp_path / "mine")
+    settings = f"{{type: x509, path: {tmp_path / 'mine'}}}"
+    assert words in refusal_of(storage, tmp_path, monkeypatch, storage.by_proxy.root, settings)
+
+
+@pytest.mark.parametrize("words", BAD_TOKENS)
+def test_a_token_that_is_no_use_is_refused_before_anything_is_submitted(
+    storage: ProtectedStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """The issuer is a real server, which is asked for its keys."""
+    BAD_TOKENS[words](storage.issuer, tmp_path / "mine")
+    settings = f"{{type: scitokens, path: {tmp_path / 'mine'}, scope: 'storage.read:/'}}"
+    assert words in refusal_of(storage, tmp_path, monkeypatch, storage.by_token.root, settings)
+
+
+def refusal_of(
+    storage: ProtectedStorage, folder: Path, monkeypatch: pytest.MonkeyPatch, address: str, credential: str
+) -> str:
+    """What is said of a run on Slurm, of which nothing is found afterwards: no folder, and no server was asked."""
+    monkeypatch.setenv("X509_CERT_DIR", str(storage.authority.directory))
+    (folder / "flow.yaml").write_text(FLOW.format(address=address))
+    logs = [server.log.stat().st_size for server in (storage.by_proxy, storage.by_token)]
+    workflow = cenote.load(
+        folder / "flow.yaml", backend="dask", strategy="slurm", sets=[f"execution.credentials=[{credential}]"]
+    )
+    with pytest.raises(CenoteError) as raised:
+        workflow.run(folder / "out")
+    assert raised.value.exit_code == 36
+    assert not (folder / "out").exists()
+    assert [server.log.stat().st_size for server in (storage.by_proxy, storage.by_token)] == logs
+    return str(raised.value)
