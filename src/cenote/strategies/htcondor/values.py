@@ -8,6 +8,10 @@ from collections.abc import Sequence
 
 from cenote.launch import Raw, Word
 
+REPLACED = re.compile(r"\$\(DOLLAR\)(?:\$\(DOLLAR\)\(|\(DOLLAR\))", re.IGNORECASE)
+"""`$$(` and `$(DOLLAR)` as `plain` writes them, which HTCondor (23.9) replaces nevertheless: by an attribute of the
+machine, and by a dollar. There is no way to write them."""
+
 
 def plain(text: str) -> str:
     """Text that stays as it is in a submit description."""
@@ -35,4 +39,4 @@ def remapped(name: str, folder: str) -> str:
 
 def literal(value: str | bool | float) -> str:
     """A value as a ClassAd writes it."""
-    return json.dumps(value)
+    return plain(json.dumps(value, ensure_ascii=False))
