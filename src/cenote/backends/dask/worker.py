@@ -320,13 +320,13 @@ def _keep_log(file: Path | None) -> None:
 def _scratch(options: argparse.Namespace) -> Path | None:
     """For data that memory cannot hold, and for temporary files too where a place for both is given.
 
-    Dask would make a folder by itself, and leave it when the process is ended.
+    Dask would make a folder by itself, under a name that others can foresee, and leave it when the process is ended.
     """
-    place = options.scratch or dask.config.get("temporary-directory", None) or tempfile.gettempdir()
-    folder = take_scratch(place, options.name)
-    if folder is not None and options.scratch:
+    folder = take_scratch(options.scratch, options.name) if options.scratch else None
+    if folder is not None:
         keep_temporary_files(folder)
-    return folder
+        return folder
+    return take_scratch(dask.config.get("temporary-directory", None) or tempfile.gettempdir(), options.name)
 
 
 def _end_for_signal(number: int, _: object) -> None:
