@@ -26,7 +26,6 @@ from cenote.probe.report import NodeReport, Question, as_word
 from cenote.probe.verdicts import expected_of, judge
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.runs.folder import RunFolder
-from cenote.runtime.sent_files import SentFiles
 from cenote.signals import Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.strategies.local.strategy import LocalStrategy
@@ -145,7 +144,6 @@ class _PoolUnderProbe:
             Launch(run, pool.name, pool.granted, module=_HERE)
         )
         question = replace(question, pool=pool.name, modules=(launch.module or _HERE,), scratch=launch.scratch)
-        launch = SentFiles(run.output / "sent").keep(launch)
         identity = SentFile(run.identity)
         launch = replace(
             launch,
