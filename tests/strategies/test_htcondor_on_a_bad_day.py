@@ -174,6 +174,8 @@ def test_settings_become_lines_of_the_description() -> None:
         classads={"ProjectName": "hep", "WantGPULab": True, "Rounds": 3},
         directives=["rank = Memory"],
         variables=["HOME"],
+        x509userproxy="/home/ada/proxy$1",
+        oauth_services=["scitokens", "box"],
     )
     wanted = Amounts(cpus=1.5, memory=4 * 2**30, gpus=1, disk=10 * 1024)
     text = rendered(made, replace(LAUNCH, resources=wanted))
@@ -190,10 +192,13 @@ def test_settings_become_lines_of_the_description() -> None:
         "accounting_group = group_hep",
         "rank = Memory",
         "getenv = HOME",
+        "x509userproxy = /home/ada/proxy$(DOLLAR)1",
+        "use_oauth_services = scitokens, box",
         "should_transfer_files = NO",
         "queue",
     } <= lines(text)
     assert 'requirements = (OpSysAndVer == "AlmaLinux9") && ' in text
+    assert 'BEARER_TOKEN_FILE=""$(DOLLAR){_CONDOR_CREDS}""/scitokens.use' in text
     assert "periodic_remove = JobStatus == 2 && time() - JobCurrentStartDate > 14400" in text
 
 

@@ -7,6 +7,7 @@ programs use them. HTCondor takes no jobs from root: root's pool runs in a user 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import pwd
 import shutil
@@ -104,6 +105,13 @@ MachineMaxVacateTime = 10
 KILLING_TIMEOUT = 5
 # With none at all the starter crashes when it is asked what it can do (23.9), and no machine has file transfer.
 FILETRANSFER_PLUGINS = $(LIBEXEC)/curl_plugin, $(LIBEXEC)/data_plugin
+# It sends proxies and tokens along; a token is in place here before any job asks for it.
+DELEGATE_JOB_GSI_CREDENTIALS = False
+SEC_CREDENTIAL_DIRECTORY_OAUTH = $(LOCAL_DIR)/oauth
+TRUST_CREDENTIAL_DIRECTORY = True
+CREDD_OAUTH_MODE = True
+DAEMON_LIST = $(DAEMON_LIST) CREDD
+CREDD = $(SBIN)/condor_credd
 JAVA =
 DOCKER =
 SINGULARITY =
@@ -164,6 +172,14 @@ class HTCondorPool:
     def machines(self) -> int:
         """Machines that jobs can run on."""
         return len(self.ask("condor_status", "-af", "Name", "-constraint", "PartitionableSlot").split())
+
+    def place_token(self, service: str, token: str) -> None:
+        """As HTCondor's credential daemon would, once it has one from its issuer."""
+        own = self.root / "oauth" / (STANDS_FOR_ROOT if ROOT else pwd.getpwuid(os.getuid()).pw_name)
+        own.mkdir(parents=True, mode=0o700, exist_ok=True)
+        for ending in ("top", "use"):
+            (own / f"{service}.{ending}").touch(0o600)
+            (own / f"{service}.{ending}").write_text(token)
 
     def occupy(self, **amounts: int) -> str:
         """Give so much of the machine to a job of somebody else, which runs when this returns."""

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import cenote
+from builders.credentials import GridAuthority
 from cenote.engine.messages import JobChanged, TaskStarted
+from cenote.testing.muons import write_muons
 
 from .conftest import OWN_POOLS, SLOWLY, Workshop, numbers, pools_of
 from .htcondor_pool import HTCondorPool
 from .processes import until
+
+OWN_MEANS = """
+import os
+from pathlib import Path
+from cenote import operation
+
+@operation("custom.look", scope="run", reads=["MET_pt"], product="object")
+def look(events):
+    files = {"token": "BEARER_TOKEN_FILE", "proxy": "X509_USER_PROXY"}
+    return {name: Path(os.environ[variable]).read_text() for name, variable in files.items()}
+"""
+OWN_MEANS_FLOW = """
+plugins: [ops.py]
+data: {datasets: [{name: d, files: [a.root]}]}
+analysis: {stages: [{id: Look, op: custom.look}]}
+execution:
+  backend: dask
+  strategy: htcondor
+  config: {host: 127.0.0.1, poll_every: 2s, x509userproxy: $MY_PROXY, oauth_services: [scitokens], transfer_files: true}
+  pools: {default: {workers: 1}}
+"""
 
 
 def test_a_held_worker_is_replaced_and_the_reason_for_the_hold_is_told(
@@ -81,3 +106,18 @@ def test_a_request_that_no_machine_can_hold_is_refused_at_once_with_the_conditio
     assert "TARGET.Memory >= RequestMemory" in run.failures[0]["message"]
     assert {lost.cause for lost in workshop.losses("high_memory")} == {"refused"}
     assert not workshop.heard(TaskStarted)
+
+
+def test_jobs_carry_a_proxy_and_tokens_by_htcondors_own_means(
+    htcondor: HTCondorPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    htcondor.place_token("scitokens", "a token of HTCondor's own")
+    proxy = GridAuthority(tmp_path / "authority").proxy()
+    monkeypatch.setenv("MY_PROXY", str(proxy))
+    write_muons(tmp_path / "a.root", events=10)
+    (tmp_path / "ops.py").write_text(OWN_MEANS)
+    (tmp_path / "flow.yaml").write_text(OWN_MEANS_FLOW)
+    run = cenote.load(tmp_path / "flow.yaml").run(tmp_path / "out")
+    assert run.status == "succeeded", run.failures
+    seen = run.product("Look")
+    assert (seen["token"], seen["proxy"]) == ("a token of HTCondor's own", proxy.read_text())

@@ -40,6 +40,7 @@ from cenote.strategies.support.batch import (
     try_to,
 )
 from cenote.worker.process.lifetime import Lifetime
+from cenote.worker.process.scratch import filled_in
 
 _PASSING = ("failed to connect", "can't find address", "timed out", "communication", "failed to fetch", "unreachable")
 _TAKEN = re.compile(r"^\s*(\d+)\.(\d+) - (\d+)\.(\d+)\s*$", re.MULTILINE)
@@ -91,6 +92,12 @@ class HTCondor(BatchStrategy):
     """Further lines of the submit description: `[rank = Memory]`."""
     variables: tuple[str, ...] = ("HOME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "X509_USER_PROXY", "X509_CERT_DIR")
     """Environment variables of the submitting shell that the workers get."""
+    x509userproxy: str | None = None
+    """File with a proxy that jobs carry by HTCondor's own means, so that sites see its VO: `$X509_USER_PROXY`. Tasks
+    get the credential `x509` without it."""
+    oauth_services: tuple[str, ...] = ()
+    """Services whose tokens HTCondor itself gets, delivers and refreshes: `[scitokens]`. Tasks find the first one's
+    by `BEARER_TOKEN_FILE`. For tokens of your own, name the credential `scitokens` instead."""
     transfer_files: bool = False
     """Whether machines do not see the run's folder: what a worker writes and logs comes back by HTCondor's own file
     transfer when it ends, and is lost if it is removed or evicted. The data and this Python must still be there."""
@@ -175,6 +182,8 @@ class HTCondor(BatchStrategy):
             "transfer_executable": "false",
             "arguments": quoted_words(arguments),
             "environment": quoted_words(variables),
+            "x509userproxy": plain(filled_in(self.x509userproxy)) if self.x509userproxy else None,
+            "use_oauth_services": ", ".join(self.oauth_services) or None,
             "getenv": ", ".join(self.variables) or "false",
             "output": files["out"] + name,
             "error": files["err"] + name,
@@ -199,6 +208,9 @@ class HTCondor(BatchStrategy):
     def _start(self, launch: Launch, name: str) -> tuple[tuple[Word, ...], list[Word]]:
         """The command, and variables as `NAME=value`. A shell comes first where one is needed: the name of the worker
         is its `$0`, for names that HTCondor fills in are no part of its text."""
+        if self.oauth_services:
+            token = (NodeVariable("_CONDOR_CREDS"), f"/{self.oauth_services[0]}.use")
+            launch = launch.with_variables(BEARER_TOKEN_FILE=token)
         ready = launch.filled(self._blanks(launch, (Raw(name),)))
         if not ready.needs_shell:
             return ready.command, [(f"{key}=", *value) for key, value in ready.variables.items()]
