@@ -211,3 +211,12 @@ def test_a_token_in_the_place_of_its_file_is_not_shown(environ: pytest.MonkeyPat
     with pytest.raises(OSError, match="cannot be read") as raised:
         token.read()
     assert secret not in str(raised.value)
+
+
+def test_a_variable_that_holds_a_token_can_be_unset_and_the_token_stays_known(environ: pytest.MonkeyPatch) -> None:
+    secret = UNREACHABLE.token()
+    environ.setenv("HELD_TOKEN", secret)
+    token = BearerToken(variable="HELD_TOKEN")
+    assert token.variables()["HELD_TOKEN"] is None
+    environ.delenv("HELD_TOKEN")
+    assert token.read() == secret.encode()
