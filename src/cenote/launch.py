@@ -141,6 +141,11 @@ class LaunchingRun:
         """Of the workers' files of one sort."""
         return self.output / stream
 
+    @property
+    def identity(self) -> Path:
+        """The file with which its workers show that they belong to it; only the user can read it."""
+        return self.output / "identity" / f"{self.id}.pem"
+
     def make_folders(self) -> None:
         """For all of them."""
         for stream in ("out", "err", "logs"):

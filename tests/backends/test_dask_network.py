@@ -13,11 +13,12 @@ import pytest
 from builders.plans import a_pool
 from cenote.backends.dask.backend import Dask
 from cenote.backends.dask.launch import WorkerPlace
-from cenote.backends.dask.network import Network
+from cenote.backends.dask.network import Network, is_everywhere
 from cenote.backends.interface import MeetingPoint
 from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun
 from cenote.placement.pools import PlacedPool
+from cenote.worker.process.reach import facing
 
 HERE = (a_pool("default"),)
 ELSEWHERE = (replace(a_pool("default"), strategy="slurm", starts_here=False),)
@@ -114,14 +115,14 @@ def test_workers_on_other_machines_get_the_network_of_the_site() -> None:
         {"worker_interface": "ib0", "worker_ports": "30000-30999", "scratch": "/scratch/$USER", "port": 8786}
     )
     told = command_of(backend, ELSEWHERE)
-    assert "--scheduler tcp://ADDRESS:8786" in told
+    assert "--scheduler tls://ADDRESS:8786" in told
     assert "--interface ib0 --ports 30000-30999 --scratch /scratch/$USER" in told
 
 
 def test_workers_of_this_machine_alone_need_no_network_of_the_site() -> None:
     backend = Dask.model_validate({"interface": "ib0", "worker_interface": "ib0", "contact": "driver.example:1"})
     told = command_of(backend, HERE)
-    assert "--scheduler tcp://127.0.0.1:PORT" in told
+    assert "--scheduler tls://127.0.0.1:PORT" in told
     assert "--host 127.0.0.1" in told
     assert "ib0" not in told
 
@@ -129,10 +130,37 @@ def test_workers_of_this_machine_alone_need_no_network_of_the_site() -> None:
 @pytest.mark.parametrize(
     ("contact", "told"),
     [
-        ("driver.example:8786", "tcp://driver.example:8786"),
-        ("driver.example", "tcp://driver.example:20001"),
-        (None, "tcp://10.0.0.5:20001"),
+        ("driver.example:8786", "tls://driver.example:8786"),
+        ("driver.example", "tls://driver.example:20001"),
+        (None, "tls://10.0.0.5:20001"),
     ],
 )
 def test_workers_are_told_the_contact_instead_of_the_address_listened_on(contact: str | None, told: str) -> None:
-    assert Network(WorkerPlace(), contact=contact).told("tcp://10.0.0.5:20001") == told
+    assert Network(WorkerPlace(), contact=contact).told("tls://10.0.0.5:20001") == told
+
+
+def test_the_driver_listens_on_one_address_unless_the_user_writes_otherwise() -> None:
+    assert not is_everywhere(Dask().meeting_point(ELSEWHERE).host)
+    assert Dask().meeting_point(HERE).host == "127.0.0.1"
+    assert Network(WorkerPlace(), "127.0.0.1").warnings() == []
+    (warning,) = Network(WorkerPlace(), "0.0.0.0").warnings()
+    assert "0.0.0.0" in warning
+
+
+def test_workers_beside_a_driver_that_listens_everywhere_do_not() -> None:
+    assert "--host" not in command_of(Dask(host="0.0.0.0"), HERE)
+
+
+def test_a_worker_listens_on_the_address_that_faces_the_driver() -> None:
+    assert facing("tls://127.0.0.1:8786") == "127.0.0.1"
+    outward = Dask().meeting_point(ELSEWHERE).host
+    assert facing(f"tls://{outward}:8786") == outward
+    with pytest.raises(OSError, match=r".+"):
+        facing("tls://no-such-host.invalid:8786")
+
+
+def test_the_key_of_workers_is_named_by_a_file_and_is_no_word_of_their_command() -> None:
+    launch = Dask().launch(LaunchingRun("RUN", Path("/out")), HERE, HERE[0], lifetime=None)
+    (file,) = launch.files
+    assert file.source == Path("/out/identity/RUN.pem")
+    assert f"--identity {file.source}" in command_of(Dask(), HERE)

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from cenote import shell
+from cenote.authority import identities_of
 
-NOWHERE = "tcp://127.0.0.1:9"
+NOWHERE = "tls://127.0.0.1:9"
+
+
+def worker(folder: Path, *options: str) -> shell.FinishedProcess:
+    command = [sys.executable, "-m", "cenote.backends.dask.worker", "--scheduler", NOWHERE, "--name", "default-1"]
+    return shell.run_command([*command, "--pool", "default", "--log", str(folder / "log"), *options], seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -20,9 +26,25 @@ NOWHERE = "tcp://127.0.0.1:9"
     ],
 )
 def test_the_reason_is_one_line_and_no_traceback(tmp_path: Path, options: list[str], words: str) -> None:
-    command = [sys.executable, "-m", "cenote.backends.dask.worker", "--scheduler", NOWHERE, "--name", "default-1"]
-    ended = shell.run_command([*command, "--pool", "default", "--log", str(tmp_path / "log"), *options], seconds=60)
+    identity = tmp_path / "identity" / "run.pem"
+    identities_of("run").workers.write(identity)
+    ended = worker(tmp_path, "--identity", str(identity), *options)
 
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert line.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"), [(None, "No such file or directory"), ("nonsense\n", "it holds no certificate")]
+)
+def test_a_worker_without_its_certificate_says_so(tmp_path: Path, written: str | None, words: str) -> None:
+    identity = tmp_path / "run.pem"
+    if written is not None:
+        identity.write_text(written)
+    ended = worker(tmp_path, "--identity", str(identity))
+
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert f"cannot read its certificate {identity}" in line
+    assert words in line

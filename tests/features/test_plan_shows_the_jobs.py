@@ -34,7 +34,7 @@ def test_every_pool_is_shown_with_the_text_of_its_jobs(desk: Desk) -> None:
         "request_gpus = 1",
         "+MaxRuntime = 7200",
         "# pool 'here': 1 worker from local",
-        "--scheduler tcp://ADDRESS:PORT",
+        "--scheduler tls://ADDRESS:PORT",
     ):
         assert words in shown.stdout
     assert not (desk.folder / "out").exists()

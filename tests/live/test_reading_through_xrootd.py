@@ -16,18 +16,9 @@ import pytest
 import cenote
 from cenote.testing.muons import write_muons
 
-from .conftest import cannot_run, free_port, listens, running, wait_for
-from .debian_packages import unpacked
+from .conftest import free_port
+from .storage_servers import demand_client, open_server
 
-NEEDED = ("xrootd", "libxrd", "libmacaroons", "libscitokens", "libtinyxml")
-SETTINGS = """
-xrd.port {port}
-xrd.network nodnr
-oss.localroot {data}
-all.export /
-all.adminpath {own}
-all.pidpath {own}
-"""
 FLOW = """
 data:
   datasets:
@@ -60,37 +51,8 @@ def data() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def server(data: Path) -> Iterator[str]:
     """The address of a server of these files."""
-    for module in ("XRootD", "fsspec_xrootd"):
-        if module_is_missing(module):
-            cannot_run(f"the client is not installed ({module}): pip install 'cenote[xrootd]'")
-    program, libraries = find_server()
-    own = data.parent / "own"
-    own.mkdir(mode=0o777)
-    own.chmod(0o777)
-    port = free_port()
-    settings = data.parent / "xrootd.cfg"
-    settings.write_text(SETTINGS.format(port=port, data=data, own=own))
-    log = data.parent / "xrootd.log"
-    environment = {"LD_LIBRARY_PATH": libraries, "HOME": str(own)}
-    with running([program, "-c", str(settings)], log=log, environment=environment, as_nobody=True) as process:
-        wait_for(lambda: listens(port), process, log=log)
-        yield f"root://127.0.0.1:{port}/"
-
-
-def module_is_missing(name: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(name) is None
-
-
-def find_server() -> tuple[str, str]:
-    """The program and where its libraries are: installed, or unpacked from Debian's packages."""
-    installed = shutil.which("xrootd")
-    if installed:
-        return installed, os.environ.get("LD_LIBRARY_PATH", "")
-    root = unpacked("xrootd", ["xrootd-server"], with_needed=NEEDED)
-    (libraries,) = {path.parent for path in root.glob("usr/lib/*/libXrdServer.so.*")}
-    return str(root / "usr/bin/xrootd"), str(libraries)
+    with open_server(data, data.parent) as serving:
+        yield serving.root.removesuffix("/")
 
 
 def cenote_run(folder: Path, address: str, *more: str) -> subprocess.CompletedProcess[str]:
@@ -125,7 +87,7 @@ def test_files_of_an_xrootd_server_give_the_same_numbers(
 def test_a_file_that_the_server_does_not_have_is_named(server: str, tmp_path: Path) -> None:
     finished = cenote_run(tmp_path, f"{server}/nowhere")
     assert finished.returncode == 11
-    assert "nowhere/second.root" in finished.stderr
+    assert "nowhere/first-0.root does not exist" in finished.stderr
     assert "Traceback" not in finished.stderr
 
 
@@ -145,8 +107,7 @@ def test_a_broken_file_on_the_server_does_not_stop_the_rest_with_keep_going(
 def test_a_server_that_does_not_answer_is_named_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XRD_CONNECTIONRETRY", "1")
     monkeypatch.setenv("XRD_CONNECTIONWINDOW", "3")
-    if module_is_missing("XRootD"):
-        cannot_run("the client is not installed: pip install 'cenote[xrootd]'")
+    demand_client()
     address = f"root://127.0.0.1:{free_port()}/"
     finished = cenote_run(tmp_path, address)
     assert finished.returncode == 11

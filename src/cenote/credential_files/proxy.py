@@ -129,7 +129,8 @@ def _lifetime_faults(facts: ProxyFacts, now: float) -> list[Fault]:
 def _broken_chain(chain: Sequence[x509.Certificate]) -> Fault | None:
     for one, issuer in pairwise(chain):
         if not _signed(one, issuer):
-            return Fault(f"is forged or damaged: {_slashes(issuer.subject)} did not sign {_slashes(one.subject)}")
+            what = f"is forged or damaged: {_slashes(issuer.subject)} did not sign {_slashes(one.subject)}"
+            return Fault(what, RENEWAL)
     return None
 
 
@@ -144,7 +145,7 @@ def _without_authority(chain: Sequence[x509.Certificate], folder: Path) -> Fault
         )
     if any(_signed(last, one) for one in named):
         return None
-    return Fault(f"is forged: {_slashes(last.issuer)} of {folder} did not sign {_slashes(last.subject)}")
+    return Fault(f"is forged: {_slashes(last.issuer)} of {folder} did not sign {_slashes(last.subject)}", RENEWAL)
 
 
 def _authorities(folder: Path) -> Iterator[x509.Certificate]:

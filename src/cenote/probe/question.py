@@ -14,9 +14,10 @@ from cenote.plugins import own_files
 from cenote.plugins.shipped import own_path
 from cenote.probe.report import FileAsked, Question, as_word
 from cenote.runs.configured import backend_of
+from cenote.sources.support.files import XROOTD_SCHEMES
 
 _ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot")
-_REMOTE = ("root://", "roots://", "xroot://")
+_REMOTE = tuple(f"{scheme}://" for scheme in XROOTD_SCHEMES)
 _XROOTD = ("fsspec-xrootd", "xrootd")
 _MOST_FILES = 8
 """Files that are tried, one of each dataset."""

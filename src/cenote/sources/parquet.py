@@ -19,7 +19,14 @@ from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
-from cenote.sources.support.files import demand_client, explained, is_remote, local_path, local_stamp, stamp_of
+from cenote.sources.support.files import (
+    explained,
+    is_remote,
+    local_path,
+    local_stamp,
+    remote_options,
+    stamp_of,
+)
 
 OPEN_FILES = 8
 """Kept open per process."""
@@ -89,8 +96,7 @@ def _opened(url: str, stamp: str) -> _OpenFile:
 
 
 def _opened_remote(url: str) -> _OpenFile:
-    demand_client(url)
-    filesystem, path = fsspec.core.url_to_fs(url)
+    filesystem, path = fsspec.core.url_to_fs(url, **remote_options(url))
     size = int(filesystem.info(path).get("size") or 0)
     file = pq.ParquetFile(filesystem.open(path, "rb"), pre_buffer=True)
     return _closing(_OpenFile(file, size, stamp_of(url), _columns(file.schema_arrow)))

@@ -31,7 +31,7 @@ THEIRS = range(41500, 42000)
 
 def ports_in_logs(folder: Path, words: str) -> list[int]:
     logs = [file.read_text() for file in (folder / "debug" / "distributed" / "logs").iterdir() if file.is_file()]
-    return [int(port) for log in logs for port in re.findall(rf"{words}: +tcp://127\.0\.0\.1:(\d+)", log)]
+    return [int(port) for log in logs for port in re.findall(rf"{words}: +tls://127\.0\.0\.1:(\d+)", log)]
 
 
 def test_a_run_keeps_to_the_network_and_the_scratch_folder_of_the_site(

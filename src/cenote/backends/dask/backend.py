@@ -12,7 +12,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from cenote.backends.dask.launch import WorkerPlace, worker_launch
-from cenote.backends.dask.network import LOOPBACK, Network, is_loopback
+from cenote.backends.dask.network import LOOPBACK, Network, is_everywhere, is_loopback
 from cenote.backends.interface import Backend, MeetingPoint, Session, SessionRequest
 from cenote.backends.support.ports import ANY_PORT, Address, Ports
 from cenote.launch import Launch, LaunchingRun
@@ -34,7 +34,8 @@ class Dask(Backend):
 
     host: str | None = None
     """Address that the scheduler listens on, which workers must reach: by default loopback when all of them are on
-    this machine, else the machine's address to the outside."""
+    this machine, else the address of the `interface`, or the one by which the machine reaches others. It listens on
+    all addresses only where you write `0.0.0.0`, with a warning."""
     interface: str | None = None
     """Network interface to listen on, where no `host` is given and workers are on other machines: `ib0`."""
     port: Ports | None = None
@@ -43,7 +44,8 @@ class Dask(Backend):
     """What workers on other machines are told instead of the address listened on, behind NAT or a forwarded port:
     `driver.example:8786`."""
     worker_interface: str | None = None
-    """Network interface of the nodes that workers listen on: `ib0`. By default the one that faces the scheduler."""
+    """Network interface of the nodes that workers listen on: `ib0`. By default they listen on the address from which
+    their node reaches the scheduler."""
     worker_ports: Ports | None = None
     """Ports that workers listen on, one each, where a firewall lets only some through: `30000-30999`."""
     scratch: str | None = None
@@ -76,7 +78,8 @@ class Dask(Backend):
         ports = self.port or ANY_PORT
         if all(pool.starts_here for pool in pools):
             host = self.host or LOOPBACK
-            return Network(WorkerPlace(host, scratch=self.scratch), host, ports=ports)
+            own = None if is_everywhere(host) else host
+            return Network(WorkerPlace(own, scratch=self.scratch), host, ports=ports)
         loopback = self.host if is_loopback(self.host) else None  # any other address of ours is not one of theirs
         workers = WorkerPlace(loopback, self.worker_interface, self.worker_ports, self.scratch)
-        return Network(workers, self.host, self.interface, ports, self.contact)
+        return Network(workers, self.host or None, self.interface, ports, self.contact)

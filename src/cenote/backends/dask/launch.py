@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cenote.backends.support.ports import ports_in_words
 from cenote.language.execution import AMOUNTS, Amounts
-from cenote.launch import LOG, WORKER, Launch, LaunchingRun, Part, words
+from cenote.launch import LOG, WORKER, Launch, LaunchingRun, Part, Sent, SentFile, words
 from cenote.placement.pools import PlacedPool
 from cenote.worker.process.lifetime import Lifetime
 
@@ -32,7 +32,18 @@ def worker_launch(
     run: LaunchingRun, pool: PlacedPool, *, scheduler: str, lifetime: Lifetime | None, place: WorkerPlace
 ) -> Launch:
     """For machines that can reach the scheduler."""
-    options: list[Part] = ["--run", run.id, "--scheduler", scheduler, "--name", WORKER, f"--pool={pool.name}"]
+    identity = SentFile(run.identity)
+    options: list[Part] = [
+        "--run",
+        run.id,
+        "--identity",
+        Sent(identity.name),
+        "--scheduler",
+        scheduler,
+        "--name",
+        WORKER,
+        f"--pool={pool.name}",
+    ]
     options += ["--slots", str(pool.slots), "--log", LOG]
     if pool.granted.memory:
         options += ["--memory", str(pool.granted.memory)]
@@ -46,6 +57,7 @@ def worker_launch(
         resources=pool.granted,
         module="cenote.backends.dask.worker",
         arguments=words(*options, *place.options()),
+        files=(identity,),
         scratch=place.scratch,
     )
 

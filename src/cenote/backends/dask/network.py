@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,8 +14,11 @@ from cenote.backends.interface import MeetingPoint
 from cenote.backends.support.ports import ANY_PORT, has_port, ports_in_words
 from cenote.errors import NETWORK, error
 from cenote.names import did_you_mean, listed
+from cenote.worker.process.reach import facing
 
 LOOPBACK = "127.0.0.1"
+_OUTSIDE = "udp://192.0.2.1:9"
+"""An address that no machine has (RFC 5737): the way to it is the way out."""
 Started = TypeVar("Started")
 
 
@@ -23,19 +27,24 @@ def is_loopback(host: str | None) -> bool:
     return host in (LOOPBACK, "localhost", "::1")
 
 
+def is_everywhere(host: str | None) -> bool:
+    """Whether it stands for all addresses of this machine."""
+    return host in ("0.0.0.0", "::")  # it is what a user may write
+
+
 @dataclass(frozen=True)
 class Network:
     """How driver and workers find each other."""
 
     workers: WorkerPlace
     host: str | None = None
-    """Address to listen on; None for all of them, or for that of the interface."""
+    """Address to listen on; None for that of the interface, or else the one that faces outward."""
     interface: str | None = None
     ports: range = ANY_PORT
     contact: str | None = None
     """What workers are told instead of the address that is listened on."""
 
-    def listen(self, start: Callable[[str | None, int], Started]) -> Started:
+    def listen(self, start: Callable[[str, int], Started]) -> Started:
         """What `start` makes at the first port that is free. Raises `network` when none is."""
         host = self._own_address()
         for port in self.ports:
@@ -48,46 +57,60 @@ class Network:
                     raise
         raise error(
             NETWORK,
-            f"no port of {ports_in_words(self.ports)} is free on {host or 'this machine'}: the driver cannot listen",
+            f"no port of {ports_in_words(self.ports)} is free on {host}: the driver cannot listen",
             hint="set another range as `port` in `execution.config`, or free one of these ports",
         )
 
     def told(self, listening: str) -> str:
-        """The address that workers connect to, for a scheduler that listens there: `tcp://10.0.0.5:8786`."""
+        """The address that workers connect to, for a scheduler that listens there: `tls://10.0.0.5:8786`."""
         if self.contact is None:
             return listening
         port = "" if has_port(self.contact) else f":{listening.rpartition(':')[2]}"
-        return f"tcp://{self.contact}{port}"
+        return f"tls://{self.contact}{port}"
 
     def example(self) -> str:
         """The address for people to read before there is a scheduler; what is not known is in capitals."""
         port = str(self.ports[0]) if len(self.ports) == 1 and self.ports != ANY_PORT else "PORT"
-        return self.told(f"tcp://{self.host or 'ADDRESS'}:{port}")
+        return self.told(f"tls://{self.host or 'ADDRESS'}:{port}")
+
+    def warnings(self) -> list[str]:
+        """What the user should know of these settings."""
+        if not is_everywhere(self.host):
+            return []
+        return [f"the driver listens on every network of this machine: `host` in `execution.config` is {self.host}"]
 
     def meeting_point(self) -> MeetingPoint:
         """The same as values. Raises `network` where the address or the interface is not there."""
-        from distributed.utils import get_ip
+        return MeetingPoint(host=self._own_address(), ports=self.ports, contact=self.contact)
 
-        return MeetingPoint(host=self._own_address() or str(get_ip()), ports=self.ports, contact=self.contact)
-
-    def _own_address(self) -> str | None:
+    def _own_address(self) -> str:
         if self.host is not None:
             _check_own(self.host)
-        if self.host is not None or self.interface is None:
             return self.host
+        return _outward() if self.interface is None else self._of_interface(self.interface)
+
+    def _of_interface(self, name: str) -> str:
         from distributed.utils import get_ip_interface  # planning a run must not pay for it
 
         try:
-            return str(get_ip_interface(self.interface))
+            return str(get_ip_interface(name))
         except ValueError as problem:
             here = [name for _, name in socket.if_nameindex()]
-            what = "has no IPv4 address" if self.interface in here else "is not there"
+            what = "has no IPv4 address" if name in here else "is not there"
             raise error(
                 NETWORK,
-                f"the network interface '{self.interface}' {what} on this machine",
+                f"the network interface '{name}' {what} on this machine",
                 details=(f"interfaces: {listed(here)}",),
-                hint=did_you_mean(self.interface, here) or "correct `interface` in `execution.config`, or give `host`",
+                hint=did_you_mean(name, here) or "correct `interface` in `execution.config`, or give `host`",
             ) from problem
+
+
+def _outward() -> str:
+    """Of this machine's addresses the one that others reach it by; loopback where it has no network."""
+    for address in (_OUTSIDE, f"udp://{socket.gethostname()}:9"):
+        with suppress(OSError):
+            return facing(address)
+    return LOOPBACK
 
 
 def _check_own(host: str) -> None:
@@ -102,7 +125,7 @@ def _check_own(host: str) -> None:
     )
 
 
-def _is_free(host: str | None, port: int) -> bool:
+def _is_free(host: str, port: int) -> bool:
     """Whether nothing else listens there, and we may."""
     problem = _obstacle(host, port)
     return problem is None or not _is_taken(problem)
@@ -112,13 +135,13 @@ def _is_taken(problem: OSError) -> bool:
     return problem.errno in (errno.EADDRINUSE, errno.EACCES)
 
 
-def _obstacle(host: str | None, port: int) -> OSError | None:
+def _obstacle(host: str, port: int) -> OSError | None:
     """Why one could not listen there; None when one could."""
-    family = socket.AF_INET6 if ":" in (host or "") else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host or "", port))
+            probe.bind((host, port))
             probe.listen()
         except OSError as problem:
             return problem

@@ -10,9 +10,12 @@ from typing import assert_never
 
 import dask
 import msgspec
-from distributed import Client, Scheduler, SpecCluster
+from distributed import Client, SpecCluster
 from distributed.utils import silence_logging_cmgr
 
+from cenote import identity
+from cenote.authority import identities_of
+from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
 from cenote.backends.dask.launch import worker_launch
 from cenote.backends.dask.messages import (
     KEEP_NO_MESSAGES,
@@ -42,6 +45,7 @@ from cenote.engine.messages import (
     AnyEvent,
     Event,
     FailureInfo,
+    Warned,
     WorkerAnswers,
     WorkerJoined,
     WorkerLeaving,
@@ -57,6 +61,7 @@ from cenote.worker.task_spec import TaskSpec
 
 _CONFIG = {
     **KEEP_NO_MESSAGES,
+    **NO_PAGES,
     "distributed.comm.compression": None,  # within a site the network is faster than the compressor
     "distributed.scheduler.allowed-failures": 1_000_000,  # our engine counts losses, and only of tasks that had begun
     "distributed.scheduler.worker-ttl": None,  # silent workers are our engine's business
@@ -77,6 +82,10 @@ class DaskSession(JoinedSession):
         self._configured.enter_context(dask.config.set(_CONFIG))
         self._configured.enter_context(silence_logging_cmgr(logging.CRITICAL))  # its cluster would speak again too soon
         try:
+            identities = identities_of(request.run.id)
+            self._security = RunSecurity(identities.driver)
+            self._configured.callback(identity.forget, request.run.identity)
+            identities.workers.write(request.run.identity)
             self._cluster = network.listen(self._scheduler)
             self._client = Client(self._cluster, set_as_default=False)
         except BaseException:
@@ -92,16 +101,20 @@ class DaskSession(JoinedSession):
         self._leaving: dict[str, str] = {}
         """Workers whose walltime is nearly over → what they said of it."""
         self._silent: set[str] = set()
+        for warning in network.warnings():
+            self._scheduler_events.inbox.put(Warned(at=self._now(), message=warning))
 
-    def _scheduler(self, host: str | None, port: int) -> SpecCluster:
+    def _scheduler(self, host: str, port: int) -> SpecCluster:
         options = {
             "host": host,
             "port": port,
+            "protocol": "tls",
+            "security": self._security,
             "dashboard": False,
-            "dashboard_address": "127.0.0.1:0",
             "plugins": (self._scheduler_events,),
         }
-        return SpecCluster(workers={}, scheduler={"cls": Scheduler, "options": options}, name="cenote")
+        scheduler = {"cls": SecuredScheduler, "options": options}
+        return SpecCluster(workers={}, scheduler=scheduler, security=self._security, name="cenote")
 
     # workers
 

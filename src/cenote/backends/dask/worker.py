@@ -27,6 +27,7 @@ import dask.config
 from distributed import Reschedule, Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredWorker
 from cenote.backends.dask.drain import Drain
 from cenote.backends.dask.messages import (
     CREDENTIALS,
@@ -42,13 +43,14 @@ from cenote.backends.dask.messages import (
     decode_credentials,
     encode,
 )
+from cenote.identity import Identity, refusal_in_words
 from cenote.operations.support.events import Events
 from cenote.units import format_bytes
 from cenote.worker.failure import failure_of
 from cenote.worker.process.credentials import keep_credentials
 from cenote.worker.process.lifetime import lifetime_of_job
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
-from cenote.worker.process.reach import PATIENCE, leave_if_unreachable
+from cenote.worker.process.reach import PATIENCE, facing, leave_if_unreachable
 from cenote.worker.process.scratch import keep_temporary_files, leave_scratch, take_scratch
 from cenote.worker.process.user_output import say_lines_at_once
 from cenote.worker.results.store import pack, unpack
@@ -226,15 +228,17 @@ def _resident() -> int:
 async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
     resources = {pool_resource(options.pool): float(options.slots)}
     resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
-    worker = Worker(
+    worker = SecuredWorker(
         options.scheduler,
+        security=_security(options.identity),
+        protocol="tls",
         name=options.name,
         nthreads=options.slots,
         resources=resources,
         memory_limit=options.memory or 0,
         local_directory=str(scratch) if scratch else None,
         death_timeout=_TO_JOIN,
-        host=options.host,
+        host=_host(options),
         interface=options.interface,
         port=options.ports.replace("-", ":") if options.ports else None,
         dashboard=False,
@@ -250,6 +254,29 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         leaving.cancel()
 
 
+def _security(file: Path) -> RunSecurity:
+    try:
+        return RunSecurity(Identity.read(file))
+    except OSError as problem:
+        sys.exit(f"this worker could not start: it cannot read its certificate {file}: {refusal_in_words(problem)}")
+
+
+def _host(options: argparse.Namespace) -> str | None:
+    """The address to listen on: as it was told, or else the one from which the scheduler is reached; never all."""
+    if options.host or options.interface:
+        return str(options.host) if options.host else None
+    until = time.monotonic() + options.patience
+    while True:
+        try:
+            found = facing(options.scheduler)
+        except OSError as problem:  # a name server may be late
+            if time.monotonic() > until:
+                sys.exit(f"this worker could not start: no way to {options.scheduler}: {refusal_in_words(problem)}")
+            time.sleep(_LOOK_EVERY)
+        else:
+            return f"[{found}]" if ":" in found else found
+
+
 async def _start(worker: Worker, options: argparse.Namespace) -> None:
     """Start it, or end with one line for the reason: what Dask raises last says only that it failed."""
     try:
@@ -261,7 +288,7 @@ async def _start(worker: Worker, options: argparse.Namespace) -> None:
         first: BaseException = problem
         while (cause := first.__cause__ or first.__context__) is not None:
             first = cause
-        sys.exit(f"this worker could not start: {first}")
+        sys.exit(f"this worker could not start: {refusal_in_words(first) if isinstance(first, OSError) else first}")
 
 
 def _end_with(worker: Worker) -> None:
@@ -314,6 +341,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A worker of one pool of a run.")
     parser.add_argument("--run", default="", help="id of the run, shown in process listings")
     parser.add_argument("--scheduler", required=True)
+    parser.add_argument("--identity", type=Path, required=True, help="file with its certificate and key")
     parser.add_argument("--name", required=True)
     parser.add_argument("--pool", required=True)
     parser.add_argument("--slots", type=int, default=1)
@@ -333,7 +361,7 @@ def main() -> None:
     faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
     keep_freed_memory()
-    dask.config.set(KEEP_NO_MESSAGES)
+    dask.config.set(KEEP_NO_MESSAGES | NO_PAGES)
     say_lines_at_once()
     limit = format_bytes(options.memory) if options.memory else "none"
     facts = (options.name, options.run, os.getpid(), options.slots, limit)

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cenote.credential_files.trust import trusting
+
 if TYPE_CHECKING:
     from jwt import PyJWK
 
@@ -99,7 +101,8 @@ def _published(issuer: str, authorities: Path | None) -> _Keys:
     import jwt
 
     try:
-        opener = _opener(authorities)
+        secured = urllib.request.HTTPSHandler(context=trusting(authorities))
+        opener = urllib.request.build_opener(secured, _SameHost())
         document = _get(opener, _key_address(opener, issuer))
         found: dict[str, PyJWK] = {}
         for number, written in enumerate(document.get("keys", ())):
@@ -147,13 +150,6 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
         if new.scheme != "https" or new.hostname != old.hostname:
             raise ValueError(f"it redirects to another host: {new.hostname}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener(authorities: Path | None) -> urllib.request.OpenerDirector:
-    context = ssl.create_default_context()
-    if authorities is not None:
-        context.load_verify_locations(capath=authorities)
-    return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _SameHost())
 
 
 def _in_words(problem: BaseException) -> str:

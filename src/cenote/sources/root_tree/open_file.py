@@ -18,7 +18,7 @@ import uproot
 from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.names import listed
-from cenote.sources.support.files import demand_client, explained, is_remote, local_path, local_stamp
+from cenote.sources.support.files import explained, is_remote, local_path, local_stamp, remote_options
 
 PREFERRED_TREES = ("Events", "events")
 """The tree to read when a file holds several and the workflow names none."""
@@ -84,8 +84,7 @@ def _branches(opened: OpenTree) -> int:
 
 def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
     if is_remote(url):
-        demand_client(url)
-        file = _open_quickly(url)
+        file = _open_quickly(url, **remote_options(url))
     else:
         _demand_whole(local_path(url))
         file = _open_quickly(str(local_path(url)), handler=uproot.source.file.MultithreadedFileSource, num_workers=1)

@@ -7,12 +7,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import fsspec
 
 from cenote import errors
-from cenote.errors import ErrorKind
+from cenote.errors import ErrorKind, Problem
+
+XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
+"""Those with an s are encrypted from the first byte on, the others when the server wants it."""
+_XROOTD_NOT_FOUND = "[3011]"
 
 
 @contextmanager
@@ -24,15 +30,29 @@ def explained(url: str, kind: ErrorKind, *, what: str = "") -> Iterator[None]:
         # The same damage is a bad input while planning and an unreadable one while running.
         problems = [replace(one, kind=kind) if one.kind is errors.BAD_INPUT else one for one in problem.problems]
         raise errors.CenoteError(problems) from problem.__cause__
-    except FileNotFoundError as problem:
-        raise errors.error(kind, f"{url} does not exist") from problem
-    except PermissionError as problem:
-        raise errors.error(kind, f"{url} cannot be read: permission denied") from problem
     except MemoryError:
         raise
     except Exception as problem:  # uproot raises many types on damaged files, IndexError and struct.error among them
-        details = (f"file: {url}",) if what and url not in what else ()
-        raise errors.error(kind, f"{what or url} cannot be read: {_first_line(problem)}", details=details) from problem
+        raise errors.CenoteError(_problem_of(url, kind, what, problem)) from problem
+
+
+def _problem_of(url: str, kind: ErrorKind, what: str, problem: Exception) -> Problem:
+    if is_remote(url):
+        from cenote.sources.support.refused import refusal  # what it takes to read credentials
+
+        if refused := refusal(url, problem, kind):
+            return refused
+    if isinstance(problem, FileNotFoundError):
+        said = problem.__cause__  # fsspec makes this error of whatever an HTTP server says, and of its silence
+        if said is None or getattr(said, "status", None) == HTTPStatus.NOT_FOUND:
+            return Problem(kind, f"{url} does not exist")
+        return Problem(kind, f"{url} cannot be read: {_first_line(said)}")
+    if _XROOTD_NOT_FOUND in str(problem):
+        return Problem(kind, f"{url} does not exist")
+    if isinstance(problem, PermissionError):
+        return Problem(kind, f"{url} cannot be read: permission denied")
+    details = (f"file: {url}",) if what and url not in what else ()
+    return Problem(kind, f"{what or url} cannot be read: {_first_line(problem)}", details=details)
 
 
 def is_remote(url: str) -> bool:
@@ -45,16 +65,27 @@ def local_path(url: str) -> Path:
     return Path(url.removeprefix("file://"))
 
 
-def demand_client(url: str) -> None:
-    """Raise `environment`, with the extra to install, where the protocol needs software that is not there."""
-    if not url.startswith(("root://", "roots://", "xroot://")):
-        return
-    if any(importlib.util.find_spec(module) is None for module in ("XRootD", "fsspec_xrootd")):
-        raise errors.error(
-            errors.ENVIRONMENT,
-            f"reading {url} needs the XRootD client, which is not installed",
-            hint="pip install 'cenote[xrootd]'",
-        )
+def remote_options(url: str) -> dict[str, Any]:  # Any: fsspec has options of every type
+    """What fsspec needs to read a remote file with the user's credentials.
+
+    Raises `environment`, with the extra to install, where the protocol needs software that is not there.
+    """
+    scheme = url.partition("://")[0]
+    if scheme == "https":
+        from cenote.sources.support.https import open_session
+
+        return {"get_client": open_session}
+    if scheme in XROOTD_SCHEMES:
+        if any(importlib.util.find_spec(module) is None for module in ("XRootD", "fsspec_xrootd")):
+            raise errors.error(
+                errors.ENVIRONMENT,
+                f"reading {url} needs the XRootD client, which is not installed",
+                hint="pip install 'cenote[xrootd]'",
+            )
+        from cenote.sources.support.xrootd import register
+
+        register(*XROOTD_SCHEMES)
+    return {}
 
 
 def local_stamp(url: str) -> str:
@@ -74,12 +105,12 @@ def stamp_of(url: str) -> str:
 
 
 def _remote_stamp(url: str) -> str:
-    filesystem, path = fsspec.core.url_to_fs(url)
+    filesystem, path = fsspec.core.url_to_fs(url, **remote_options(url))
     about = filesystem.info(path)
     changed = next((about[key] for key in ("ETag", "etag", "mtime", "last_modified") if about.get(key)), "")
     return f"{changed}-{about.get('size')}"
 
 
-def _first_line(problem: Exception) -> str:
+def _first_line(problem: BaseException) -> str:
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__

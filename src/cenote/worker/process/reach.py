@@ -21,7 +21,7 @@ _LOOK_EVERY = 1.0
 
 
 def leave_if_unreachable(address: str, joined: Callable[[], bool], patience: float = PATIENCE) -> None:
-    """From now on, and until it has joined, end this process when nothing listens at an address like `tcp://host:port`.
+    """From now on, and until it has joined, end this process when nothing listens at an address like `tls://host:port`.
 
     It ends the process from a thread: whatever holds up the start of the worker may not be asked.
     """
@@ -41,6 +41,18 @@ def _watch(address: str, joined: Callable[[], bool], patience: float) -> None:
             leave_scratch()
             os._exit(1)
         time.sleep(max(0.0, _LOOK_EVERY - (time.monotonic() - began)))
+
+
+def facing(address: str) -> str:
+    """The address of this machine from which an address like `tls://host:port` is reached; nothing is sent there.
+
+    Raises OSError where the host is unknown, or there is no way to it.
+    """
+    where = urlsplit(address)
+    family, _, _, _, target = socket.getaddrinfo(where.hostname, where.port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as unsent:
+        unsent.connect(target)
+        return str(unsent.getsockname()[0])
 
 
 def listens(address: str, *, seconds: float) -> bool:

@@ -1,0 +1,29 @@
+"""A worker of the benchmark: `python worker.py SCHEDULER NAME [IDENTITY]`; with a certificate where one is given."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import dask.config
+from distributed import Worker
+
+from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredWorker
+from cenote.identity import Identity
+
+
+async def main() -> None:
+    """Serve until the scheduler is gone."""
+    dask.config.set({**NO_PAGES, "distributed.comm.compression": None})
+    scheduler, name, *identity = sys.argv[1:]
+    options = {"name": name, "nthreads": 1, "host": "127.0.0.1", "dashboard": False}
+    if identity:
+        security = RunSecurity(Identity.read(Path(identity[0])))
+        worker = SecuredWorker(scheduler, security=security, protocol="tls", **options)
+    else:
+        worker = Worker(scheduler, **options)
+    async with worker:
+        await worker.finished()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,76 @@
+"""Close the doors of Dask: scheduler and workers have one port each, for processes of the same run only.
+
+Dask reads pickles from whatever connects. With both sides' certificates checked in the handshake, nothing is read from
+a stranger. Dask's pages, which it serves over plain HTTP even without a dashboard, are not served at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+from distributed import Scheduler, Security, Worker
+from tornado.iostream import IOStream
+
+from cenote.identity import Identity
+
+NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+"""Configuration: nothing is even loaded for them."""
+_TO_SHAKE_HANDS = 15.0
+"""Seconds after which a connection without a handshake is closed: strangers must not use up all of ours."""
+
+
+class RunSecurity(Security):  # type: ignore[misc]  # distributed publishes no types for it
+    """Connections by the certificates of one run. Dask's own would write keys into temporary files each time."""
+
+    def __init__(self, identity: Identity) -> None:
+        """Raises OSError where this is no identity."""
+        super().__init__(require_encryption=True)
+        self._listening, self._connecting = identity.listening(), identity.connecting()
+
+    def get_connection_args(self, role: str) -> dict[str, Any]:
+        """For any role: drivers and workers each have one certificate."""
+        return {**self._by(self._connecting, role), "extra_conn_args": {}}
+
+    def get_listen_args(self, role: str) -> dict[str, Any]:
+        """For any role."""
+        return self._by(self._listening, role)
+
+    def _by(self, context: ssl.SSLContext, role: str) -> dict[str, Any]:  # Any: as Dask passes it on
+        del role
+        return {"ssl_context": context, "require_encryption": True}
+
+
+class _OneDoor:
+    """What scheduler and workers have in common."""
+
+    listeners: list[Any]  # Any: distributed publishes no types for them
+
+    def start_http_server(self, *_: object, **__: object) -> None:
+        """No pages."""
+
+    async def listen(self, *where: Any, **options: Any) -> None:
+        """Listen, and hang up on what connects and shows nothing."""
+        await super().listen(*where, **options)  # type: ignore[misc]  # of the other class it is mixed with
+        server = self.listeners[-1].tcp_server
+        handle = server.handle_stream
+
+        async def handle_in_time(stream: IOStream, address: object) -> None:
+            asyncio.get_running_loop().call_later(_TO_SHAKE_HANDS, _close_unknown, stream)
+            await handle(stream, address)
+
+        server.handle_stream = handle_in_time
+
+
+def _close_unknown(stream: IOStream) -> None:
+    if isinstance(stream.socket, ssl.SSLSocket) and stream.socket.cipher() is None:
+        stream.close()
+
+
+class SecuredScheduler(_OneDoor, Scheduler):  # type: ignore[misc]  # distributed publishes no types for it
+    """A scheduler that only its run can reach."""
+
+
+class SecuredWorker(_OneDoor, Worker):  # type: ignore[misc]  # distributed publishes no types for it
+    """A worker that only its run can reach."""
