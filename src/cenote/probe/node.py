@@ -1,7 +1,7 @@
 """Run on a node in the place of a worker: find out what a worker would find, report it, and end.
 
-Started as `python -m cenote.probe.node WORD`. Nothing is imported that might be missing or broken: what is, is tried
-one by one, with a time limit each, since a file system that hangs is one of the things to find out.
+Started as `python -m cenote.probe.node WORD IDENTITY`. Nothing is imported that might be missing or broken: what is, is
+tried one by one, with a time limit each, since a file system that hangs is one of the things to find out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypeVar
 
+from cenote.identity import ANOTHER_SERVICE, Identity, refusal_in_words
 from cenote.machine import this_machine, visible_gpus
 from cenote.probe.report import (
     MARK,
@@ -192,17 +193,23 @@ def _in_words(raised: BaseException) -> str:
     return f"{type(raised).__name__}: {first}" if first else type(raised).__name__
 
 
-def hand_over(report: NodeReport, host: str, port: int) -> NodeReport:
+def hand_over(report: NodeReport, host: str, port: int, identity: Path) -> NodeReport:
     """Tell the driver; what comes back says whether that worked."""
     try:
-        with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as connection:
+        context = Identity.read(identity).connecting()
+    except OSError as problem:
+        return replace(report, no_connection=f"the certificate {identity} cannot be read: {refusal_in_words(problem)}")
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as plain,
+            context.wrap_socket(plain) as connection,
+        ):
             connection.sendall(as_line(report).encode() + b"\n")
-            connection.shutdown(socket.SHUT_WR)
             if not connection.recv(1):
-                return replace(report, no_connection="a different service answers there")
+                return replace(report, no_connection=ANOTHER_SERVICE)
     except OSError as problem:
         slow = isinstance(problem, TimeoutError)
-        words = f"no answer within {_CONNECT_SECONDS:.0f} s" if slow else _in_words(problem)
+        words = f"no answer within {_CONNECT_SECONDS:.0f} s" if slow else refusal_in_words(problem)
         return replace(report, no_connection=words)
     return report
 
@@ -212,7 +219,7 @@ def main() -> None:
     question = from_word(sys.argv[1])
     report = look_around(question)
     if question.host is not None:
-        report = hand_over(report, question.host, question.port)
+        report = hand_over(report, question.host, question.port, Path(sys.argv[2]))
     sys.stdout.write(f"\n{MARK}{as_line(report)}\n")
     sys.stdout.flush()
     os._exit(0)  # what hangs, hangs in a thread

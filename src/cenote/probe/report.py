@@ -49,7 +49,8 @@ class Question:
 
     pool: str
     token: str
-    """Tells our own probes from whoever else connects."""
+    """Tells the answer of this probe from whatever else stands in a job's output. It stands on command lines, and is no
+    secret: who may connect to the driver is decided by certificates."""
     host: str | None = None
     """Where the driver listens; None: there is no driver to connect to."""
     port: int = 0

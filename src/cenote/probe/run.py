@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cenote import signals
+from cenote.authority import identities_of
 from cenote.errors import USAGE, error
-from cenote.launch import Launch, LaunchingRun, RunLocation, words
+from cenote.launch import Launch, LaunchingRun, RunLocation, Sent, SentFile, words
 from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
@@ -103,13 +104,15 @@ def probe(
     setup.check(time.time())
     point = backend_of(plan).meeting_point(plan.placement.pools)
     try:
-        listener = None if point is None else ReportListener(point, token)
+        identities = identities_of(token)
+        listener = None if point is None else ReportListener(point, identities.driver)
         deaf = ""
     except OSError as problem:
         listener, deaf = None, problem.strerror or str(problem)
     if listener is not None:
         question = replace(question, host=listener.host, port=listener.port)
     with signals.noted() as interruptions, listener or nullcontext(), _run_in(out, token) as run:
+        identities.workers.write(run.identity)
         probes = [
             _PoolUnderProbe(plan, pool, question, run, setup, jobs=point is not None, wait=wait, pace=pace)
             for pool in plan.placement.pools
@@ -143,7 +146,13 @@ class _PoolUnderProbe:
         )
         question = replace(question, pool=pool.name, modules=(launch.module or _HERE,), scratch=launch.scratch)
         launch = SentFiles(run.output / "sent").keep(launch)
-        launch = replace(launch, module="cenote.probe.node", arguments=words(as_word(question)))
+        identity = SentFile(run.identity)
+        launch = replace(
+            launch,
+            module="cenote.probe.node",
+            arguments=words(as_word(question), Sent(identity.name)),
+            files=tuple(dict.fromkeys((*launch.files, identity))),
+        )
         worker = worker_name(pool.name, 1)
         self.attempt = Attempt(strategy, launch, worker, token=question.token, wait=wait, clock=pace.clock)
         self._expected = expected_of(plan, pool, question)
