@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,3 +127,23 @@ def test_a_good_proxy_reaches_tasks_and_its_contents_nothing_else(
     secret = lines[lines.index(b"-----BEGIN RSA PRIVATE KEY-----") + 1]
     written = [file for file in (user.folder / "out").rglob("*") if file.is_file()]
     assert [file for file in written if secret in file.read_bytes()] == []
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+def test_a_probe_tries_the_proxy_on_the_node_and_leaves_nothing(
+    user: Desk, authority: GridAuthority, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = user.folder / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    proxy = authority.proxy(user.folder / "mine")
+    flow(user, "x509")
+    told = user.cenote("probe", "flow.yaml", "--json", "--backend", backend)
+    (pool,) = json.loads(told.stdout)["pools"]
+    found = {finding["question"]: finding["verdict"] for finding in pool["findings"]}
+    assert (found["credentials"], found["data"]) == ("ok", "ok"), told.stdout
+    (seen,) = pool["node"]["credentials"]
+    assert (seen["type"], seen["mode"], seen["problem"]) == ("x509", 0o600, "")
+    assert pool["node"]["authorities"] == str(authority.directory)
+    assert not any(line in told.stdout for line in proxy.read_text().splitlines())
+    assert list(temporary.iterdir()) == []

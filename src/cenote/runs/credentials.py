@@ -74,6 +74,11 @@ class RunCredentials:
         """Those of a pool; those of the run where the name is empty."""
         return self._of.get(pool, self._of[""])
 
+    def delivered_to(self, pool: str) -> list[DeliveredCredential]:
+        """What workers of a pool get. Raises OSError where one cannot be read."""
+        found = (one.delivered() for one in self.of(pool))
+        return [one for one in found if one is not None]
+
     @property
     def all(self) -> tuple[NamedCredential, ...]:
         """Each once, those of the run first."""
