@@ -112,6 +112,19 @@ def test_a_token_without_the_right_scope_ends_a_run_before_it_begins(user: Desk)
     assert "storage.read:/cms" in problem.message
 
 
+def test_a_run_renews_what_is_of_no_use_and_a_plan_does_not(user: Desk, authority: GridAuthority) -> None:
+    authority.proxy(user.folder / "mine", lifetime=-60)
+    authority.proxy(user.folder / "next")
+    analysis = flow(user, "x509", "renew: mv next mine")
+    assert any("ended" in warning for warning in analysis.plan().warnings)
+    assert analysis.run("out").status == "succeeded"
+    authority.proxy(user.folder / "mine", lifetime=-60)
+    with pytest.raises(CenoteError) as raised:
+        flow(user, "x509", "renew: mv next mine").run("out")
+    told = "\n".join(problem.message for problem in raised.value.problems)
+    assert ("ended" in told, "'mv' failed" in told, len(raised.value.problems)) == (True, True, 2)
+
+
 @pytest.mark.parametrize("backend", ["local", "dask"])
 def test_a_good_proxy_reaches_tasks_and_its_contents_nothing_else(
     user: Desk, authority: GridAuthority, backend: str

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from cenote.credential_files.places import AUTHORITIES_VARIABLE, Fault, find_authorities
 from cenote.credentials.interface import Credential
-from cenote.credentials.support.renewal import RenewalCommand, run_renewal, unchanged
+from cenote.credentials.support.renewal import RenewalCommand, in_vain, run_renewal
 from cenote.errors import BAD_CREDENTIAL, CenoteError, Problem, error
 from cenote.plugins.settings import Seconds
 from cenote.units import format_seconds
@@ -96,10 +96,10 @@ class FoundCredential(Credential):
         before = self.facts()
         run_renewal(self.renewal)
         if problems := list(self.check(time.time())):
-            raise CenoteError(problems)
+            raise CenoteError(in_vain(self.renewal, [problem.message for problem in problems]))
         after = self.facts()
         if before is not None and after is not None and before.ends == after.ends:
-            raise CenoteError(unchanged(self.renewal, after.found))
+            raise CenoteError(in_vain(self.renewal, [f"{after.found} is as before"]))
 
 
 def problems_of(what: str, faults: Iterable[Fault]) -> Iterator[Problem]:
