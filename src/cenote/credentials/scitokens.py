@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from pydantic import Field
+
 from cenote.credential_files.places import (
     TOKEN_FILE_VARIABLE,
     TOKEN_VARIABLE,
@@ -16,7 +18,7 @@ from cenote.credential_files.places import (
 )
 from cenote.credential_files.token import RENEWAL, TokenFacts, read_token, token_faults
 from cenote.credentials.interface import FILE, CredentialFacts
-from cenote.credentials.support.found_credential import FoundCredential, expanded, is_there, problems_of
+from cenote.credentials.support.found_credential import VARIABLE, FoundCredential, expanded, is_there, problems_of
 from cenote.credentials.support.issuer import ALGORITHMS, Verdict, known_signature, signature_of
 from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError, Problem
 from cenote.names import listed
@@ -43,7 +45,7 @@ class BearerToken(FoundCredential):
           renew: htgettoken --audience https://eos.example.org
     """
 
-    variable: str | None = None
+    variable: str | None = Field(default=None, pattern=VARIABLE)
     """The environment variable that holds the token, or names its file, instead of the usual ones."""
     audience: str | None = None
     """The server that it must be for; tokens for any server are for this one too."""
