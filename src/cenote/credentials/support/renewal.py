@@ -13,7 +13,7 @@ from cenote.plugins.quantities import Converted
 from cenote.shell import run_command
 
 _SECONDS = 120.0
-"""A command that asks for a passphrase waits for ever, since there is no keyboard for it."""
+"""A command that asks for a passphrase gets none, and waits."""
 _SECRET = re.compile(r"[A-Za-z0-9+=_-]{20,}|.{61,}")
 """In a word: as long as pieces of keys and tokens are, and few other words."""
 _LONGEST = 200
