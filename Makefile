@@ -9,7 +9,7 @@ QUICK  := tests/test_text.py tests/test_this_machine.py tests/expressions tests/
 # Compiled modules are kept: without them every start of a worker compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check deep docs schema clean
+.PHONY: demo test check deep fuzz docs schema clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cenote demo --out demo-out
@@ -33,6 +33,11 @@ check: $(VENV)/.installed-dev
 # Randomised tests with many more cases: mutated workflows, simulated schedules, properties. About an hour.
 deep: $(VENV)/.installed-dev
 	CENOTE_DEEP_TESTS=1 $(BIN)/pytest -n 2 --no-loadscope-reorder -m "not live"
+
+# Odd workflows and expressions for as long as wanted: `make fuzz SECONDS=3600`. Findings become cases of the tests.
+SECONDS ?= 600
+fuzz: $(VENV)/.installed-dev
+	PYTHONPATH=tests $(BIN)/python -m fuzzing --seconds $(SECONDS)
 
 # Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
 docs: $(VENV)/.installed-dev

@@ -8,6 +8,7 @@ only, stands in words as a blank, never as text that somebody has to find again.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -124,6 +125,7 @@ class RunLocation:
         return cls(host, Path(unquote(folder)), process) if colon and folder.startswith("/") else None
 
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Stream = Literal["out", "err", "logs"]
 
 
@@ -188,6 +190,10 @@ class Launch:
     files: tuple[SentFile, ...] = ()
     scratch: str | None = None
     """A folder of the node for temporary files, with `$VARIABLES` of the node; None for its usual place."""
+
+    def __post_init__(self) -> None:
+        if wrong := [name for name in self.variables if not _VARIABLE.fullmatch(name)]:
+            raise ValueError(f"{wrong[0]!r} cannot name an environment variable")
 
     @property
     def command(self) -> tuple[Word, ...]:

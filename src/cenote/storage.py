@@ -7,10 +7,11 @@ there: full disks, missing rights, broken file systems, names that cannot be.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -71,9 +72,36 @@ def expanded(name: Path | str) -> Path:
     return Path(os.path.expanduser(name))  # noqa: PTH111  # pathlib raises
 
 
+def pattern(folder: Path, written: str) -> str:
+    """A pattern for `glob`, in this folder unless it is absolute: signs in the name of the folder mean themselves."""
+    return os.path.join(glob.escape(str(folder)), expanded(written))  # noqa: PTH118  # pathlib has no escapes
+
+
 def resolved(path: Path) -> Path:
-    """Without links; where links lead in a circle, as it stands: whoever opens it tells."""
-    return Path(os.path.realpath(path))  # pathlib raises a RuntimeError
+    """Without links; where links lead in a circle, or it cannot name a file, as it stands: opening it tells."""
+    try:
+        return Path(os.path.realpath(path))  # pathlib raises a RuntimeError
+    except ValueError:  # a NUL
+        return path
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have, because it is too long, has none."""
+    return _holds_for(path.is_file)
+
+
+def is_folder(path: Path) -> bool:
+    """The same of a folder."""
+    return _holds_for(path.is_dir)
+
+
+def _holds_for(look: Callable[[], bool]) -> bool:
+    try:
+        return look()
+    except OSError as problem:
+        if problem.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 @contextmanager

@@ -260,3 +260,37 @@ def test_a_table_of_trips_in_parquet_has_nothing_to_do_with_physics(
         expected = np.histogram(ak.to_numpy(chosen.start) % 24, bins=48, range=(0, 24))[0]
         assert run.product("Hours")[{"dataset": dataset}].values().tolist() == expected.tolist()
     assert {path.stem for path in run.plots} == {"hours", "speeds", "distance_speed"}
+
+
+@pytest.mark.parametrize("when", ["partition", "dataset"])
+def test_skims_go_to_a_folder_elsewhere_that_a_setting_allows(data: Desk, tmp_path: Path, when: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    sets = [f"execution.write_outside=[{elsewhere}]"]
+    write = f"{{kind: parquet, path: '{elsewhere}/hard', when: {when}}}"
+    flow = data.write("skim.yaml", HEAD + select("MET_pt > 40", f", write: {write}"))
+    run = cenote.load(flow, sets=sets).run("out", workers=1)
+    assert run.status == "succeeded", run.failures
+    whole = [elsewhere / "hard/first.parquet", elsewhere / "hard/second.parquet"]
+    written = sorted(path for path in elsewhere.rglob("*") if path.is_file())
+    assert len(written) == 5 if when == "partition" else written == whole
+    assert {Path(one["path"]) for one in run.product("Hard:files")} == set(written)
+    again = cenote.load(flow, sets=sets).run("out", workers=1)
+    assert again.summary["tasks"]["reused"] == again.summary["tasks"]["total"]
+    assert cenote.load(flow, sets=sets).run("out", workers=1, fresh=True).status == "succeeded"
+    assert sorted(path for path in elsewhere.rglob("*") if path.is_file()) == written
+
+
+def test_a_link_in_the_folder_of_a_run_leads_no_result_out_of_it(data: Desk, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    Path("out/products").mkdir(parents=True)
+    Path("out/products/hard").symlink_to(elsewhere)
+    flow = data.write("skim.yaml", HEAD + select("MET_pt > 40", ", write: {kind: parquet, path: hard}"))
+    with pytest.raises(cenote.CenoteError, match="a link leads") as refused:
+        cenote.load(flow).run("out", workers=1)
+    assert refused.value.problems[0].place is not None
+    assert list(elsewhere.iterdir()) == []
+    allowed = cenote.load(flow, sets=[f"execution.write_outside=[{elsewhere}]"]).run("out", workers=1)
+    assert allowed.status == "succeeded"
+    assert cenote.load(flow, sets=[f"execution.write_outside=[{elsewhere}]"]).run("out", fresh=True, workers=1)
+    assert len(list(elsewhere.rglob("*.parquet"))) == 5

@@ -10,10 +10,11 @@ import os
 import shutil
 import sqlite3
 import ssl
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -172,6 +173,40 @@ def issuing(authority: GridAuthority, folder: Path) -> Iterator[TokenIssuer]:
         finally:
             server.shutdown()
             thread.join(timeout=10)
+
+
+@dataclass(frozen=True)
+class ProtectedStorage:
+    """The same files behind a server that asks for proxies and one that asks for tokens."""
+
+    data: Path
+    authority: GridAuthority
+    issuer: TokenIssuer
+    by_proxy: StorageServer
+    by_token: StorageServer
+
+    def surroundings(self, **variables: str | Path) -> dict[str, str]:
+        """An environment with these variables, the authority, and no other credentials."""
+        ours = {"X509_USER_PROXY", "X509_CERT_DIR", "BEARER_TOKEN", "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR"}
+        others = {name: value for name, value in os.environ.items() if name not in ours}
+        named = {"X509_CERT_DIR": self.authority.directory, **variables}
+        return {**others, **{name: str(value) for name, value in named.items()}}
+
+
+@contextmanager
+def protected_storage() -> Iterator[ProtectedStorage]:
+    """An empty folder behind two servers, in a place that their user can reach."""
+    with tempfile.TemporaryDirectory(prefix="cenote-storage-") as name, ExitStack() as services:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for own in ("data", "proxies", "tokens"):
+            (folder / own).mkdir()
+        authority = GridAuthority(folder / "authority")
+        data, tokens = folder / "data", folder / "tokens"
+        issuer = services.enter_context(issuing(authority, tokens))
+        by_proxy = services.enter_context(proxy_server(data, folder / "proxies", authority))
+        by_token = services.enter_context(token_server(data, tokens, authority, issuer))
+        yield ProtectedStorage(data, authority, issuer, by_proxy, by_token)
 
 
 def _host_files(authority: GridAuthority, folder: Path) -> tuple[Path, Path]:

@@ -119,3 +119,12 @@ def test_the_good_files_come_with_the_problems_of_the_others(folder: Path) -> No
     files, problems = expand_files(Dataset("mc", ("a.root", "x.root", "y.root")), folder)
     assert len(files) == 1
     assert len(problems) == 2
+
+
+@pytest.mark.parametrize("name", ["[b]", "a*", "what?", "{x} [!a]"])
+def test_signs_in_the_name_of_the_folder_mean_themselves(folder: Path, name: str) -> None:
+    odd = folder / name
+    odd.mkdir()
+    (odd / "one.root").touch()
+    assert names(odd, "*.root") == names(odd, "one.root")
+    assert str(odd) in problem(odd, "*.nothing").details[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,10 @@ def drawn(out: str | None, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def check(tmp_path: Path) -> Check:
-    def checked(*stages: dict[str, Any]) -> CheckResult:
+    def checked(*stages: dict[str, Any], outside: Sequence[str] = ()) -> CheckResult:
         names = [{"name": "a", "files": ["a.root"]}, {"name": "b", "files": ["b.root"], "eventtype": "data"}]
-        flow = {"data": {"datasets": names}, "analysis": {"stages": list(stages)}}
+        flow: dict[str, Any] = {"data": {"datasets": names}, "analysis": {"stages": list(stages)}}
+        flow["execution"] = {"write_outside": outside}
         (tmp_path / "flow.yaml").write_text(json.dumps(flow, indent=1))
         found = cenote.load(tmp_path / "flow.yaml").check()
         return CheckResult(tuple(p for p in found.problems if p.kind is not errors.BAD_INPUT), found.warnings)
@@ -100,10 +101,57 @@ def test_the_name_of_a_list_of_files_is_no_name_of_a_stage(check: Check) -> None
     assert problem.place is not None
 
 
-@pytest.mark.parametrize("out", ["../met", "/tmp/met", "sr/../../met"])
+@pytest.mark.parametrize("out", ["../met", "/tmp/met", "sr/../../met", ".."])
 def test_pictures_stay_in_their_folder(check: Check, out: str) -> None:
     (problem,) = check(hist("A", render=drawn(out))).problems
     assert "outside of the folder `plots/`" in problem.message
+
+
+@pytest.mark.parametrize("when", ["partition", "dataset"])
+@pytest.mark.parametrize("path", ["../s", "/data/skims/s", "a/../../s", "/data/allowed/../s", "/data/allowed2/s"])
+def test_skims_stay_in_their_folder(check: Check, path: str, when: str) -> None:
+    (problem,) = check(skim("A", path=path, when=when), outside=["/data/allowed"]).problems
+    assert "outside of the folder `products/`" in problem.message
+    assert problem.place is not None
+    assert problem.hint is not None
+
+
+def test_an_absolute_path_is_taken_below_a_folder_that_a_setting_allows(check: Check) -> None:
+    stages = [skim("A", path="/data/skims/s"), hist("B", render=drawn("/plots/met.png"))]
+    assert check(*stages, outside=["/data/skims", "/plots"]).ok
+    assert len(check(*stages, outside="/data").problems) == 1
+
+
+@pytest.mark.parametrize("folder", ["data", "/data/../etc", "", "~/skims"])
+def test_an_allowed_folder_is_absolute(check: Check, folder: str) -> None:
+    (problem,) = check(hist("A"), outside=[folder]).problems
+    assert "absolute" in problem.message
+    assert problem.place is not None
+
+
+def test_a_link_does_not_make_an_allowed_folder_of_another(check: Check, tmp_path: Path) -> None:
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    (allowed / "link").symlink_to("/etc")
+    assert not check(skim("A", path=f"{allowed}/link/s"), outside=[str(allowed)]).ok
+    assert check(skim("A", path=f"{allowed}/s"), outside=[str(allowed)]).ok
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\0b", "x" * 300, "ü" * 150, "a\x7f", "a\u2028b"])
+def test_what_cannot_name_a_file_is_refused(check: Check, name: str) -> None:
+    (problem,) = check(hist("A", render={"op": "hep.render.hist1d", "out": name})).problems
+    assert problem.place is not None
+    (problem,) = check(skim("A", path=name)).problems
+    assert problem.place is not None
+    assert check(hist(name)).problems
+
+
+@pytest.mark.parametrize("axis", ["../../x", "x/../../../y", "x\ny", "x" * 300])
+def test_names_of_axes_become_no_paths(check: Check, axis: str) -> None:
+    axes = [{"name": name, "source": "MET_pt", "bins": [2, 0, 1]} for name in ("x", axis)]
+    problems = check(hist("A", params={"axes": axes}, render=drawn(None))).problems
+    assert problems
+    assert all(problem.place is not None for problem in problems)
 
 
 @pytest.mark.parametrize(

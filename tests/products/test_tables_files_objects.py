@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cenote import errors
+from cenote.machine import Machine
 from cenote.products.cutflow import CSV_COLUMNS, Cutflow, CutflowProduct, CutflowRow
 from cenote.products.files import FilesProduct
 from cenote.products.object import ObjectProduct
@@ -141,3 +143,24 @@ def test_objects_without_a_merge_are_not_guessed_together() -> None:
     assert ObjectProduct().merge([Thing(1)]) == Thing(1)
     with pytest.raises(errors.CenoteError, match="cannot be merged"):
         ObjectProduct().merge([Thing(1), Thing(2)])
+
+
+def test_arrays_that_would_take_all_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ObjectProduct().save(np.zeros(1_000_000), tmp_path, "bomb")
+    assert (tmp_path / "bomb.npz").stat().st_size < 100_000
+    assert ObjectProduct().load(tmp_path, "bomb").size == 1_000_000
+    small = Machine(cpus=1, memory=1_000_000, gpus=0, disk=0)
+    monkeypatch.setattr("cenote.products.object.this_machine", lambda: small)
+    with pytest.raises(errors.CenoteError, match="8 MB of memory") as refused:
+        ObjectProduct().load(tmp_path, "bomb")
+    assert refused.value.problems[0].kind is errors.DAMAGED_RUN
+
+
+def test_arrays_that_are_no_arrays_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 and nothing else")
+    np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object))
+    with zipfile.ZipFile(tmp_path / "pickled.npz", "w") as archive:
+        archive.write(tmp_path / "pickled.npy", "../../x.npy")
+    for name in ("cut", "pickled"):
+        with pytest.raises(errors.CenoteError, match="cannot be read"):
+            ObjectProduct().load(tmp_path, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from ctypes import ArgumentError
 from typing import Any
 
 import awkward as ak
@@ -18,6 +19,11 @@ from cenote.expressions.whole_numbers import are_conditions, bits, comparable, w
 
 Lookup = Callable[[str], Column]
 """Gives the column (or constant) of a name."""
+_REFUSALS = (
+    *(ValueError, TypeError, IndexError, ArithmeticError, RuntimeError, AssertionError, AttributeError),
+    ArgumentError,
+)
+"""What numpy and awkward (2.9) raise for values that do not go together: no class of their own tells it."""
 _TEXTS = frozenset("USTO")
 """numpy's letters for what may be text."""
 
@@ -122,10 +128,10 @@ def evaluate(tree: Node, lookup: Lookup) -> Column:
     with np.errstate(all="ignore"):  # a logarithm of zero is -inf, on every worker alike, and not a warning
         try:
             return _value(tree, lookup)
-        except (ValueError, TypeError, IndexError, ArithmeticError) as problem:
+        except _REFUSALS as problem:
             if isinstance(problem, EvaluationError):
                 raise
-            raise EvaluationError(_first_line(problem)) from problem
+            raise EvaluationError(_in_words(problem)) from problem
 
 
 def _value(node: Node, lookup: Lookup) -> Column:
@@ -194,6 +200,10 @@ def _masked(value: Column, condition: Column) -> Column:
     return ak.Array(value)[ak.Array(condition)]
 
 
-def _first_line(problem: Exception) -> str:
+def _in_words(problem: Exception) -> str:
+    if isinstance(problem, RuntimeError) and "Unable to cast" in str(problem):
+        return "a whole number is too large for 64 bits: write it with a point, as in 1e20"
+    if isinstance(problem, AssertionError | AttributeError):
+        return "these values do not go together: text or lists stand where numbers are needed"
     text = str(problem).strip() or type(problem).__name__
     return text.splitlines()[0]

@@ -126,10 +126,15 @@ def _rounded(values: Column, decimals: Column = 0) -> Column:
 
 def power(base: Column, exponent: Column) -> Column:
     """`base ** exponent`; whole numbers to negative powers give fractions, and huge powers do not hang."""
-    if isinstance(exponent, int) and (exponent < 0 or (isinstance(base, int) and exponent > 64)):
+    if isinstance(exponent, int) and (exponent < 0 or (isinstance(base, int) and _is_huge(base, exponent))):
         exponent = float(exponent)
     base, exponent = wide(base, exponent)
     return base**exponent
+
+
+def _is_huge(base: int, exponent: int) -> bool:
+    """Whether the power has many more bits than any column: powers of powers would take all memory."""
+    return exponent > 64 or base.bit_length() * exponent > 4096
 
 
 def _per_element(ufunc: Any, prepared: Callable[..., tuple[Column, ...]] = wide) -> Callable[..., Column]:

@@ -5,6 +5,8 @@ Precedence follows what physicists mean, not Python: `&` and `|` bind looser tha
 
 from __future__ import annotations
 
+from sys import float_info
+
 from cenote.expressions.functions import FUNCTIONS
 from cenote.expressions.problems import BadExpressionError
 from cenote.expressions.tokens import Token, tokens
@@ -28,6 +30,7 @@ _POWER = "powers are written **"
 _SAME = {"||": "or", "&&": "and", "!": "not"}
 _DEEPEST = 60
 _MOST_DIGITS = 20
+_LARGEST = int(float_info.max)
 _RESERVED = {
     "if": "write where(condition, a, b)",
     "else": "write where(condition, a, b)",
@@ -239,6 +242,11 @@ class _Parser:
 
 def _number(text: str) -> int | float:
     if text[:2].lower() == "0x":
-        return int(text, 16)
+        return _narrow(int(text, 16))
     plain = text.replace("_", "")
-    return int(plain) if plain.isdigit() and len(plain) <= _MOST_DIGITS else float(plain)
+    return _narrow(int(plain)) if plain.isdigit() and len(plain) <= _MOST_DIGITS else float(plain)
+
+
+def _narrow(number: int) -> int | float:
+    """Whole numbers have 64 bits at most; larger ones are fractions, as in columns."""
+    return number if number < 2**64 else float(min(number, _LARGEST))

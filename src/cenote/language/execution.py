@@ -12,6 +12,7 @@ from cenote.language.schema.forms import (
     Credentials,
     EnvironmentSpec,
     Factor,
+    Folders,
     Free,
     OrNothing,
     PlainNames,
@@ -220,6 +221,9 @@ class ExecutionSettings:
     """What workers need to reach protected data: `none`, or plugins."""
     limits: Annotated[RunLimits, OrNothing()] = field(default_factory=RunLimits)
     """How often tasks are tried again when workers are lost, and how long they wait for one."""
+    write_outside: Folders = ()
+    """Folders outside the run's own where `write.path` and `render.out` may put results, as absolute paths below one of
+    them: `[/data/skims]`. Without it every result stays in the run's folder. `--fresh` removes nothing there."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """The strategy's and backend's settings for all pools."""
 

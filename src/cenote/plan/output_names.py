@@ -29,3 +29,23 @@ def plot_stem(product: str, number: int, render: Render) -> str:
         return product_stem(product) + (f"-{number}" if number else "")
     written = PurePosixPath(render.out)
     return str(written.with_suffix("") if written.suffix.lower() in ENDINGS else written)
+
+
+def skim_path(template: str, *, dataset: str, part: str | None, suffix: str) -> Path:
+    """`skim.root` → `skim/<dataset>/00003.root`; a template with `{dataset}` and `{part}` is taken as written.
+
+    Parts are counted in each dataset, so the dataset is always a part of the name. Without a part, one file holds
+    the whole dataset: `skim.root` → `skim/<dataset>.root`.
+    """
+    if part is not None and ("{part}" in template or "{partition_id}" in template):
+        named = Path(template.replace("{part}", part).replace("{partition_id}", part).replace("{dataset}", dataset))
+        return named if "{dataset}" in template else named.parent / dataset / named.name
+    ending = Path(template).suffix
+    stem = template.removesuffix(ending) if "{dataset}" in template else f"{template.removesuffix(ending)}/{{dataset}}"
+    whole = stem.replace("{dataset}", dataset) + ("" if part is None else f"/{part}")
+    return Path(whole + (ending or suffix))
+
+
+def parts_folder(whole: Path) -> Path:
+    """Where the parts of a file that holds a whole dataset lie until the run ends, below `products/`."""
+    return PARTS / (whole.relative_to("/") if whole.is_absolute() else whole)

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
-from cenote.plan.output_names import PLOTS, PRODUCTS, plot_stem, product_stem
+from cenote.plan.output_names import PLOTS, PRODUCTS, plot_stem, product_stem, skim_path
+from cenote.plan.outside import refused_name
 from cenote.plan.plan import maker_of, skims_of
 from cenote.plan.stages.resolve import Resolved, ResolvedStage
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import Renderer
-
-
-def skim_path(template: str, *, dataset: str, part: str | None, suffix: str) -> Path:
-    """`skim.root` → `skim/<dataset>/00003.root`; a template with `{dataset}` and `{part}` is taken as written.
-
-    Parts are counted in each dataset, so the dataset is always a part of the name. Without a part, one file holds
-    the whole dataset: `skim.root` → `skim/<dataset>.root`.
-    """
-    if part is not None and ("{part}" in template or "{partition_id}" in template):
-        named = Path(template.replace("{part}", part).replace("{partition_id}", part).replace("{dataset}", dataset))
-        return named if "{dataset}" in template else named.parent / dataset / named.name
-    ending = Path(template).suffix
-    stem = template.removesuffix(ending) if "{dataset}" in template else f"{template.removesuffix(ending)}/{{dataset}}"
-    whole = stem.replace("{dataset}", dataset) + ("" if part is None else f"/{part}")
-    return Path(whole + (ending or suffix))
 
 
 def renders_of(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
@@ -54,6 +40,12 @@ class _Claim:
     """In the words of a message: `the picture of stage 'Met'`."""
     place: Place | None
     hint: str
+    written: str | None = None
+    """The name as the file has it, where it has one."""
+
+    def refused(self, allowed: Collection[str]) -> Problem | None:
+        """Why nothing can be written there."""
+        return refused_name(self.folder, self.stem, allowed=allowed, place=self.place, written=self.written)
 
     def meets(self, other: _Claim) -> bool:
         """Whether both write a file of one name."""
@@ -70,8 +62,11 @@ def output_clashes(workflow: Workflow, resolved: Resolved) -> list[Problem]:
     problems: list[Problem] = []
     known: dict[tuple[str, str], list[_Claim]] = {}
     for stage in resolved.stages:
-        problems += [*_reserved(workflow, stage), *_outside(workflow, stage)]
+        problems += _reserved(workflow, stage)
         for claim in _claims(workflow, resolved, stage):
+            if refused := claim.refused(workflow.execution.write_outside):
+                problems.append(refused)
+                continue
             others = known.setdefault((claim.folder, claim.stem), [])
             first = next((other for other in others if other.meets(claim)), None)
             if first is not None and claim.place not in {problem.place for problem in problems}:
@@ -110,6 +105,7 @@ def _claims(workflow: Workflow, resolved: Resolved, stage: ResolvedStage) -> Ite
                 by=f"a skim of stage '{stage.id}'",
                 place=workflow.place(*write.path, "path"),
                 hint="give one of them another `path`",
+                written=write.path_template,
             )
 
 
@@ -126,6 +122,7 @@ def _picture_claims(workflow: Workflow, stage: ResolvedStage, number: int, rende
             by=f"a picture of stage '{stage.id}'",
             place=workflow.place(*(render.path or stage.stage.path), "out" if render.path else "id"),
             hint="give one of the pictures another name with `out`",
+            written=render.out,
         )
 
 
@@ -138,18 +135,6 @@ def _skims(write: Write, stage: ResolvedStage, resolved: Resolved) -> Iterable[P
     part = None if write.per_dataset else "00000"
     datasets = [name for number in stage.applied for name in resolved.flavours[number].datasets]
     return [skim_path(write.path_template, dataset=name, part=part, suffix=suffix) for name in datasets]
-
-
-def _outside(workflow: Workflow, stage: ResolvedStage) -> Iterator[Problem]:
-    for render in stage.stage.render:
-        written = PurePosixPath(render.out or "")
-        if written.is_absolute() or ".." in written.parts:
-            yield Problem(
-                errors.BAD_VALUE,
-                f"'{render.out}' is outside of the folder `{PLOTS}/` of the run",
-                place=workflow.place(*render.path, "out"),
-                hint="`out` may hold folders, such as sr/met: they are made below it",
-            )
 
 
 def _reserved(workflow: Workflow, stage: ResolvedStage) -> Iterator[Problem]:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.names import did_you_mean
 from cenote.plugins import resources
 from cenote.plugins.imports import Imports, digest_of_code, is_beside, modules_in_package
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile, bring_along, spec_of
 from cenote.signals import Interrupted
-from cenote.storage import staying_here
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ _own: dict[str, PluginCode] = {}
 def load_file(path: Path) -> tuple[list[ModuleType], str]:
     """The modules of a plugin file, or a package, and the digest of their code. Repeated calls import it once, as long
     as nothing of it has changed."""
-    if path.is_dir():
+    if storage.is_folder(path):
         return _load(str(path), _package(path), path)
-    if not path.is_file():
+    if not storage.is_file(path):
         beside = [other.name for other in path.parent.glob("*.py")]
         hint = did_you_mean(path.name, beside)
         raise errors.error(errors.MISSING_FILE, f"plugin file {_shown(path)} does not exist", hint=hint)
@@ -154,7 +153,7 @@ def _explained(path: Path) -> Iterator[None]:
     working directory stays: names of data and of the output folder count from it."""
     sys.path.insert(0, str(path.parent))
     try:
-        with staying_here():
+        with storage.staying_here():
             yield
     except errors.CenoteError as problem:  # it declares nonsense, and that was explained
         raise errors.CenoteError(one.at(_place_in(path, problem)) for one in problem.problems) from problem

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,8 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cenote import errors
+from cenote.machine import this_machine
 from cenote.products.interface import Product
 from cenote.storage import appearing, write_text
+from cenote.units import format_bytes
 
 _ONLY = "value"
 """The name of an array that is not part of a mapping."""
@@ -56,8 +60,7 @@ class ObjectProduct(Product):
         if (found := folder / f"{name}.json").is_file():
             return json.loads(found.read_text(encoding="utf-8"))
         if (found := folder / f"{name}.npz").is_file():
-            with np.load(found, allow_pickle=False) as arrays:
-                loaded = dict(arrays)
+            loaded = _read_arrays(found)
             return loaded[_ONLY] if loaded.keys() == {_ONLY} else loaded
         return pickle.loads((folder / f"{name}.pkl").read_bytes())
 
@@ -90,6 +93,22 @@ def _is_arrays(value: Any) -> bool:
         and all(isinstance(name, str) and name.isidentifier() for name in value)
         and all(isinstance(array, np.ndarray) and array.dtype != np.object_ for array in value.values())
     )
+
+
+def _read_arrays(file: Path) -> dict[str, Any]:
+    """The arrays of an archive, which whoever gave the folder may have written: it must not take all memory."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            wanted = sum(member.file_size for member in archive.infolist())
+        if wanted > (memory := this_machine().memory):
+            raise errors.error(
+                errors.DAMAGED_RUN,
+                f"{file} would take {format_bytes(wanted)} of memory; this machine has {format_bytes(memory)}",
+            )
+        with np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (ValueError, MemoryError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+        raise errors.error(errors.DAMAGED_RUN, f"{file} cannot be read: {problem}") from problem
 
 
 def _write_arrays(target: Path, arrays: Mapping[str, Any]) -> Path:

@@ -16,7 +16,10 @@ from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Tick, Warned
 from cenote.engine.options import EngineOptions
+from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
+from cenote.names import worker_name
+from cenote.plan.outside import links_outside
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
@@ -142,6 +145,8 @@ def execute(
         setup.check(time.time())
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
+        if astray := [*links_outside(plan, folder.path)]:
+            raise CenoteError(astray)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
         record = PlanRecord.of(plan)
@@ -280,6 +285,8 @@ class _Driver:
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
                     for pool, strategy in _strategies(plan).items()
                 }
+                for pool, (launch, strategy) in pools.items():
+                    strategy.render(launch, [worker_name(pool, 1)])  # what cannot be written down is refused now
                 session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
             at_last.push(opened.pop_all())
         return session

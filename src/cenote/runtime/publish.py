@@ -123,13 +123,18 @@ def _publish_one(
             ProductRecord(
                 name=product.name,
                 kind=product.kind,
-                files=tuple(str(path.relative_to(folder.path)) for path in saved),
-                plots=tuple(str(path.relative_to(folder.path)) for path in plots),
+                files=tuple(_shown(path, folder) for path in saved),
+                plots=tuple(_shown(path, folder) for path in plots),
                 partial=partial,
                 description=kind.describe(value),
                 stage=product.stage,
             )
         )
+
+
+def _shown(path: Path, folder: RunFolder) -> str:
+    """Below the folder of the run, where it is there."""
+    return str(path.relative_to(folder.path) if path.is_relative_to(folder.path) else path)
 
 
 @contextmanager

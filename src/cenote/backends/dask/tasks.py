@@ -13,6 +13,7 @@ from cenote.backends.dask.worker import pool_resource, run_bundle
 from cenote.backends.support.outcomes import STOPPED, event_of, failed, started, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed
 from cenote.language.execution import Amounts
+from cenote.plan.plan import Segment, WriteStep
 from cenote.worker.results.skim import bring_home
 from cenote.worker.results.store import Store, is_worth_waiting
 from cenote.worker.results.written_files import WrittenFiles
@@ -169,7 +170,7 @@ class SentTasks:
         self._bundling.finish(spec, outcome.seconds)
         segment, ran = self._segments[spec.segment], spec.kind == "run"
         carries_skims = ran and "files" in segment.products.values()
-        packed = bring_home(products, self._files, self._written) if carries_skims else [products]
+        packed = bring_home(products, self._files, self._written, _writes(segment)) if carries_skims else [products]
         wait = is_worth_waiting(spec.kind, outcome.seconds)
         self._store.write_packed(spec.key, packed, wait=wait)
         exports = segment.exports if ran else ()
@@ -261,3 +262,8 @@ class SentTasks:
         self._bundles.pop(bundle.key, None)
         for task in bundle.specs:
             self._bundle_of.pop(task, None)
+
+
+def _writes(segment: Segment) -> list[WriteStep]:
+    """Every skim that its tasks write."""
+    return [write for step in segment.steps for write in step.writes]

@@ -70,10 +70,10 @@ def _target(entry: Located, folder: Path) -> str:
     named_in = Path(entry.place.file).parent if entry.place else folder
     tried = [beside / storage.expanded(name) for beside in (folder, named_in)]
     if name.endswith(".py") or "/" in name:
-        there = [path for path in tried if path.is_file() or path.is_dir()]
+        there = [path for path in tried if storage.is_file(path) or storage.is_folder(path)]
         return str(storage.resolved((there or tried)[0]))
     beside = [path.with_name(f"{path.name}.py") for path in tried] + tried
-    own = [path for path in beside if path.is_file() or (path / "__init__.py").is_file()]
+    own = [path for path in beside if storage.is_file(path) or storage.is_file(path / "__init__.py")]
     return str(storage.resolved(own[0])) if own else name
 
 

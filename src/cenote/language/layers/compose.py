@@ -127,7 +127,7 @@ class _Reader:
             circle = " → ".join(step.name for step in (*trail[trail.index(resolved) :], resolved))
             self._report(errors.INCLUDE_CYCLE, f"files include each other in a circle: {circle}", name.place)
             return None
-        if not path.is_file():
+        if not storage.is_file(path):
             # The including line is where the mistake can be fixed, so the problem stands there.
             missing = read_yaml(path).problems
             self.problems += [Problem(p.kind, p.message, place=name.place, hint=p.hint) for p in missing]
@@ -174,7 +174,7 @@ class _Reader:
             circle = " → ".join(step.name for step in (*trail[trail.index(resolved) :], resolved))
             self._report(errors.INCLUDE_CYCLE, f"profiles use each other in a circle: {circle}", place)
             return []
-        if not path.is_file():
+        if not storage.is_file(path):
             self.problems += [one.at(place) for one in read_yaml(path).problems]
             return []
         root = self.with_includes(path, layer=f"profile {name}")

@@ -36,7 +36,7 @@ def find_profile(name: str, *, folder: Path, beside: Path) -> Path | None:
     places = search_folders(folder)
     for place in places:
         for suffix in SUFFIXES:
-            if (place / f"{name}{suffix}").is_file():
+            if storage.is_file(place / f"{name}{suffix}"):
                 return place / f"{name}{suffix}"
     if name in ALWAYS_THERE:
         return None
@@ -64,7 +64,7 @@ def search_folders(folder: Path) -> list[Path]:
 
 def _by_path(name: str, folders: Iterable[Path]) -> Path:
     tried = [folder / storage.expanded(name) for folder in folders]
-    return next((path for path in tried if path.is_file()), tried[0])
+    return next((path for path in tried if storage.is_file(path)), tried[0])
 
 
 def _in_package(name: str) -> Path | None:
@@ -74,7 +74,7 @@ def _in_package(name: str) -> Path | None:
     spec = find_module(top) if top.isidentifier() else None
     for root in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(root, *inner, "profiles", f"{profile}.yaml")
-        if path.is_file():
+        if storage.is_file(path):
             return path
     if top.startswith(BUILT_IN_PACKAGES):
         return None

@@ -26,7 +26,7 @@ WRITTEN: ConfigDict = {"extra": "forbid", "json_schema_extra": _complete_schema}
 """As `__pydantic_config__` of a dataclass: a mapping of a file can be validated to it; docstrings explain its keys."""
 
 
-_BAD_NAME = re.compile(r"[/\\\x00-\x1f]|^\.|^\s|\s$")
+_BAD_NAME = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|^\.|^\s|\s$")
 
 
 def _name(value: Any) -> str:  # Any: whatever the YAML holds
@@ -36,6 +36,12 @@ def _name(value: Any) -> str:  # Any: whatever the YAML holds
     if not text or _BAD_NAME.search(text):
         raise ValueError("should be a name without slashes that could also name a file")
     return text
+
+
+def _folder(value: Any) -> str:  # Any: whatever the YAML holds
+    if isinstance(value, str) and value.startswith("/") and ".." not in value.split("/"):
+        return value
+    raise ValueError("should be an absolute path of a folder, without `..`")
 
 
 def _whole(value: Any) -> int:  # Any: whatever the YAML holds
@@ -132,6 +138,9 @@ Credentials = Annotated[
     tuple[Annotated[Mapping[str, Any], _Described("CredentialModel"), OrText("type")], ...], OneOrMany()
 ]
 """The same of credentials: one, or a list."""
+
+Folders = Annotated[tuple[Annotated[str, Converted(_folder, "folder")], ...], OneOrMany()]
+"""One folder, or a list of folders, by absolute paths."""
 
 PlainNames = Annotated[tuple[str, ...], OneOrMany()]
 """One name, or a list of names."""

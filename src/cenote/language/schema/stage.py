@@ -39,7 +39,8 @@ class WriteModel(LanguageModel, extra="allow"):
     kind: str = "root_tree"
     """The sink: `root_tree`, `parquet`, or a plugin."""
     path: str
-    """Below `products/`; `{dataset}` and `{part}` are filled in."""
+    """Below `products/`; `{dataset}` and `{part}` are filled in. An absolute path must be allowed by
+    `execution.write_outside`."""
     keep: PlainNames | None = None
     """Columns to write; without it, all."""
     use: str | None = None
@@ -64,7 +65,8 @@ class RenderModel(LanguageModel, extra="allow"):
     op: str | None = None
     """The renderer, where no style names it: `hep.render.hist1d`."""
     out: str | None = None
-    """File name below `plots/`, folders included; without it, the id of the stage."""
+    """File name below `plots/`, folders included; without it, the id of the stage. An absolute path must be allowed by
+    `execution.write_outside`."""
     when: When = "final"
     """Drawn when the run ends; at other times: not available yet, left out with a warning."""
     from_: str | None = Field(None, alias="from")

@@ -298,8 +298,9 @@ _WORDS: dict[str, Content] = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
 _NUMBER_START = frozenset("+-.0123456789")
+# Python writes numbers of at most 4,300 digits: longer ones stay text, which messages can show.
 _WHOLE = re.compile(r"[-+]?[0-9]{1,4000}")
-_OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_OTHER_BASE = re.compile(r"0o[0-7]{1,4000}|0x[0-9a-fA-F]{1,3000}")
 _FRACTION = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 

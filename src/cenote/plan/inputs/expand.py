@@ -62,7 +62,8 @@ def _expanded(written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterat
     elif path.is_file():
         yield os.path.normpath(path)
     elif glob.has_magic(name):
-        matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
+        pattern = storage.pattern(folder, name.removeprefix("file://"))
+        matches = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
         files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  # ten times faster
         yield from (os.path.normpath(match) for match in files)
         if not files:
@@ -116,7 +117,7 @@ def _missing(written: str, path: Path) -> Problem:
 
 
 def _existing_parent(path: Path) -> Path:
-    return next(parent for parent in path.parents if parent.is_dir() and not glob.has_magic(str(parent)))
+    return next(parent for parent in path.parents if parent.is_dir())
 
 
 def _near(path: Path, existing: Path) -> str | None:

@@ -6,7 +6,7 @@ import glob
 import os.path
 from pathlib import Path
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.errors import Problem
 from cenote.language.workflow import Stage, Workflow
 from cenote.names import did_you_mean
@@ -32,15 +32,16 @@ def files_of(stage: Stage, workflow: Workflow) -> tuple[tuple[ResourceFile, ...]
 
 def _matches(written: str, folder: Path) -> list[str]:
     """Files by name or pattern; a folder stands for all files in it."""
-    path = folder / Path(os.path.expandvars(written)).expanduser()
-    named = glob.glob(str(path), recursive=True) if glob.has_magic(written) else [str(path)]  # noqa: PTH207  # Path.glob takes no absolute pattern
-    inside = [str(file) for name in named if Path(name).is_dir() for file in Path(name).rglob("*")]
-    return [os.path.normpath(name) for name in (*named, *inside) if Path(name).is_file()]
+    name = os.path.expandvars(written)
+    path = folder / storage.expanded(name)
+    named = glob.glob(storage.pattern(folder, name), recursive=True) if glob.has_magic(written) else [str(path)]  # noqa: PTH207  # Path.glob takes no absolute pattern
+    inside = [str(file) for name in named if storage.is_folder(Path(name)) for file in Path(name).rglob("*")]
+    return [os.path.normpath(name) for name in (*named, *inside) if storage.is_file(Path(name))]
 
 
 def _missing(stage: Stage, written: str, folder: Path) -> Problem:
     near = folder / written
-    beside = [other.name for other in near.parent.glob("*")] if near.parent.is_dir() else []
+    beside = [other.name for other in near.parent.glob("*")] if storage.is_folder(near.parent) else []
     words = "matches no file" if glob.has_magic(written) else "is not there"
     return Problem(
         errors.MISSING_FILE,

@@ -2,7 +2,8 @@
 
 A server keeps the token that a session began with, and opens no more files once that one has ended, whatever the user
 has by then. So every token gets a session of its own: XRootD's client has one for each user name in an address.
-Proxies need nothing of the kind, since they count only when a session begins.
+Proxies need nothing of the kind: they count only when a session begins, and XRootD's client (6.2) remembers one until
+it ends, then reads its file again.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from cenote.strategies.htcondor.queue import (
     status_of_ended,
     status_of_queued,
 )
-from cenote.strategies.htcondor.values import literal, plain, quoted_words, remapped
+from cenote.strategies.htcondor.values import MATCHED, literal, plain, quoted_words, remapped
 from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import (
     BatchStrategy,
@@ -37,6 +37,7 @@ from cenote.strategies.support.batch import (
     cancel_with,
     hand_in,
     mebibytes,
+    one_line,
     try_to,
 )
 from cenote.worker.process.lifetime import Lifetime
@@ -200,7 +201,7 @@ class HTCondor(BatchStrategy):
             **{f"+{key}": literal(value) for key, value in self._attributes(launch, workers[0]).items()},
             "+CenoteWorker": f'"{name}"',
         }
-        written = [f"{key} = {value}" for key, value in lines.items() if value is not None]
+        written = [f"{key} = {_value(key, value)}" for key, value in lines.items() if value is not None]
         # a line for each worker: names have spaces
         queue = ["queue"] if len(workers) == 1 else ["queue worker from (", *workers, ")"]
         return "\n".join([*written, *self.directives, *queue, ""])
@@ -231,6 +232,10 @@ class HTCondor(BatchStrategy):
         if not self.transfer_files:
             return {"should_transfer_files": "NO"}
         log = f"{launch.run.folder('logs')}/"
+        for path in (log, *(str(file.source) for file in launch.files)):
+            if re.search(r'[,"]', path):
+                words = f"HTCondor cannot transfer {path}: a comma or a quote in a name ends it"
+                raise error(JOB_REFUSED, words, hint="choose a folder for the run without them")
         streamed = str(self.stream_output).lower()
         return {
             "should_transfer_files": "YES",
@@ -279,3 +284,14 @@ class HTCondor(BatchStrategy):
             known = " and ".join(analysis_of(job).unmet)
             self._analysed[cluster] = (self._clock(), known)
         return f"{said}: no machine has {known}" if said and known else said
+
+
+def _value(key: str, value: str) -> str:
+    """A value of the description, if it can stay what it is."""
+    if MATCHED in value:
+        raise error(
+            JOB_REFUSED,
+            f"HTCondor replaces '$$(' when a job starts, and {key} has it",
+            hint="choose a folder for the run, names and settings without it",
+        )
+    return one_line(HTCondor.system, f"`{key}`", value)

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 from cenote.launch import Raw, Word
 
+MATCHED = "$(DOLLAR)$(DOLLAR)("
+"""What comes after it would be replaced by an attribute of the machine: there is no way to write it."""
+
 
 def plain(text: str) -> str:
     """Text that stays as it is in a submit description."""
@@ -35,4 +38,4 @@ def remapped(name: str, folder: str) -> str:
 
 def literal(value: str | bool | float) -> str:
     """A value as a ClassAd writes it."""
-    return json.dumps(value)
+    return plain(json.dumps(value, ensure_ascii=False))

@@ -27,6 +27,7 @@ from cenote.strategies.support.batch import (
     hand_in,
     killed_for_memory,
     mebibytes,
+    one_line,
     try_to,
 )
 from cenote.strategies.support.series import in_thousands, ranges, series_of
@@ -138,11 +139,12 @@ class Slurm(BatchStrategy):
             "nodelist": self.nodelist,
             "exclude": self.exclude,
         }
-        options = [f"--{name}={_quoted(value)}" for name, value in stated.items() if value is not None]
+        given = {name: one_line(self.system, f"--{name}", value) for name, value in stated.items() if value is not None}
+        options = [f"--{name}={_quoted(value)}" for name, value in given.items()]
         if len(workers) > 1:
             options.append(f"--array={ranges(series_of(workers).numbers)}")
         # A worker that is sent back into the queue returns under a name that was given up.
-        return [*options, "--no-requeue", *self.directives]
+        return [*options, "--no-requeue", *(one_line(self.system, "a directive", one) for one in self.directives)]
 
     # looking
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ SHORTEST_WALLTIME = 60
 """Seconds; a worker needs some of them to start, and some to hand its data over."""
 QUIET_SECONDS = 30.0
 """After a question that was not answered in time, nothing is asked for so long: the run must not stand still."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _MOST_IDS = 500
 """Jobs named in one command: its line has a limit."""
 
@@ -144,6 +146,15 @@ class BatchStrategy(Strategy):
         if self._clock() - since < self.poll_every:
             return JobStatus(JobState.UNKNOWN, "", f"{self.system} does not know it yet: asking again")
         return JobStatus(JobState.FAILED, "", f"{self.system} no longer knows it")
+
+
+def one_line(system: str, key: str, value: str) -> str:
+    """A value of a job's description as it is. Raises where it holds a line break: the rest would be read as a line of
+    its own, which could say anything."""
+    if _CONTROL.search(value):
+        words = f"{system} cannot take a line break or another control character, as {key} has: {value!r}"
+        raise error(JOB_REFUSED, words, hint="choose a folder for the run, names and settings without them")
+    return value
 
 
 def ask(command: Sequence[str], *, seconds: float = POLL_SECONDS) -> str:

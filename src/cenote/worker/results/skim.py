@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cenote import storage
+from cenote import errors, storage
 from cenote.operations.support.events import Events
-from cenote.plan.output_names import PARTS
-from cenote.plan.outputs import skim_path
+from cenote.plan.output_names import PARTS, parts_folder, skim_path
 from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_content, digest_of_file
@@ -38,7 +37,7 @@ def write_skim(
     dataset = piece.partition.dataset
     if write.per_dataset:
         whole = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
-        name = PARTS / whole / f"{part}{whole.suffix}"
+        name = parts_folder(whole) / f"{part}{whole.suffix}"
     else:
         name = skim_path(write.path_template, dataset=dataset, part=part, suffix=sink.suffix)
     kept = events.keep(write.keep)
@@ -75,16 +74,29 @@ def _sink(write: WriteStep) -> Sink:
     return sink
 
 
-def bring_home(products: bytes, folder: str, written: WrittenFiles) -> Sequence[ByteBuffer]:
-    """The packed products of a task, once skims that came with them lie in the run's folder."""
+def bring_home(
+    products: bytes, folder: str, written: WrittenFiles, planned: Sequence[WriteStep]
+) -> Sequence[ByteBuffer]:
+    """The packed products of a task, once skims that came with them lie in the run's folder.
+
+    Their names come from another machine: those that no planned skim can have are refused.
+    """
     found: dict[str, Any] = unpack(products)
     lists = [(name, files) for name, files in found.items() if maker_of(name) != name]
     brought = [(name, one) for name, files in lists for one in files if _CONTENT in one]
     for name, one in brought:
+        _demand_planned(one["path"], planned)
         written.note(name, Path(folder) / one["path"])
         with storage.appearing(Path(folder) / one["path"], under_its_name=True) as temporary:
             temporary.write_bytes(one.pop(_CONTENT))
     return pack(found) if brought else [products]
+
+
+def _demand_planned(path: str, planned: Sequence[WriteStep]) -> None:
+    absolute = [write.path_template.partition("{")[0] for write in planned if write.path_template.startswith("/")]
+    outside = path.startswith("/") and not path.startswith(tuple(absolute))
+    if outside or ".." in Path(path).parts:
+        raise errors.error(errors.BAD_PATH, f"a worker sent a file for {path!r}, where no stage writes")
 
 
 def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], folder: Path) -> list[dict[str, Any]]:
@@ -97,7 +109,7 @@ def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], 
         sink = _sink(write)
         for dataset in dict.fromkeys(one["dataset"] for one in written if write.per_dataset):
             name = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
-            parts = together.pop(PARTS / name, [])
+            parts = together.pop(parts_folder(name), [])
             if parts:
                 with storage.appearing(folder / name, under_its_name=True) as temporary:
                     sink.merge([folder / part["path"] for part in parts], temporary)

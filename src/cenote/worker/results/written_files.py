@@ -44,11 +44,17 @@ class WrittenFiles:
         return found
 
     def remove(self, files: Iterable[Path]) -> None:
-        """Remove these files, and folders that are empty then; what is gone already is not an error."""
+        """Remove these files, and folders that are empty then; what is gone already is not an error.
+
+        What a link below `products/` or `plots/` leads to is not the run's, whatever the record says.
+        """
         for file in files:
+            folders = file.relative_to(self._run).parents[:-2]
+            if any((self._run / folder).is_symlink() for folder in folders):
+                continue  # it lies elsewhere
             with suppress(OSError):
                 file.unlink()
-            for folder in file.relative_to(self._run).parents[:-2]:
+            for folder in folders:
                 with suppress(OSError):  # not empty
                     (self._run / folder).rmdir()
 
