@@ -20,6 +20,8 @@ from pathlib import Path
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", re.DOTALL)
 _ONLY_OWNER = 0o600
+ANOTHER_SERVICE = "a different service answers there"
+_ANOTHER_RUN = "what answers there is not the driver of this run"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def refusal_in_words(problem: OSError) -> str:
         said = problem.verify_message
         if "not yet valid" in said or "expired" in said:
             return f"the clock of this node is wrong, or that of the driver: {said}"
-        return f"what answers there is not the driver of this run: {said}"
+        return f"{_ANOTHER_RUN}: {said}"
     if isinstance(problem, ssl.SSLError):
-        return f"no encrypted connection: {(problem.reason or str(problem)).replace('_', ' ').lower()}"
+        said = (problem.reason or str(problem)).replace("_", " ").lower()
+        return f"{_ANOTHER_RUN if 'alert' in said else ANOTHER_SERVICE}: {said}"
     return problem.strerror or str(problem)

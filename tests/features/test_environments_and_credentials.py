@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.engine.messages import AnyEvent, CredentialRenewed, Warned
+from cenote.engine.messages import AnyEvent, CredentialRenewed, TaskDone, Warned
 from cenote.errors import CenoteError
 from cenote.launch import Sent, SentFile
+from cenote.plan.plan import Plan
 from cenote.runtime import credential_watch
 from cenote.runtime.sent_files import SentFiles
 from cenote.testing.launches import a_launch
@@ -77,7 +78,9 @@ class Pass(Credential):
         return [Problem(ENVIRONMENT, "the pass is stale")] if b"stale" in self.read() else []
 
     def facts(self):
-        return CredentialFacts(str(HERE / "pass.txt"), subject="me", ends=self.ends)
+        told = HERE / "ends.txt"
+        ends = float(told.read_text()) if told.exists() else self.ends
+        return CredentialFacts(str(HERE / "pass.txt"), subject="me", ends=ends)
 
     def read(self):
         return (HERE / "pass.txt").read_bytes()
@@ -89,7 +92,7 @@ class Pass(Credential):
 class Renewed(Pass):
     cenote_plugin: ClassVar = ("credential", "renewed")
 
-    ends: float = time.time() + 1.0
+    ends: float = time.time() + 600
 
     @property
     def renews(self):
@@ -116,7 +119,7 @@ def passed(events):
 
 @operation("custom.nap", reads=["MET_pt"], product="object", merge=list)
 def nap(events):
-    time.sleep(1)
+    time.sleep(1.5)
     return 1
 
 
@@ -345,16 +348,33 @@ def test_a_pool_of_the_local_backend_is_recorded_with_what_it_really_had(user: D
     assert recorded["default"]["type"] == "current"
 
 
-def test_one_that_ends_before_the_work_is_warned_of_at_plan_time_and_while_it_runs(
-    user: Desk,
+def test_one_that_ends_before_the_work_is_warned_of_while_it_runs_and_at_the_next_plan(
+    user: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second run knows from the first how long its tasks take; the first finds out."""
-    for number in range(6):
+    """The second run knows from the first how long its tasks take; the first finds out. Tasks wait for a new one."""
+    monkeypatch.setattr(credential_watch, "LOOK_EVERY", 0.1)
+    for number in range(10):
         user.muons(f"many-{number}.root", events=10)
     flow = WAITS.replace("a.root", "many-*.root").replace("id: Wait, op: custom.wait", "id: Nap, op: custom.nap")
-    ends = time.time() + 1.0
-    user.write("flow.yaml", flow.replace("credentials: pass", f"credentials: {{type: pass, ends: {ends}}}"))
-    run = cenote.load(user.folder / "flow.yaml", backend="local").run(user.folder / "out", workers=1)
+    user.write("flow.yaml", flow)
+    done = []
+
+    def replace_pass(ends: float) -> None:
+        user.write("ends.txt", str(ends))
+        user.write("pass.txt", f"until {ends}")
+
+    def hear(_: Plan, event: AnyEvent) -> None:
+        if isinstance(event, TaskDone):
+            done.append(event.task)
+            if len(done) == 4:
+                replace_pass(time.time() + 2.0)
+        elif isinstance(event, Warned) and "tasks of pool 'default' wait" in event.message:
+            replace_pass(4e9)
+
+    run = cenote.load(user.folder / "flow.yaml", backend="local").run(user.folder / "out", workers=1, hear=hear)
+    assert run.status == "succeeded"
     assert any("Nap is predicted to end" in warning for warning in run.warnings), run.warnings
-    again = user.write("flow.yaml", (user.folder / "flow.yaml").read_text().replace(str(ends), str(time.time() + 1.0)))
-    assert any("Nap is predicted to end" in warning for warning in cenote.load(again, backend="local").plan().warnings)
+    assert any("wait for a new one" in warning for warning in run.warnings), run.warnings
+    replace_pass(time.time() + 5.0)
+    plan = cenote.load(user.folder / "flow.yaml", backend="local", sets=["execution.pools.default.workers=1"]).plan()
+    assert any("Nap is predicted to end" in warning for warning in plan.warnings)

@@ -28,6 +28,7 @@ from cenote.strategies.interface import JobId, Strategy
 from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
+from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.task_spec import TaskSpec
 
@@ -74,6 +75,9 @@ class _Told(JoinedSession):
         self._site = site
 
     def launch(self, pool: str, *, lifetime: Lifetime | None = None) -> Launch:
+        raise NotImplementedError
+
+    def deliver(self, pool: str, credentials: Sequence[DeliveredCredential]) -> None:
         raise NotImplementedError
 
     def events(self, seconds: float) -> list[AnyEvent]:

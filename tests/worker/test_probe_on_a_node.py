@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from builders.strangers import Door, answer, what_strangers_get
+from cenote.authority import identities_of
 from cenote.backends.interface import MeetingPoint
 from cenote.plugins.shipped import SourceFile
 from cenote.probe.listener import ReportListener
-from cenote.probe.node import gpu_models, hand_over, look_around
-from cenote.probe.report import FileAsked, Question, as_word, from_word
+from cenote.probe.node import gpu_models, hand_over, look_around, receive_credentials
+from cenote.probe.report import CredentialAsked, FileAsked, Question, as_line, as_word, from_word
 from cenote.testing.muons import write_muons
+from cenote.worker.process.credentials import FILE, DeliveredCredential
+from cenote.worker.process.scratch import leave_scratch
+
+OURS = identities_of("probe")
+HERE = MeetingPoint("127.0.0.1", range(1))
 
 
 def question(tmp_path: Path, **asked: object) -> Question:
@@ -102,30 +114,93 @@ def test_gpus_are_named_as_the_driver_of_the_node_names_them(tmp_path: Path) -> 
     assert gpu_models(tmp_path / "elsewhere") == ()
 
 
-def test_a_report_arrives_at_the_desk_and_that_of_a_stranger_does_not(tmp_path: Path) -> None:
+@pytest.fixture
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that a probe finds on its node."""
+    file = tmp_path_factory.mktemp("private") / "identity" / "run.pem"
+    OURS.workers.write(file)
+    return file
+
+
+def test_a_report_arrives_at_the_driver_and_that_of_a_stranger_does_not(tmp_path: Path, identity: Path) -> None:
     report = look_around(question(tmp_path))
-    with ReportListener(MeetingPoint("127.0.0.1", range(1)), "t") as desk:
-        assert hand_over(report, desk.host, desk.port) == report
-        assert desk.reports() == [report]
-        with socket.create_connection((desk.host, desk.port)) as stranger:
-            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            assert stranger.recv(1) == b""
-        assert desk.reports() == []
-    with ReportListener(MeetingPoint("127.0.0.1", range(1)), "another token") as other:
-        assert hand_over(report, other.host, other.port).no_connection == "a different service answers there"
+    with ReportListener(HERE, OURS.driver) as driver:
+        with socket.create_connection((driver.host, driver.port)):  # one who says nothing keeps nobody waiting
+            assert hand_over(report, driver.host, driver.port, identity) == report
+        assert driver.reports() == [report]
+        door = Door(os.getpid(), driver.host, driver.port)
+        assert answer(door, as_line(report).encode() + b"\n") == b""
+        assert what_strangers_get(door) == []
+        assert driver.reports() == []
+    with ReportListener(HERE, identities_of("another").driver) as other:
+        found = hand_over(report, other.host, other.port, identity).no_connection
+        assert found.startswith("what answers there is not the driver of this run")
+        assert other.reports() == []
 
 
-def test_a_driver_that_does_not_listen_is_out_of_reach(tmp_path: Path) -> None:
+def test_credentials_come_from_the_driver_and_go_with_the_probe(
+    tmp_path: Path, identity: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TICKET", "")
+    sent = DeliveredCredential("ticket", b"secret \xff", {"TICKET": FILE})
+    with ReportListener(HERE, OURS.driver, {"gpu": [sent]}) as driver:
+        asked = question(
+            tmp_path,
+            host=driver.host,
+            port=driver.port,
+            credentials=(CredentialAsked("ticket", "TICKET", time.time() + 60),),
+        )
+        assert receive_credentials(asked, identity) == ""
+        file = Path(os.environ["TICKET"])
+        assert (file.read_bytes(), file.is_relative_to(tmp_path)) == (b"secret \xff", True)
+        (seen,) = look_around(asked).credentials
+        assert (seen.mode, seen.problem, 0 < (seen.seconds_left or 0) <= 60) == (0o600, "", True)
+        leave_scratch()
+        assert list(tmp_path.glob("cenote-*")) == []
+        assert look_around(asked).credentials[0].problem != ""
+    stranger = tmp_path / "stranger" / "identity.pem"
+    identities_of("another").workers.write(stranger)
+    with ReportListener(HERE, OURS.driver, {"gpu": [sent]}) as driver:
+        refused = receive_credentials(replace(asked, port=driver.port), stranger)
+        assert refused != ""
+        assert look_around(asked, undelivered=refused).credentials[0].problem == refused
+
+
+def test_a_service_without_certificates_is_told_from_the_driver(tmp_path: Path, identity: Path) -> None:
+    report = look_around(question(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"220 mail.example ESMTP\r\n")
+                connection.recv(4096)
+
+        greeting = threading.Thread(target=greet)
+        greeting.start()
+        found = hand_over(report, "127.0.0.1", server.getsockname()[1], identity).no_connection
+        greeting.join()
+    assert found.startswith("a different service answers there")
+
+
+def test_a_driver_that_does_not_listen_is_out_of_reach(tmp_path: Path, identity: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        report = hand_over(look_around(question(tmp_path)), "127.0.0.1", taken.getsockname()[1])
+        report = hand_over(look_around(question(tmp_path)), "127.0.0.1", taken.getsockname()[1], identity)
 
     assert report.no_connection == "Connection refused"
 
 
+def test_a_node_that_does_not_see_the_certificate_says_so(tmp_path: Path) -> None:
+    report = hand_over(look_around(question(tmp_path)), "127.0.0.1", 9, tmp_path / "run.pem")
+
+    assert report.no_connection == f"the certificate {tmp_path / 'run.pem'} cannot be read: No such file or directory"
+
+
 def test_workers_are_told_of_the_contact_where_there_is_one() -> None:
     def told(contact: str) -> tuple[str, bool]:
-        with ReportListener(MeetingPoint("127.0.0.1", range(1), contact), "t") as desk:
+        with ReportListener(MeetingPoint("127.0.0.1", range(1), contact), OURS.driver) as desk:
             return desk.host, desk.port == 8786
 
     assert told("driver.example:8786") == ("driver.example", True)
@@ -133,8 +208,8 @@ def test_workers_are_told_of_the_contact_where_there_is_one() -> None:
 
 
 def test_the_first_free_port_is_taken() -> None:
-    with ReportListener(MeetingPoint("127.0.0.1", range(1)), "t") as first:
+    with ReportListener(MeetingPoint("127.0.0.1", range(1)), OURS.driver) as first:
         with pytest.raises(OSError, match="in use"):
-            ReportListener(MeetingPoint("127.0.0.1", range(first.port, first.port + 1)), "t")
-        with ReportListener(MeetingPoint("127.0.0.1", range(first.port, first.port + 50)), "t") as second:
+            ReportListener(MeetingPoint("127.0.0.1", range(first.port, first.port + 1)), OURS.driver)
+        with ReportListener(MeetingPoint("127.0.0.1", range(first.port, first.port + 50)), OURS.driver) as second:
             assert second.port > first.port

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -92,6 +94,44 @@ def test_the_next_worker_takes_away_what_a_killed_one_left_and_nothing_else(tmp_
         assert folders[alive.pid].exists()
         assert other.exists()
         alive.kill()
+
+
+def test_folders_are_private_and_their_names_cannot_be_foreseen(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        first, second = (take_scratch(str(tmp_path / "scratch"), "gpu-1") for _ in range(2))
+    finally:
+        os.umask(before)
+    assert first is not None
+    assert second is not None
+    assert first != second
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (first, second)} == {0o700}
+
+
+def test_links_and_pipes_under_our_names_are_left_alone(tmp_path: Path) -> None:
+    scratch, precious = tmp_path / "scratch", tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").touch()
+    scratch.mkdir()
+    name = f"cenote-{socket.gethostname()}-gpu-1-"
+    (scratch / f"{name}link").symlink_to(precious)
+    os.mkfifo(scratch / f"{name}pipe")
+    for trap in scratch.iterdir():
+        os.utime(trap, (1, 1), follow_symlinks=False)
+    os.utime(precious, (1, 1))
+    assert take_scratch(str(scratch), "gpu-2") is not None
+    assert {trap.name for trap in scratch.iterdir()} >= {f"{name}link", f"{name}pipe"}
+    assert (precious / "data").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_folder_under_our_name_is_left_alone(tmp_path: Path) -> None:
+    theirs = tmp_path / f"cenote-{socket.gethostname()}-gpu-1-x"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    os.utime(theirs, (1, 1))
+    assert take_scratch(str(tmp_path), "gpu-2") is not None
+    assert theirs.exists()
 
 
 INTERRUPTED = """

@@ -189,5 +189,5 @@ def _written(file: Path, token: str) -> NodeReport | None:
     except OSError:
         return None
     mark = MARK.encode()
-    found = (read_report(line.removeprefix(mark), token) for line in lines if line.startswith(mark))
-    return next((report for report in found if report is not None), None)
+    found = (read_report(line.removeprefix(mark)) for line in lines if line.startswith(mark))
+    return next((report for report in found if report is not None and report.token == token), None)

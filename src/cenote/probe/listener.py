@@ -1,32 +1,43 @@
-"""Listen where a backend would, so that probes can show that the driver is within their reach."""
+"""Listen where a backend would, by its certificates, so that probes can show that the driver is within their reach."""
 
 from __future__ import annotations
 
 import queue
 import socket
 import socketserver
+import ssl
 import threading
-from types import TracebackType
-from typing import Self
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
 
 import msgspec
 
 from cenote.backends.interface import MeetingPoint
+from cenote.identity import Identity
+from cenote.probe.credentials import as_answer, requested_pool
 from cenote.probe.report import NodeReport
+from cenote.worker.process.credentials import DeliveredCredential
 
 _LONGEST = 1_000_000
 """Bytes of a report."""
 _SECONDS = 20.0
-"""That somebody who connects has to say something."""
+"""That a probe has to show its certificate, and then to send its report."""
 
 
 class ReportListener:
-    """Takes reports in from wherever they come; those without the right token are not looked at."""
+    """Takes reports in from whatever has a certificate of the same probe; of others nothing is read."""
 
-    def __init__(self, point: MeetingPoint, token: str) -> None:
-        """Raises OSError when it cannot listen there."""
+    def __init__(
+        self,
+        point: MeetingPoint,
+        identity: Identity,
+        credentials: Mapping[str, Sequence[DeliveredCredential]] = MappingProxyType({}),
+    ) -> None:
+        """Raises OSError when it cannot listen there. `credentials` are those of each pool, for probes that ask."""
         self._reports: queue.SimpleQueue[NodeReport] = queue.SimpleQueue()
-        self._server = _listening(point, _handler(self._reports, token))
+        self._server = _listening(point, _handler(self._reports, credentials))
+        self._server.context = identity.listening()
         self.host, self.port = _told(point, self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
 
@@ -52,9 +63,16 @@ class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
+    context: ssl.SSLContext
+
+    def finish_request(self, request: Any, client_address: Any) -> None:  # Any: as the standard library has them
+        """In a thread of its own: a stranger who says nothing keeps no other waiting."""
+        request.settimeout(_SECONDS)
+        with self.context.wrap_socket(request, server_side=True) as connection:
+            super().finish_request(connection, client_address)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever connects and says nonsense is of no interest."""
+        """Strangers, and connections that end early, are of no interest."""
 
 
 class _Server6(_Server):
@@ -82,12 +100,17 @@ def _told(point: MeetingPoint, port: int) -> tuple[str, int]:
     return point.contact.strip("[]"), port
 
 
-def _handler(reports: queue.SimpleQueue[NodeReport], token: str) -> type[socketserver.BaseRequestHandler]:
+def _handler(
+    reports: queue.SimpleQueue[NodeReport], credentials: Mapping[str, Sequence[DeliveredCredential]]
+) -> type[socketserver.BaseRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
-        timeout = _SECONDS
-
         def handle(self) -> None:
-            report = read_report(self.rfile.readline(_LONGEST), token)
+            line = self.rfile.readline(_LONGEST)
+            pool = requested_pool(line)
+            if pool is not None:
+                self.wfile.write(as_answer(credentials.get(pool, ())))
+                return
+            report = read_report(line)
             if report is not None:
                 reports.put(report)
                 self.wfile.write(b"\n")
@@ -95,10 +118,9 @@ def _handler(reports: queue.SimpleQueue[NodeReport], token: str) -> type[sockets
     return Handler
 
 
-def read_report(line: bytes, token: str) -> NodeReport | None:
-    """The report that a line holds, if it holds one of ours."""
+def read_report(line: bytes) -> NodeReport | None:
+    """The report that a line holds, if it holds one."""
     try:
-        report = msgspec.json.decode(line, type=NodeReport)
+        return msgspec.json.decode(line, type=NodeReport)
     except msgspec.MsgspecError:
         return None
-    return report if report.token == token else None

@@ -80,13 +80,14 @@ def ask(path: Path, verb: Literal["answer", "cancel"], *, seconds: float = SECON
 def reachable(lock: IO[str], pulse: Pulse, interruptions: Interruptions) -> Iterator[tuple[str, ...]]:
     """Let the owner of the run behind this lock reach its driver; yields warnings where this cannot be."""
     with ExitStack() as opened:
+        warnings: tuple[str, ...] = ()
         try:
             path = opened.enter_context(open_socket(pulse, interruptions, time.time))
         except OSError as problem:
-            yield (f"`cenote cancel` cannot reach this run, `kill -INT {os.getpid()}` can: {problem}",)
+            warnings = (f"`cenote cancel` cannot reach this run, `kill -INT {os.getpid()}` can: {problem}",)
         else:
             name_socket(lock, path)
-            yield ()
+        yield warnings
 
 
 @contextmanager

@@ -25,7 +25,7 @@ Deliver = Callable[[str, Sequence[DeliveredCredential]], None]
 
 
 @dataclass
-class _Watched:
+class _WatchedCredential:
     """A credential, and what workers have of it."""
 
     named: NamedCredential
@@ -36,6 +36,10 @@ class _Watched:
     renew_at: float = 0.0
     """No renewal before then."""
 
+    def has_ended(self, now: float) -> bool:
+        """Whether the one that workers have is of no use any more."""
+        return self.facts is not None and self.facts.ends is not None and self.facts.ends <= now
+
 
 class CredentialWatch:
     """Looks at the files in a thread of its own, for they may hang; what follows is done by who calls `news`."""
@@ -45,13 +49,18 @@ class CredentialWatch:
         credentials: RunCredentials,
         pools: Sequence[str],
         deliver: Deliver,
+        horizon: Callable[[], Horizon],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._pools = {pool: credentials.of(pool) for pool in pools}
-        self._watched = {id(one): _Watched(one) for one in credentials.all}
-        self._deliver, self._clock = deliver, clock
+        self._watched = {id(one): _WatchedCredential(one) for one in credentials.all}
+        self._deliver, self._horizon, self._clock = deliver, horizon, clock
         self._news: queue.SimpleQueue[AnyEvent] = queue.SimpleQueue()
         self._warned: set[str] = set()
+        self._ending: set[tuple[str, float | None]] = set()
+        """Types and ends of those that were warned of."""
+        self._compare_at = 0.0
+        """When to look again whether one ends too soon."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="credential-watch", daemon=True)
 
@@ -61,14 +70,13 @@ class CredentialWatch:
             one.sent, one.facts = one.named.delivered(), one.named.facts()
         for pool in self._pools:
             self._send(pool)
-        if self._watched:
-            self._thread.start()
+        self._thread.start()
 
     def stop(self) -> None:
         """Watch no more."""
         self._over.set()
 
-    def news(self, horizon: Callable[[], Horizon]) -> list[AnyEvent]:
+    def news(self) -> list[AnyEvent]:
         """What changed since the last time, after workers were sent it."""
         events: list[AnyEvent] = []
         while not self._news.empty():
@@ -78,26 +86,32 @@ class CredentialWatch:
                     if any(one.type == event.credential for one in credentials):
                         self._send(pool)
             events.append(event)
-        return [*events, *self._warnings(horizon)]
+        return [*events, *self._warnings()]
+
+    def ended(self, pool: str) -> NamedCredential | None:
+        """A credential of this pool that has ended, and of which there is no new one yet."""
+        now = self._clock()
+        return next((one for one in self._pools[pool] if self._watched[id(one)].has_ended(now)), None)
 
     def _send(self, pool: str) -> None:
         sent = [self._watched[id(one)].sent for one in self._pools[pool]]
         if found := [one for one in sent if one is not None]:
             self._deliver(pool, found)
 
-    def _warnings(self, horizon: Callable[[], Horizon]) -> list[AnyEvent]:
-        """Those whose end comes before that of the work; each end is told of once."""
-        ending = [
-            one for one in self._watched.values() if one.facts and one.facts.ends and not one.named.credential.renews
-        ]
-        found = []
-        for one in ending:
-            assert one.facts is not None
-            words = horizon().too_soon(one.named.type, one.facts)
-            if words and (key := f"{one.named.type} {one.facts.ends}") not in self._warned:
-                self._warned.add(key)
-                found.append(Warned(at=self._clock(), message=words))
-        return list(found)
+    def _warnings(self) -> list[Warned]:
+        """Of those whose end comes before that of the work; each end is warned of once."""
+        now = self._clock()
+        if now < self._compare_at:
+            return []
+        self._compare_at = now + LOOK_EVERY
+        ahead, found = self._horizon(), []
+        for one in self._watched.values():
+            if one.facts is None or one.named.credential.renews or (one.named.type, one.facts.ends) in self._ending:
+                continue
+            if words := ahead.too_soon(one.named.type, one.facts):
+                self._ending.add((one.named.type, one.facts.ends))
+                found.append(Warned(at=now, message=words))
+        return found
 
     # in the thread
 
@@ -109,7 +123,7 @@ class CredentialWatch:
                 except Exception as problem:  # of a plugin, or its file system: there is time to try again
                     self._warn(f"the credential '{one.named.type}' cannot be read now: {words_of(problem)}")
 
-    def _look(self, one: _Watched) -> None:
+    def _look(self, one: _WatchedCredential) -> None:
         credential = one.named.credential
         now = self._clock()
         ends = one.facts.ends if one.facts else None
@@ -130,7 +144,7 @@ class CredentialWatch:
         one.sent, one.facts = found, facts
         self._news.put(CredentialRenewed(at=now, credential=one.named.type, ends=facts.ends if facts else None))
 
-    def _renew(self, one: _Watched) -> None:
+    def _renew(self, one: _WatchedCredential) -> None:
         try:
             one.named.renew()
         except Exception as problem:

@@ -34,6 +34,7 @@ from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
 from cenote.runs.tasks_seen import TasksSeen
 from cenote.runs.view import RunView
+from cenote.runtime.credential_gate import CredentialGate
 from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
@@ -223,7 +224,7 @@ class _Driver:
                 ahead_seconds=_AHEAD,
             )
             engine = Engine(plan, choices)
-            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions, self._news)
+            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions)
             try:
                 ending.status = loop.run(self._first_events(reuse.found(specs), run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
@@ -277,9 +278,6 @@ class _Driver:
             session = backend_of(plan).open(request)
             opened.callback(lambda: session.close())  # of whatever it is by then
             deliver = session.deliver if isinstance(session, JoinedSession) else _inherited
-            self.watch = CredentialWatch(setup.credentials, [pool.name for pool in plan.placement.pools], deliver)
-            opened.callback(self.watch.stop)
-            self.watch.start()
             if isinstance(session, JoinedSession):
                 pools = {
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
@@ -288,11 +286,13 @@ class _Driver:
                 for pool, (launch, strategy) in pools.items():
                     strategy.render(launch, [worker_name(pool, 1)])  # what cannot be written down is refused now
                 session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
+            if setup.credentials.all:
+                names = [pool.name for pool in plan.placement.pools]
+                watch = CredentialWatch(setup.credentials, names, deliver, lambda: Horizon.of(self.watched.view))
+                session = CredentialGate(session, watch, clock=time.time)
+                watch.start()
             at_last.push(opened.pop_all())
         return session
-
-    def _news(self) -> list[AnyEvent]:
-        return self.watch.news(lambda: Horizon.of(self.watched.view))
 
     def _publish(self, specs: TaskSpecs) -> Publication:
         products = self.plan.products

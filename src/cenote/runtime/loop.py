@@ -46,8 +46,6 @@ class Loop:
     listen: Callable[[Iterable[AnyEvent]], None]
     """Gets every event after it is journalled."""
     interruptions: Interruptions
-    news: Callable[[], Iterable[AnyEvent]] = tuple
-    """What else happened: asked for in every turn."""
     clock: Callable[[], float] = time.time
     status: EndStatus | None = None
     unseen: list[AnyEvent] = field(default_factory=list)
@@ -60,7 +58,7 @@ class Loop:
         heard = 0
         self._take(list(first))
         while self.status is None:
-            events: list[AnyEvent] = [*self.session.events(_WAIT), *self.news()]
+            events: list[AnyEvent] = self.session.events(_WAIT)
             if self.interruptions.count > heard:
                 heard = self.interruptions.count
                 events.append(CancelAsked(at=self.clock()))

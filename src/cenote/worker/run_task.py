@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,6 @@ class TaskRunner:
         self.run_spec = run_spec
         self.store = Store(Path(run_spec.store), run_spec.key or None)
         self.written = WrittenFiles(Path(run_spec.store))
-        self._debug = run_spec.debug if Path(run_spec.debug).is_dir() else tempfile.gettempdir()
         self._preparing = threading.Lock()
         self._loading = threading.Lock()
         self._operations: dict[tuple[int, str, str], Operation] = {}
@@ -90,6 +89,12 @@ class TaskRunner:
         for target, kind, name in run_spec.plugins:
             registry.add_travelled(target, kind, name, run_spec.sources)
         self._load_all()
+
+    @cached_property
+    def _debug_folder(self) -> str:
+        """Of the run, or a private one of this node where that is not seen."""
+        shared = self.run_spec.debug
+        return shared if Path(shared).is_dir() else tempfile.mkdtemp(prefix="cenote-debug-")
 
     def run(self, spec: TaskSpec, *, exchange: Exchange | None = None, on_step: OnStep | None = None) -> Outcome:
         """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
@@ -294,7 +299,7 @@ class TaskRunner:
         with _blamed(step, piece.partition):
             run: Callable[[Events], Result] = self._operation(work.segment, step, piece.partition.dataset).run
             for modifier in self._modifiers_of(work.segment, step):
-                run = partial(modifier.around, run, stage=step.stage, folder=self._debug)
+                run = partial(modifier.around, run, stage=step.stage, folder=self._debug_folder)
             result = run(events)
         work.stats[step.stage] = StageStats(
             seconds=time.perf_counter() - started, events_in=events.size, events_out=result.events.size

@@ -14,7 +14,7 @@ from cenote.errors import JOB_REFUSED, CenoteError
 from .conftest import OWN_POOLS, BatchSystem, Workshop, numbers, pools_of
 from .htcondor_pool import HTCondorPool
 
-FOLDER = "-it's $(touch owned) `touch owned`; touch owned & $HOME ${HOME} $(DOLLAR) 100% %j é ~ #1 (a) [b] {c} = *? 🐍"
+FOLDER = "-it's $(touch owned) `touch owned`; touch owned & $HOME ${HOME} $ENV(HOME) 100% %j é ~ #1 (a) [b] {c} = *? 🐍"
 """As odd as a folder may be on both; Slurm takes no backslash, HTCondor transfers nothing with a comma or a quote."""
 FILE = "-\n$(touch owned) `touch owned` \"';\\,\nqueue\n.root"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import suppress
 from typing import Any
 
 from distributed import Scheduler, Security, Worker
@@ -21,6 +22,20 @@ _TO_SHAKE_HANDS = 15.0
 """Seconds after which a connection without a handshake is closed: strangers must not use up all of ours."""
 
 
+class _WholeReads(ssl.SSLSocket):
+    """Fills a buffer as far as it can: OpenSSL hands out one record of 16 KB at a time, and Dask's stream would come
+    back through the event loop's code for each of thousands."""
+
+    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:  # Any: as the library has it
+        """As many bytes as are there; none only at the end."""
+        view = memoryview(buffer)[: nbytes or None]
+        filled = super().recv_into(view, None, flags)
+        with suppress(ssl.SSLWantReadError):
+            while 0 < filled < len(view) and (more := super().recv_into(view[filled:])):
+                filled += more
+        return filled
+
+
 class RunSecurity(Security):  # type: ignore[misc]  # distributed publishes no types for it
     """Connections by the certificates of one run. Dask's own would write keys into temporary files each time."""
 
@@ -28,6 +43,7 @@ class RunSecurity(Security):  # type: ignore[misc]  # distributed publishes no t
         """Raises OSError where this is no identity."""
         super().__init__(require_encryption=True)
         self._listening, self._connecting = identity.listening(), identity.connecting()
+        self._listening.sslsocket_class = self._connecting.sslsocket_class = _WholeReads
 
     def get_connection_args(self, role: str) -> dict[str, Any]:
         """For any role: drivers and workers each have one certificate."""

@@ -29,7 +29,7 @@ from cenote.backends.dask.messages import (
     StopsAnswering,
     decode,
 )
-from cenote.backends.dask.worker import pool_of
+from cenote.backends.dask.run_bundle import pool_of
 from cenote.backends.support.process_state import VitalSigns, vital_signs
 
 

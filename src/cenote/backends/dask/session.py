@@ -37,9 +37,9 @@ from cenote.backends.dask.messages import (
     encode,
 )
 from cenote.backends.dask.network import Network
+from cenote.backends.dask.run_bundle import TaskPlugin
 from cenote.backends.dask.scheduler_plugin import SchedulerEvents
 from cenote.backends.dask.tasks import SentTasks
-from cenote.backends.dask.worker import TaskPlugin
 from cenote.backends.interface import JoinedSession, SessionRequest
 from cenote.engine.messages import (
     AnyEvent,

@@ -16,213 +16,32 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import dask.config
-from distributed import Reschedule, Status, Worker, get_worker
-from distributed.diagnostics.plugin import WorkerPlugin
+from distributed import Status, Worker
 
 from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredWorker
 from cenote.backends.dask.drain import Drain
-from cenote.backends.dask.messages import (
-    CREDENTIALS,
-    KEEP_NO_MESSAGES,
-    OPERATION,
-    AnyWorkerMessage,
-    BundleDone,
-    BundleStarted,
-    Drains,
-    OutOfMemory,
-    TaskEndsWorker,
-    TaskReport,
-    decode_credentials,
-    encode,
-)
+from cenote.backends.dask.messages import KEEP_NO_MESSAGES
+from cenote.backends.dask.run_bundle import OwnPlace, pool_resource
 from cenote.identity import Identity, refusal_in_words
-from cenote.operations.support.events import Events
 from cenote.units import format_bytes
-from cenote.worker.failure import failure_of
-from cenote.worker.process.credentials import keep_credentials
 from cenote.worker.process.lifetime import lifetime_of_job
-from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
+from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.reach import PATIENCE, facing, leave_if_unreachable
 from cenote.worker.process.scratch import keep_temporary_files, leave_scratch, take_scratch
 from cenote.worker.process.user_output import say_lines_at_once
-from cenote.worker.results.store import pack, unpack
-from cenote.worker.run_task import TaskRunner
-from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
 
-PLUGIN = "cenote"
-_POOL = "resource."
 _LOOK_EVERY = 0.1
 _TO_JOIN = "60s"
 """For a driver that is there, and too busy to take a worker at once."""
-_MEMORY_MARGIN = 0.95
-"""Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
 _TO_CLOSE = 2.0
 """Seconds that a worker gets to close; after that it ends, whatever its tasks are at."""
 _LOG = logging.getLogger("cenote.worker")
 _OWN_HANDLERS = ("distributed", "tornado", "bokeh")
 """Libraries whose logs Dask sends to stderr when it is imported: stderr is for what the user's code says."""
-
-
-def pool_resource(pool: str) -> str:
-    """The resource that keeps tasks of a pool on its workers: each slot is one of it."""
-    return f"{_POOL}{pool}"
-
-
-def pool_of(resource: str) -> str | None:
-    """The pool that a resource stands for, if it does."""
-    return resource.removeprefix(_POOL) if resource.startswith(_POOL) else None
-
-
-class TaskPayload:
-    """The inputs of one task, and what it hands over: products go home, events stay with the worker."""
-
-    def __init__(self, inputs: dict[str, Any]) -> None:
-        self._inputs = inputs
-        self.exports: dict[str, Events] = {}
-        self.products: bytes = b""
-
-    def read(self, name: str) -> Any:
-        """An input of the task."""
-        value = self._inputs[name]
-        return value if isinstance(value, Events) else unpack(value)
-
-    def write(self, name: str, value: Any, *, wait: bool = False) -> int:  # noqa: ARG002  # the driver stores it
-        """Keep a result until the task ends."""
-        if isinstance(value, Events):
-            self.exports[name] = value
-            return 0
-        self.products = b"".join(pack(value))
-        return len(self.products)
-
-
-@dataclass(frozen=True)
-class OwnPlace:
-    """What a worker knows of itself that Dask does not."""
-
-    pool: str
-    folder: Path | None
-    """Private, gone with the worker; None where none could be made."""
-
-
-class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
-    """Brings the run spec to every worker that joins, once."""
-
-    name = PLUGIN
-
-    def __init__(self, run_spec: RunSpec) -> None:
-        self.run_spec = run_spec
-
-    async def setup(self, worker: Worker) -> None:
-        """Make the worker ready for tasks."""
-        self.worker = worker
-        try:
-            worker.stream_handlers[CREDENTIALS] = self.receive
-            self.receive(await getattr(worker.scheduler, CREDENTIALS)(pool=worker.place.pool))
-            self._start()
-        except BaseException as problem:  # Dask would log it, and go on with a worker that cannot run anything
-            sys.stderr.write(f"this worker cannot run the tasks: {failure_of(problem).message}\n")
-            self._end(1)
-
-    def receive(self, credentials: bytes) -> None:
-        """The driver sends what tasks need to reach protected data, now or again."""
-        if found := decode_credentials(credentials):
-            keep_credentials(found, self.worker.place.folder)
-
-    def _start(self) -> None:
-        worker = self.worker
-        self.drain: Drain = worker.drain
-        self.drain.tell(lambda reason: self.send(Drains(worker.name, reason)))
-        self.runner = TaskRunner(self.run_spec)
-        self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}
-        """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def send(self, message: AnyWorkerMessage) -> None:
-        """Tell the driver: on the stream that also says when Dask has a result, and before it does."""
-        self.worker.loop.add_callback(self.worker.batched_send, {"op": OPERATION, "message": encode(message)})
-
-    def on_step(self, key: str, task: int, stage: str, timeout: int | None) -> None:
-        """A stage of a task begins in this thread."""
-        thread = threading.get_ident()
-        if timeout is None:
-            self.deadlines.pop(thread, None)
-        else:
-            over = time.monotonic() + timeout
-            self.deadlines[thread] = (key, task, stage, timeout, over)
-
-    def _watch(self) -> None:
-        limit = self.worker.memory_manager.memory_limit
-        while True:
-            time.sleep(_LOOK_EVERY)
-            now = time.monotonic()
-            for key, task, stage, timeout, over in list(self.deadlines.values()):
-                if now > over:
-                    self.send(TaskEndsWorker(self.worker.name, key, Outcome.of_timeout(task, stage, timeout)))
-                    self._end(1)
-            if limit and _resident() > _MEMORY_MARGIN * limit:
-                self.send(OutOfMemory(self.worker.name, _resident(), limit))
-                self._end(EXIT_OUT_OF_MEMORY)
-
-    def _end(self, code: int) -> None:
-        time.sleep(0.3)  # let the message leave: a thread cannot be stopped, so the process must be
-        leave_scratch()
-        os._exit(code)
-
-
-def run_bundle(
-    key: str, expected: float, specs: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: dict[str, Events]
-) -> dict[str, Events]:
-    """Tasks, as Dask runs them: one after the other. They take about so many seconds, and go elsewhere when this
-    worker has less.
-
-    Outcomes and products are told to the driver, events stay here for the tasks that need them.
-    """
-    plugin: TaskPlugin = get_worker().plugins[PLUGIN]
-    if not plugin.drain.begins(expected):
-        raise Reschedule
-    try:
-        return _run_all(plugin, key, specs, inline, upstream)
-    finally:
-        plugin.drain.ends()
-
-
-def _run_all(
-    plugin: TaskPlugin,
-    key: str,
-    specs: Sequence[TaskSpec],
-    inline: dict[str, bytes],
-    upstream: Sequence[dict[str, Events]],
-) -> dict[str, Events]:
-    plugin.send(BundleStarted(plugin.worker.name, key))
-    inputs: dict[str, Any] = dict(inline)
-    for earlier in upstream:
-        inputs.update(earlier)
-    reports: list[TaskReport] = []
-    exports: dict[str, Events] = {}
-    for spec in specs:
-        parcel = TaskPayload(inputs)
-        outcome = plugin.runner.run(spec, exchange=parcel, on_step=partial(plugin.on_step, key, spec.task))
-        reports.append(TaskReport(outcome, parcel.products))
-        if outcome.failure is None:
-            exports.update(parcel.exports)
-    plugin.send(BundleDone(plugin.worker.name, key, tuple(reports)))
-    return exports
-
-
-def _resident() -> int:
-    try:
-        pages = Path("/proc/self/statm").read_text().split()[1]
-    except OSError:
-        return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
@@ -320,13 +139,13 @@ def _keep_log(file: Path | None) -> None:
 def _scratch(options: argparse.Namespace) -> Path | None:
     """For data that memory cannot hold, and for temporary files too where a place for both is given.
 
-    Dask would make a folder by itself, and leave it when the process is ended.
+    Dask would make a folder by itself, under a name that others can foresee, and leave it when the process is ended.
     """
-    place = options.scratch or dask.config.get("temporary-directory", None) or tempfile.gettempdir()
-    folder = take_scratch(place, options.name)
-    if folder is not None and options.scratch:
+    folder = take_scratch(options.scratch, options.name) if options.scratch else None
+    if folder is not None:
         keep_temporary_files(folder)
-    return folder
+        return folder
+    return take_scratch(dask.config.get("temporary-directory", None) or tempfile.gettempdir(), options.name)
 
 
 def _end_for_signal(number: int, _: object) -> None:

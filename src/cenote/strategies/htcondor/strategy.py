@@ -29,7 +29,7 @@ from cenote.strategies.htcondor.queue import (
     status_of_ended,
     status_of_queued,
 )
-from cenote.strategies.htcondor.values import MATCHED, literal, plain, quoted_words, remapped
+from cenote.strategies.htcondor.values import REPLACED, literal, plain, quoted_words, remapped
 from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import (
     BatchStrategy,
@@ -288,10 +288,10 @@ class HTCondor(BatchStrategy):
 
 def _value(key: str, value: str) -> str:
     """A value of the description, if it can stay what it is."""
-    if MATCHED in value:
+    if REPLACED.search(value):
         raise error(
             JOB_REFUSED,
-            f"HTCondor replaces '$$(' when a job starts, and {key} has it",
-            hint="choose a folder for the run, names and settings without it",
+            f"HTCondor replaces '$$(' and '$(DOLLAR)' wherever they stand, and `{key}` has one of them",
+            hint="choose a folder for the run, names and settings without them",
         )
     return one_line(HTCondor.system, f"`{key}`", value)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from cenote.launch import Raw, Word
 
-MATCHED = "$(DOLLAR)$(DOLLAR)("
-"""What comes after it would be replaced by an attribute of the machine: there is no way to write it."""
+REPLACED = re.compile(r"\$\(DOLLAR\)(?:\$\(DOLLAR\)\(|\(DOLLAR\))", re.IGNORECASE)
+"""`$$(` and `$(DOLLAR)` as `plain` writes them, which HTCondor (23.9) replaces nevertheless: by an attribute of the
+machine, and by a dollar. There is no way to write them."""
 
 
 def plain(text: str) -> str:

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -96,8 +97,8 @@ def _remove(folder: Path) -> None:
 
 
 def _lock_of(folder: Path) -> int | None:
-    """A descriptor that holds the lock; None when another process has it, or nobody can."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """A descriptor that holds the lock; None when another process has it, or where there are no locks."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -109,7 +110,12 @@ def _lock_of(folder: Path) -> int | None:
 def _sweep(place: Path, prefix: str) -> None:
     """Remove the folders of workers of this node that are dead. Those of other nodes share no locks with us."""
     for left in place.glob(f"{prefix}*"):
-        with suppress(OSError):  # of another user, or gone meanwhile
-            if time.time() - left.stat().st_mtime > _YOUNG and (lock := _lock_of(left)) is not None:
+        with suppress(OSError):  # gone meanwhile
+            if _is_old_and_ours(left.lstat()) and (lock := _lock_of(left)) is not None:
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(lock)
+
+
+def _is_old_and_ours(facts: os.stat_result) -> bool:
+    """Whether it is a folder of this user: in a place for all, others can put links and pipes under such names."""
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and time.time() - facts.st_mtime > _YOUNG

@@ -1,0 +1,50 @@
+"""The scheduler's one port: who shows no certificate is hung up on, and who shows one is served meanwhile."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import dask.config
+import pytest
+from distributed import Client, SpecCluster
+
+from builders.strangers import doors_of, runs_a_function
+from cenote.authority import identities_of
+from cenote.backends.dask import doors
+from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
+
+OURS = identities_of("ours")
+TO_SHAKE_HANDS = 2.0
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[SpecCluster]:
+    monkeypatch.setattr(doors, "_TO_SHAKE_HANDS", TO_SHAKE_HANDS)
+    security = RunSecurity(OURS.driver)
+    options = {"host": "127.0.0.1", "port": 0, "protocol": "tls", "security": security, "dashboard": False}
+    scheduler = {"cls": SecuredScheduler, "options": options}
+    with dask.config.set(NO_PAGES), SpecCluster(workers={}, scheduler=scheduler, security=security) as started:
+        yield started
+
+
+def test_nothing_listens_but_the_port_with_certificates(cluster: SpecCluster) -> None:
+    (door,) = doors_of(os.getpid())
+    assert cluster.scheduler_address == f"tls://{door}"
+
+
+def test_strangers_who_say_nothing_are_hung_up_on_and_nobody_waits_for_them(cluster: SpecCluster) -> None:
+    (door,) = doors_of(os.getpid())
+    with ExitStack() as silent:
+        lines = [silent.enter_context(socket.create_connection((door.host, door.port), 30)) for _ in range(50)]
+        with Client(cluster, set_as_default=False) as client:
+            assert client.run_on_scheduler(os.getpid) == os.getpid()
+            assert [line.recv(1) for line in lines] == [b""] * len(lines)
+            assert client.run_on_scheduler(os.getpid) == os.getpid()  # connections of ours outlive the limit
+
+
+def test_the_certificate_of_the_workers_is_enough_and_that_of_another_run_is_not(cluster: SpecCluster) -> None:
+    assert runs_a_function(cluster.scheduler_address, RunSecurity(OURS.workers))
+    assert not runs_a_function(cluster.scheduler_address, RunSecurity(identities_of("ours").driver))
