@@ -175,7 +175,7 @@ class Analysis:
         progress: InputsProgress | None = None,
     ) -> probing.ProbeResult:
         """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
-        self._refuse_credentials()
+        self._need_credentials()
         return probing.probe(self.plan(progress=progress), self._folder(out), wait=wait, listen=listen)
 
     def run(
@@ -211,7 +211,7 @@ class Analysis:
             listen, progress = watcher, progress or watcher.planning
         folder = self._folder(out)
         RunFolder(folder).refuse()
-        self._refuse_credentials()
+        self._need_credentials()
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
         refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
@@ -256,11 +256,11 @@ class Analysis:
         if workers is not None and not runs_here(self.workflow.execution.backend):
             raise _pools_count_workers(self.workflow, workers)
 
-    def _refuse_credentials(self) -> None:
-        """Raise what is wrong with them, before data that needs them is read."""
+    def _need_credentials(self) -> None:
+        """Raise what is wrong with them, before data that needs them is read; what can be renewed is."""
         if not self._checked.problems:
             with _looking():
-                RunCredentials(self.workflow).check(time.time())
+                RunCredentials(self.workflow).make_usable(time.time)
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem

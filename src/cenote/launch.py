@@ -160,8 +160,6 @@ class SentFile:
 
     source: Path
     """An absolute path on this machine; nodes that share its files read it there."""
-    mode: int | None = None
-    """Permissions that it must have, 0o600 for a secret: the run then keeps a copy of its own. None: as it is."""
 
     @property
     def name(self) -> str:

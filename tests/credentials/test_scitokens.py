@@ -100,8 +100,8 @@ def test_a_forged_token_is_a_problem_and_one_of_an_unreachable_issuer_is_not(
     assert facts.details["signature"].startswith("not checked: ")
 
 
-def test_the_issuer_is_asked_once_and_again_for_a_key_that_it_may_have_now(
-    issuer: ServedIssuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_issuer_is_asked_once_and_again_for_a_key_that_it_may_have_by_now(
+    issuer: ServedIssuer, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
     token = BearerToken(path=str(write_token(file, issuer.token())))
@@ -111,8 +111,19 @@ def test_the_issuer_is_asked_once_and_again_for_a_key_that_it_may_have_now(
     write_token(file, newer.token())
     assert "forged" in problems(token)[0].message
     issuer.answers["/jwks"] = newer.key_set()
-    monkeypatch.setattr(keys, "_ASK_AGAIN", 0.0)
     assert problems(token) == []
+
+
+def test_an_issuer_that_did_not_answer_is_left_alone_for_a_while(
+    issuer: ServedIssuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, issuer.answers = issuer.answers, {}
+    token = BearerToken(path=str(write_token(tmp_path / "token", issuer.token(signed_by=UNREACHABLE))))
+    assert problems(token) == []
+    issuer.answers = answers
+    assert problems(token) == []
+    monkeypatch.setattr(keys, "_ASK_AGAIN", 0.0)
+    assert "forged" in problems(token)[0].message
 
 
 @pytest.mark.parametrize(
@@ -147,7 +158,7 @@ def test_an_issuer_that_answers_nonsense_is_not_believed(
     assert words in facts.details["signature"]
 
 
-def test_an_issuer_whose_certificate_nobody_signed_is_not_believed(
+def test_an_issuer_with_a_certificate_of_a_strange_authority_is_not_believed(
     issuer: ServedIssuer, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     environ.setenv("X509_CERT_DIR", str(GridAuthority(tmp_path / "other", "Other CA").directory))
@@ -211,3 +222,12 @@ def test_a_token_in_the_place_of_its_file_is_not_shown(environ: pytest.MonkeyPat
     with pytest.raises(OSError, match="cannot be read") as raised:
         token.read()
     assert secret not in str(raised.value)
+
+
+def test_a_variable_that_holds_a_token_can_be_unset_and_the_token_stays_known(environ: pytest.MonkeyPatch) -> None:
+    secret = UNREACHABLE.token()
+    environ.setenv("HELD_TOKEN", secret)
+    token = BearerToken(variable="HELD_TOKEN")
+    assert token.variables()["HELD_TOKEN"] is None
+    environ.delenv("HELD_TOKEN")
+    assert token.read() == secret.encode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 import threading
 import time
@@ -16,11 +15,8 @@ import pytest
 import cenote
 from cenote.engine.messages import AnyEvent, CredentialRenewed, TaskDone, Warned
 from cenote.errors import CenoteError
-from cenote.launch import Sent, SentFile
 from cenote.plan.plan import Plan
 from cenote.runtime import credential_watch
-from cenote.runtime.sent_files import SentFiles
-from cenote.testing.launches import a_launch
 
 from .conftest import Desk
 
@@ -243,17 +239,6 @@ def test_slips_are_found_in_the_file(user: Desk, setting: str, words: str) -> No
     told = user.cenote("check", "flow.yaml", "--set", f"execution.{setting}")
     assert told.returncode != 0
     assert words in told.stdout + told.stderr
-
-
-def test_a_copy_is_private_and_goes_with_the_run(user: Desk) -> None:
-    original = user.folder / "pass.txt"
-    sent = SentFiles(user.folder / "sent")
-    launch = sent.keep(a_launch("cat", (Sent("pass.txt"),), files=(SentFile(original, mode=0o600),)))
-    (_, shown), _ = launch.here("gpu-1")
-    copy = Path(shown)
-    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("secret", 0o600)
-    sent.remove()
-    assert not copy.exists()
 
 
 WAITS = """

@@ -106,6 +106,13 @@ def open_server(data: Path, folder: Path) -> Iterator[StorageServer]:
 
 
 @contextmanager
+def redirecting_server(to: StorageServer, folder: Path) -> Iterator[StorageServer]:
+    """A server that has nothing itself, and sends everyone on."""
+    with _serving(folder, folder, f"xrootd.redirect localhost:{to.port} /\n") as server:
+        yield server
+
+
+@contextmanager
 def proxy_server(data: Path, folder: Path, authority: GridAuthority) -> Iterator[StorageServer]:
     """A server that lets in who shows a proxy that descends from this authority."""
     certificate, key = _host_files(authority, folder)

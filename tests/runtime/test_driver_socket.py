@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -47,6 +48,18 @@ except OSError:
     print("hung up")
 """
 """A process of another user that knows the path."""
+CANCELLING_STRANGER = """
+import os, sys
+from pathlib import Path
+from cenote.errors import CenoteError
+from cenote.runs.cancel import cancel_run
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    cancel_run(Path(sys.argv[1]))
+except CenoteError as problem:
+    sys.exit(str(problem))
+"""
+"""The command of another user."""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 
 
@@ -160,6 +173,21 @@ def test_a_stranger_who_could_open_it_is_not_heard(pulse: Pulse) -> None:
 
 
 @as_root
+def test_a_stranger_who_cancels_is_refused(public: Path, pulse: Pulse, run: RunFolder) -> None:
+    shutil.copytree(run.path, public / "run")
+    folder, asked = RunFolder(public / "run"), Interruptions()
+    command = [sys.executable, "-c", CANCELLING_STRANGER, str(folder.path)]
+    with folder.lock() as lock, open_socket(pulse, asked, time.time) as path:
+        name_socket(lock, path)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd="/", env={"HOME": "/nonexistent"}
+        )
+    assert done.returncode == 1, done.stderr
+    assert "belongs to another user" in done.stderr
+    assert asked.count == 0
+
+
+@as_root
 @pytest.mark.usefixtures("public")
 def test_a_stranger_is_refused_in_words_and_does_not_speak_to_a_planted_socket(
     pulse: Pulse, run: RunFolder, monkeypatch: pytest.MonkeyPatch
@@ -194,7 +222,15 @@ def test_a_driver_that_is_stopped_or_hangs_is_not_said_to_run(run: RunFolder) ->
             followed.catch_up_to_now()
             assert followed.status == "unresponsive"
             assert f"process {os.getpid()}" in str(followed.silence)
-        followed.catch_up_to_now()  # its socket is gone, and its lock is held
+        with socket.socket(socket.AF_UNIX) as deaf, tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            deaf.bind(f"{folder}/driver")
+            (run.path / LOCK).write_text(f"{os.getpid()} on {socket.gethostname()}\n{folder}/driver\n")
+            followed.catch_up_to_now()
+            assert followed.status == "unresponsive"
+        followed.catch_up_to_now()  # its socket is out of sight: its pulse tells
+        assert (followed.status, followed.silence) == ("running", None)
+        os.utime(run.path / LOCK, (1, 1))
+        followed.catch_up_to_now()
         assert followed.status == "unresponsive"
     followed.catch_up_to_now()
     assert (followed.status, followed.silence) == ("interrupted", None)

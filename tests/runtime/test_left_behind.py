@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -221,3 +222,14 @@ def test_a_number_that_went_to_the_job_of_another_run_is_left_alone(folder: Path
     shown = Leftover(a_job(1, "second", folder), "desk", DriverStatus.OVER)
     assert remove_jobs([shown], strategies={"desk": strategy}) == ()
     assert strategy._gone == []
+
+
+def test_scratch_folders_of_killed_workers_are_found_unless_a_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"cenote-{HERE}-gpu-1-abcd"
+    left.mkdir()
+    os.utime(left, (NOW - 3600, NOW - 3600))
+    assert find_left_behind(Search(), strategies={}).scratch == (left,)
+    assert find_left_behind(Search(folder), strategies={}).scratch == ()

@@ -12,7 +12,7 @@ from cenote.language.execution import Amounts
 from cenote.plan.probe_result import Finding, worst
 from cenote.probe.node import versions
 from cenote.probe.question import imported_packages
-from cenote.probe.report import NOT_THERE, FileSeen, FolderSeen, Loaded, NodeReport, Question
+from cenote.probe.report import NOT_THERE, CredentialSeen, FileSeen, FolderSeen, Loaded, NodeReport, Question
 from cenote.probe.verdicts import Expectation, judge
 
 QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(("/ops.py", None, None),))
@@ -29,6 +29,8 @@ GOOD = NodeReport(
     plugins=(Loaded("/ops.py", 0.1),),
     scratch=FolderSeen("/scratch", 10**12),
     folder=FolderSeen("/shared/out", 10**12),
+    credentials=(CredentialSeen("x509", 0o600, 7200.0),),
+    authorities="/etc/grid-security/certificates",
     files=(FileSeen("d", "/data/a.root", 0.2, 100),),
 )
 
@@ -65,6 +67,7 @@ def test_every_problem_and_warning_says_what_to_do() -> None:
         plugins=(Loaded("/ops.py", 0.1, "there is no such file"),),
         scratch=FolderSeen("/scratch", 0, "Read-only file system"),
         folder=FolderSeen("/shared/out", 0, "it is not there"),
+        credentials=(CredentialSeen("x509", problem="X509_USER_PROXY is not set"),),
         files=(FileSeen("d", "/data/a.root", 0.2, 0, "/data/a.root does not exist"),),
         no_connection="Connection refused",
     )
@@ -158,3 +161,24 @@ def test_packages_are_those_that_files_import_at_their_top() -> None:
     source = b"import os\nimport numpy as np\ntry:\n    from uproot.models import x\nexcept ImportError: ...\n"
 
     assert list(imported_packages([source])) == ["numpy", "uproot"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict", "words"),
+    [
+        (CredentialSeen("x509", 0o600, 7200.0), "ok", "2h"),
+        (CredentialSeen("own", 0o600), "ok", "0600"),
+        (CredentialSeen("x509", 0o644, 7200.0), "problem", "0644"),
+        (CredentialSeen("x509", 0o600, -60.0), "problem", "clock"),
+        (CredentialSeen("x509", problem="X509_USER_PROXY is not set"), "problem", "X509_USER_PROXY"),
+    ],
+)
+def test_a_credential_must_arrive_closed_and_in_time(seen: CredentialSeen, verdict: str, words: str) -> None:
+    ((judged, told),) = said("credentials", judge(expected(), replace(GOOD, credentials=(seen,))))
+    assert (judged, words in told) == (verdict, True)
+
+
+def test_a_node_without_authorities_is_warned_of_where_there_are_credentials() -> None:
+    without = replace(GOOD, authorities="")
+    assert [verdict for verdict, _ in said("credentials", judge(expected(), without))] == ["ok", "warning"]
+    assert said("credentials", judge(expected(), replace(without, credentials=()))) == []

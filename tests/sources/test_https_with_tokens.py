@@ -13,6 +13,7 @@ from fsspec.implementations.http import HTTPFileSystem
 
 from builders.credentials import GridAuthority, TokenIssuer, write_token
 from builders.file_servers import FileServer
+from cenote import errors
 from cenote.errors import CenoteError
 from cenote.sources.root_tree import RootTreeSource
 from cenote.testing.muons import write_muons
@@ -158,6 +159,7 @@ def test_a_refusal_without_any_token_says_where_one_was_looked_for(
         told = refusal_of(server)
     assert str(tmp_path / "bt_u") in told
     assert "execution.credentials" in told
+    assert "proxy" not in told
 
 
 def test_a_server_of_an_authority_that_is_not_trusted_is_not_read(
@@ -173,3 +175,11 @@ def test_a_server_of_an_authority_that_is_not_trusted_is_not_read(
 def test_a_file_that_the_server_does_not_have_does_not_exist(files: Path, encrypted: Serving) -> None:
     with encrypted(FileServer(files, with_token)) as server, pytest.raises(CenoteError, match="does not exist"):
         RootTreeSource().describe(f"{server.url}/missing.root")
+
+
+def test_a_refusal_in_the_middle_of_a_run_is_one_of_the_run(files: Path, encrypted: Serving) -> None:
+    with encrypted(FileServer(files, lambda _: False)) as server, pytest.raises(CenoteError) as raised:
+        RootTreeSource().read(f"{server.url}/a.root", ["MET_pt"], 0, 10)
+    [problem] = raised.value.problems
+    assert problem.kind is errors.UNREADABLE_INPUT
+    assert "of ada" in problem.details[0]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +18,11 @@ from cenote.authority import identities_of
 from cenote.backends.interface import MeetingPoint
 from cenote.plugins.shipped import SourceFile
 from cenote.probe.listener import ReportListener
-from cenote.probe.node import gpu_models, hand_over, look_around
-from cenote.probe.report import FileAsked, Question, as_line, as_word, from_word
+from cenote.probe.node import gpu_models, hand_over, look_around, receive_credentials
+from cenote.probe.report import CredentialAsked, FileAsked, Question, as_line, as_word, from_word
 from cenote.testing.muons import write_muons
+from cenote.worker.process.credentials import FILE, DeliveredCredential
+from cenote.worker.process.scratch import leave_scratch
 
 OURS = identities_of("probe")
 HERE = MeetingPoint("127.0.0.1", range(1))
@@ -131,6 +136,35 @@ def test_a_report_arrives_at_the_driver_and_that_of_a_stranger_does_not(tmp_path
         found = hand_over(report, other.host, other.port, identity).no_connection
         assert found.startswith("what answers there is not the driver of this run")
         assert other.reports() == []
+
+
+def test_credentials_come_from_the_driver_and_go_with_the_probe(
+    tmp_path: Path, identity: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TICKET", "")
+    sent = DeliveredCredential("ticket", b"secret \xff", {"TICKET": FILE})
+    with ReportListener(HERE, OURS.driver, {"gpu": [sent]}) as driver:
+        asked = question(
+            tmp_path,
+            host=driver.host,
+            port=driver.port,
+            credentials=(CredentialAsked("ticket", "TICKET", time.time() + 60),),
+        )
+        assert receive_credentials(asked, identity) == ""
+        file = Path(os.environ["TICKET"])
+        assert (file.read_bytes(), file.is_relative_to(tmp_path)) == (b"secret \xff", True)
+        (seen,) = look_around(asked).credentials
+        assert (seen.mode, seen.problem, 0 < (seen.seconds_left or 0) <= 60) == (0o600, "", True)
+        leave_scratch()
+        assert list(tmp_path.glob("cenote-*")) == []
+        assert look_around(asked).credentials[0].problem != ""
+    stranger = tmp_path / "stranger" / "identity.pem"
+    identities_of("another").workers.write(stranger)
+    with ReportListener(HERE, OURS.driver, {"gpu": [sent]}) as driver:
+        refused = receive_credentials(replace(asked, port=driver.port), stranger)
+        assert refused != ""
+        assert look_around(asked, undelivered=refused).credentials[0].problem == refused
 
 
 def test_a_service_without_certificates_is_told_from_the_driver(tmp_path: Path, identity: Path) -> None:

@@ -15,7 +15,13 @@ from pathlib import Path
 import pytest
 
 from cenote import shell
-from cenote.worker.process.scratch import filled_in, keep_temporary_files, leave_scratch, take_scratch
+from cenote.worker.process.scratch import (
+    filled_in,
+    keep_temporary_files,
+    leave_scratch,
+    scratch_of_the_dead,
+    take_scratch,
+)
 
 A_MINUTE_AGO = 100
 TAKEN_ELSEWHERE = """
@@ -89,6 +95,7 @@ def test_the_next_worker_takes_away_what_a_killed_one_left_and_nothing_else(tmp_
         killed.wait()
         other = tmp_path / "scratch" / "cenote-another-node-gpu-1-x"
         other.mkdir()
+        assert scratch_of_the_dead(tmp_path / "scratch") == [folders[killed.pid]]
         take_scratch(str(tmp_path / "scratch"), "gpu-2")
         assert not folders[killed.pid].exists()
         assert folders[alive.pid].exists()

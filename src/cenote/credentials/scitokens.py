@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from pydantic import Field
+
 from cenote.credential_files.places import (
     TOKEN_FILE_VARIABLE,
     TOKEN_VARIABLE,
@@ -16,10 +18,13 @@ from cenote.credential_files.places import (
 )
 from cenote.credential_files.token import RENEWAL, TokenFacts, read_token, token_faults
 from cenote.credentials.interface import FILE, CredentialFacts
-from cenote.credentials.support.found_credential import FoundCredential, expanded, is_there, problems_of
+from cenote.credentials.support.found_credential import VARIABLE, FoundCredential, expanded, is_there, problems_of
 from cenote.credentials.support.issuer import ALGORITHMS, Verdict, known_signature, signature_of
 from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError, Problem
 from cenote.names import listed
+
+_unset: dict[str, str] = {}
+"""Variable → the token that it held before this process unset it, for as long as the process lives."""
 
 
 class BearerToken(FoundCredential):
@@ -40,7 +45,7 @@ class BearerToken(FoundCredential):
           renew: htgettoken --audience https://eos.example.org
     """
 
-    variable: str | None = None
+    variable: str | None = Field(default=None, pattern=VARIABLE)
     """The environment variable that holds the token, or names its file, instead of the usual ones."""
     audience: str | None = None
     """The server that it must be for; tokens for any server are for this one too."""
@@ -113,8 +118,10 @@ class BearerToken(FoundCredential):
             raise OSError(f"the token {place} {problem}") from None
 
     def variables(self) -> Mapping[str, str | None]:
-        """The file's; a token in the variable itself would come first, so that is unset."""
-        return {TOKEN_FILE_VARIABLE: FILE, TOKEN_VARIABLE: None, **self.trust_variables()}
+        """The file's. Those that hold tokens are unset: they would come first, and batch systems write them down."""
+        place = None if self.variable is None else self._find()
+        holding = {place.variable: None} if place is not None and place.path is None else {}
+        return {TOKEN_FILE_VARIABLE: FILE, TOKEN_VARIABLE: None, **holding, **self.trust_variables()}
 
     def _find(self) -> TokenPlace | None:
         if self.path is not None:
@@ -122,11 +129,12 @@ class BearerToken(FoundCredential):
         if self.variable is None:
             found = find_token(os.environ)
             return found if found is None or found.path is None else TokenPlace(found.variable, found.path.absolute())
-        value = os.environ.get(self.variable, "").strip()
+        value = os.environ.get(self.variable, "").strip() or _unset.get(self.variable, "")
         if not value:
             return None
         if value.startswith(("/", ".", "~")):
             return TokenPlace(self.variable, expanded(value))
+        _unset[self.variable] = value
         return TokenPlace(self.variable, text=value)
 
     def _missing(self, place: TokenPlace | None) -> Problem:

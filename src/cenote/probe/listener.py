@@ -7,14 +7,17 @@ import socket
 import socketserver
 import ssl
 import threading
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import msgspec
 
 from cenote.backends.interface import MeetingPoint
 from cenote.identity import Identity
+from cenote.probe.credentials import as_answer, requested_pool
 from cenote.probe.report import NodeReport
+from cenote.worker.process.credentials import DeliveredCredential
 
 _LONGEST = 1_000_000
 """Bytes of a report."""
@@ -25,10 +28,15 @@ _SECONDS = 20.0
 class ReportListener:
     """Takes reports in from whatever has a certificate of the same probe; of others nothing is read."""
 
-    def __init__(self, point: MeetingPoint, identity: Identity) -> None:
-        """Raises OSError when it cannot listen there."""
+    def __init__(
+        self,
+        point: MeetingPoint,
+        identity: Identity,
+        credentials: Mapping[str, Sequence[DeliveredCredential]] = MappingProxyType({}),
+    ) -> None:
+        """Raises OSError when it cannot listen there. `credentials` are those of each pool, for probes that ask."""
         self._reports: queue.SimpleQueue[NodeReport] = queue.SimpleQueue()
-        self._server = _listening(point, _handler(self._reports))
+        self._server = _listening(point, _handler(self._reports, credentials))
         self._server.context = identity.listening()
         self.host, self.port = _told(point, self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -92,10 +100,17 @@ def _told(point: MeetingPoint, port: int) -> tuple[str, int]:
     return point.contact.strip("[]"), port
 
 
-def _handler(reports: queue.SimpleQueue[NodeReport]) -> type[socketserver.BaseRequestHandler]:
+def _handler(
+    reports: queue.SimpleQueue[NodeReport], credentials: Mapping[str, Sequence[DeliveredCredential]]
+) -> type[socketserver.BaseRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            report = read_report(self.rfile.readline(_LONGEST))
+            line = self.rfile.readline(_LONGEST)
+            pool = requested_pool(line)
+            if pool is not None:
+                self.wfile.write(as_answer(credentials.get(pool, ())))
+                return
+            report = read_report(line)
             if report is not None:
                 reports.put(report)
                 self.wfile.write(b"\n")

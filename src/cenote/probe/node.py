@@ -22,11 +22,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypeVar
 
+from cenote.credential_files.places import find_authorities
 from cenote.identity import ANOTHER_SERVICE, Identity, refusal_in_words
 from cenote.machine import this_machine, visible_gpus
+from cenote.probe.credentials import from_answer, look_at, request_for
 from cenote.probe.report import (
     MARK,
     NOT_THERE,
+    CredentialSeen,
     FileAsked,
     FileSeen,
     FolderSeen,
@@ -36,7 +39,8 @@ from cenote.probe.report import (
     as_line,
     from_word,
 )
-from cenote.worker.process.scratch import filled_in
+from cenote.worker.process.credentials import keep_credentials
+from cenote.worker.process.scratch import filled_in, leave_scratch, take_scratch
 
 _FOLDER_SECONDS, _IMPORT_SECONDS, _FILE_SECONDS, _CONNECT_SECONDS = 20.0, 90.0, 60.0, 15.0
 ALL_SECONDS = 150.0
@@ -80,8 +84,8 @@ class _Clock:
         return None, took, problem[0] if problem else f"no answer within {allowed:.0f} s"
 
 
-def look_around(question: Question) -> NodeReport:
-    """Everything but the network."""
+def look_around(question: Question, *, undelivered: str = "") -> NodeReport:
+    """Everything but the network; `undelivered` is why there are no credentials."""
     clock = _Clock()
     here = this_machine()
     return NodeReport(
@@ -99,6 +103,11 @@ def look_around(question: Question) -> NodeReport:
         folder=_folder(clock, question.folder),
         modules=tuple(_loaded(clock, name, partial(importlib.import_module, name)) for name in question.modules),
         plugins=tuple(_loaded(clock, plugin[0], partial(_add, question, *plugin)) for plugin in question.plugins),
+        credentials=tuple(
+            CredentialSeen(one.type, problem=undelivered) if undelivered else look_at(one)
+            for one in question.credentials
+        ),
+        authorities=str(clock.within(_FOLDER_SECONDS, lambda: find_authorities(os.environ))[0] or ""),
         files=tuple(_file(clock, file) for file in question.files),
         seconds=round(clock.seconds, 4),
     )
@@ -193,33 +202,66 @@ def _in_words(raised: BaseException) -> str:
     return f"{type(raised).__name__}: {first}" if first else type(raised).__name__
 
 
-def hand_over(report: NodeReport, host: str, port: int, identity: Path) -> NodeReport:
-    """Tell the driver; what comes back says whether that worked."""
+class _NoAnswerError(Exception):
+    """Why the driver did not answer, in words."""
+
+
+def _answer(line: bytes, host: str, port: int, identity: Path) -> bytes:
+    """The line with which the driver answers another. Raises _NoAnswerError."""
     try:
         context = Identity.read(identity).connecting()
     except OSError as problem:
-        return replace(report, no_connection=f"the certificate {identity} cannot be read: {refusal_in_words(problem)}")
+        words = f"the certificate {identity} cannot be read: {refusal_in_words(problem)}"
+        raise _NoAnswerError(words) from problem
     try:
         with (
             socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as plain,
             context.wrap_socket(plain) as connection,
+            connection.makefile("rb") as answers,
         ):
-            connection.sendall(as_line(report).encode() + b"\n")
-            if not connection.recv(1):
-                return replace(report, no_connection=ANOTHER_SERVICE)
+            connection.sendall(line)
+            answer = answers.readline()
     except OSError as problem:
         slow = isinstance(problem, TimeoutError)
         words = f"no answer within {_CONNECT_SECONDS:.0f} s" if slow else refusal_in_words(problem)
-        return replace(report, no_connection=words)
+        raise _NoAnswerError(words) from problem
+    if not answer:
+        raise _NoAnswerError(ANOTHER_SERVICE)
+    return answer
+
+
+def hand_over(report: NodeReport, host: str, port: int, identity: Path) -> NodeReport:
+    """Tell the driver; what comes back says whether that worked."""
+    try:
+        _answer(as_line(report).encode() + b"\n", host, port, identity)
+    except _NoAnswerError as problem:
+        return replace(report, no_connection=str(problem))
     return report
+
+
+def receive_credentials(question: Question, identity: Path) -> str:
+    """Get what workers of the pool have, and keep it as they do, until `leave_scratch`; the problem if there is one."""
+    if question.host is None or not question.credentials:
+        return ""
+    try:
+        answer = _answer(request_for(question.pool), question.host, question.port, identity)
+        keep_credentials(from_answer(answer), take_scratch(tempfile.gettempdir(), f"{question.pool}-probe"))
+    except _NoAnswerError as problem:
+        return str(problem)
+    except (OSError, ValueError) as problem:
+        return _in_words(problem)
+    return ""
 
 
 def main() -> None:
     """Entry point of the process."""
-    question = from_word(sys.argv[1])
-    report = look_around(question)
+    question, identity = from_word(sys.argv[1]), Path(sys.argv[2])
+    try:
+        report = look_around(question, undelivered=receive_credentials(question, identity))
+    finally:
+        leave_scratch()
     if question.host is not None:
-        report = hand_over(report, question.host, question.port, Path(sys.argv[2]))
+        report = hand_over(report, question.host, question.port, identity)
     sys.stdout.write(f"\n{MARK}{as_line(report)}\n")
     sys.stdout.flush()
     os._exit(0)  # what hangs, hangs in a thread

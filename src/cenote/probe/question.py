@@ -12,9 +12,11 @@ from pathlib import Path
 from cenote.plan.plan import Plan, SourceStep
 from cenote.plugins import own_files
 from cenote.plugins.shipped import own_path
-from cenote.probe.report import FileAsked, Question, as_word
+from cenote.probe.report import CredentialAsked, FileAsked, Question, as_word
 from cenote.runs.configured import backend_of
+from cenote.runs.credentials import NamedCredential
 from cenote.sources.support.files import XROOTD_SCHEMES
+from cenote.worker.process.credentials import FILE
 
 _ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot")
 _REMOTE = tuple(f"{scheme}://" for scheme in XROOTD_SCHEMES)
@@ -45,6 +47,16 @@ def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
         folder=str(out.absolute()),
     )
     return question if len(as_word(question)) < _LONGEST_WORD else replace(question, plugins=(), sources=())
+
+
+def credentials_asked(credentials: Iterable[NamedCredential]) -> tuple[CredentialAsked, ...]:
+    """Those that are files, by the variable that leads to each."""
+    found = []
+    for one in credentials:
+        leading = [name for name, value in one.credential.variables().items() if value == FILE]
+        if leading and (facts := one.facts()) is not None:
+            found.append(CredentialAsked(one.type, leading[0], facts.ends))
+    return tuple(found)
 
 
 def imported_packages(sources: Iterable[bytes]) -> Iterator[str]:

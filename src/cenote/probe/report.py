@@ -33,6 +33,17 @@ class FileAsked:
 
 
 @dataclass(frozen=True)
+class CredentialAsked:
+    """A credential that workers of the pool have; what it holds is not part of the question."""
+
+    type: str
+    variable: str
+    """The one that names its file."""
+    ends: float | None = None
+    """In seconds since the epoch, as the driver knows it."""
+
+
+@dataclass(frozen=True)
 class Question:
     """What a probe is to find out."""
 
@@ -53,6 +64,7 @@ class Question:
     path: tuple[str, ...] = ()
     """Folders that the driver imports from, and a Python of its kind by itself does not."""
     files: tuple[FileAsked, ...] = ()
+    credentials: tuple[CredentialAsked, ...] = ()
     folder: str = ""
     """The run's."""
     scratch: str | None = None
@@ -77,6 +89,18 @@ class FileSeen:
     url: str
     seconds: float = 0.0
     entries: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class CredentialSeen:
+    """A credential, as the node has it."""
+
+    type: str
+    mode: int = 0
+    """Permissions of its file."""
+    seconds_left: float | None = None
+    """Until it ends, by the clock of the node."""
     problem: str = ""
 
 
@@ -111,6 +135,9 @@ class NodeReport:
     plugins: tuple[Loaded, ...] = ()
     scratch: FolderSeen = FolderSeen("")
     folder: FolderSeen = FolderSeen("")
+    credentials: tuple[CredentialSeen, ...] = ()
+    authorities: str = ""
+    """The folder of certificate authorities that software finds there; empty without one."""
     files: tuple[FileSeen, ...] = ()
     no_connection: str = ""
     """Why the driver could not be reached; empty where it was, or was not to be."""
@@ -135,6 +162,7 @@ def from_word(word: str) -> Question:
     asked["sources"] = tuple(
         SourceFile(**one | {"source": one["source"].encode("latin-1")}) for one in asked["sources"]
     )
+    asked["credentials"] = tuple(CredentialAsked(**one) for one in asked["credentials"])
     asked["files"] = tuple(FileAsked(**one) for one in asked["files"])
     return Question(**asked)
 

@@ -21,12 +21,11 @@ from cenote.plan.probe_cache import ProbeHistory, probe_key
 from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, worst
 from cenote.probe.attempt import Attempt, ProbePhase
 from cenote.probe.listener import ReportListener
-from cenote.probe.question import question_for_all
+from cenote.probe.question import credentials_asked, question_for_all
 from cenote.probe.report import NodeReport, Question, as_word
 from cenote.probe.verdicts import expected_of, judge
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.runs.folder import RunFolder
-from cenote.runtime.sent_files import SentFiles
 from cenote.signals import Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.strategies.local.strategy import LocalStrategy
@@ -103,15 +102,17 @@ def probe(
     setup = WorkerSetup(plan)
     setup.check(time.time())
     point = backend_of(plan).meeting_point(plan.placement.pools)
+    delivered = {pool.name: setup.credentials.delivered_to(pool.name) for pool in plan.placement.pools}
     try:
         identities = identities_of(token)
-        listener = None if point is None else ReportListener(point, identities.driver)
+        listener = None if point is None else ReportListener(point, identities.driver, delivered)
         deaf = ""
     except OSError as problem:
         listener, deaf = None, problem.strerror or str(problem)
     if listener is not None:
         question = replace(question, host=listener.host, port=listener.port)
-    with signals.noted() as interruptions, listener or nullcontext(), _run_in(out, token) as run:
+    inherited = setup.credentials.used_here() if point is None else nullcontext()
+    with signals.noted() as interruptions, inherited, listener or nullcontext(), _run_in(out, token) as run:
         identities.workers.write(run.identity)
         probes = [
             _PoolUnderProbe(plan, pool, question, run, setup, jobs=point is not None, wait=wait, pace=pace)
@@ -144,8 +145,13 @@ class _PoolUnderProbe:
         launch = setup.launch(pool, run, lifetime=strategy.lifetime) or setup.complete(
             Launch(run, pool.name, pool.granted, module=_HERE)
         )
-        question = replace(question, pool=pool.name, modules=(launch.module or _HERE,), scratch=launch.scratch)
-        launch = SentFiles(run.output / "sent").keep(launch)
+        question = replace(
+            question,
+            pool=pool.name,
+            modules=(launch.module or _HERE,),
+            credentials=credentials_asked(setup.credentials.of(pool.name)) if question.host or not jobs else (),
+            scratch=launch.scratch,
+        )
         identity = SentFile(run.identity)
         launch = replace(
             launch,

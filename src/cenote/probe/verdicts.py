@@ -20,7 +20,7 @@ SLOW_SECONDS = 30.0
 _LITTLE_SCRATCH = 10**9
 _MARGIN = 0.9
 """Share of the promised memory that is enough: batch systems count in other units, and the system keeps some."""
-_OF_WORKFLOW = ("packages", "plugins", "folder", "data")
+_OF_WORKFLOW = ("packages", "plugins", "folder", "credentials", "data")
 """Questions whose answers say nothing about other workflows on the same pool."""
 
 
@@ -56,7 +56,7 @@ def expected_of(plan: Plan, pool: PlacedPool, question: Question) -> Expectation
 
 def judge(expected: Expectation, report: NodeReport) -> tuple[Finding, ...]:
     """A finding for every question, in the order in which a worker would meet them."""
-    looks = (_network, _python, _packages, _worker, _plugins, _amounts, _gpus, _scratch, _folder, _data)
+    looks = (_network, _python, _packages, _worker, _plugins, _amounts, _gpus, _scratch, _folder, _credentials, _data)
     found = [finding for look in looks for finding in look(expected, report)]
     return tuple(replace(one, of_workflow=one.question in _OF_WORKFLOW) for one in found)
 
@@ -188,6 +188,29 @@ def _plugins(expected: Expectation, report: NodeReport) -> Iterator[Finding]:
     elif expected.has_plugins and not report.plugins:
         hint = "a short run shows whether they work there"
         yield Finding("plugins", "warning", "not tried: too large to send along", hint=hint)
+
+
+def _credentials(_: Expectation, report: NodeReport) -> Iterator[Finding]:
+    for seen in report.credentials:
+        if seen.problem:
+            hint = "the driver sends it: look at `network` first"
+            yield Finding("credentials", "problem", f"{seen.type} did not arrive: {seen.problem}", hint)
+        elif seen.mode & 0o077:
+            words = f"{seen.type} is open to other users there (mode {seen.mode:04o})"
+            yield Finding(
+                "credentials", "problem", words, "clients refuse it: choose a scratch folder with permissions"
+            )
+        elif seen.seconds_left is not None and seen.seconds_left <= 0:
+            words = f"{seen.type} ended {format_seconds(-seen.seconds_left)} ago by the clock of the node"
+            yield Finding("credentials", "problem", words, "the clocks of the node and of this machine differ")
+        else:
+            ends = "" if seen.seconds_left is None else f", ends in {format_seconds(seen.seconds_left // 1)}"
+            yield Finding(
+                "credentials", "ok", f"{seen.type} arrived, closed to other users (mode {seen.mode:04o}){ends}"
+            )
+    if report.credentials and not report.authorities:
+        hint = "name a folder that nodes have: `certificates:` beside the credential's `type`"
+        yield Finding("credentials", "warning", "the node has no folder of certificate authorities", hint)
 
 
 def _data(expected: Expectation, report: NodeReport) -> Iterator[Finding]:

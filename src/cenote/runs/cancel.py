@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cenote import errors
 from cenote.errors import CenoteError
-from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, ask
+from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, NoSocketError, ask
 from cenote.runs.folder import lock_owner
 from cenote.runs.follow import FollowedRun
 from cenote.runs.view import RunView
@@ -39,9 +39,10 @@ def cancel_run(folder: Path, *, patience: float = PATIENCE) -> Ended:
         raise _nothing_runs(run)
     try:
         _ask_to_end(folder)
-    except DriverSilentError:
+    except DriverSilentError as silent:
         if run.driven:
-            raise _unreachable(folder, "its driver does not answer") from None
+            why = "its socket is gone" if isinstance(silent, NoSocketError) else "its driver does not answer"
+            raise _unreachable(folder, why) from None
     return _ended(run, patience)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cenote.credentials.interface import Credential, CredentialFacts
-from cenote.errors import CenoteError, Place, Problem, unique
+from cenote.errors import BAD_CREDENTIAL, CenoteError, Place, Problem, unique
 from cenote.language.workflow import Workflow
 from cenote.plugins import registry
 from cenote.plugins.capabilities import runs_here
@@ -41,6 +41,17 @@ class NamedCredential:
         """Get a new one. Raises CenoteError or OSError."""
         with registry.blamed(PluginKind.CREDENTIAL, self.type):
             self.credential.renew()
+
+    def renewal_problems(self) -> list[Problem]:
+        """Get a new one; what went wrong, placed in the file."""
+        try:
+            self.renew()
+        except CenoteError as failed:
+            return [problem.at(self.place) for problem in failed.problems]
+        except OSError as failed:
+            words = f"the credential '{self.type}' could not be renewed: {failed.strerror or failed}"
+            return [Problem(BAD_CREDENTIAL, words, place=self.place)]
+        return []
 
     def delivered(self) -> DeliveredCredential | None:
         """As workers get it; None where there is nothing to send. Raises OSError where it cannot be read."""
@@ -74,6 +85,11 @@ class RunCredentials:
         """Those of a pool; those of the run where the name is empty."""
         return self._of.get(pool, self._of[""])
 
+    def delivered_to(self, pool: str) -> list[DeliveredCredential]:
+        """What workers of a pool get. Raises OSError where one cannot be read."""
+        found = (one.delivered() for one in self.of(pool))
+        return [one for one in found if one is not None]
+
     @property
     def all(self) -> tuple[NamedCredential, ...]:
         """Each once, those of the run first."""
@@ -83,9 +99,14 @@ class RunCredentials:
         """Everything that is wrong with any of them."""
         return unique(problem for one in self.all for problem in one.check(now))
 
-    def check(self, now: float) -> None:
-        """Raise what is wrong."""
-        if problems := self.problems(now):
+    def make_usable(self, clock: Callable[[], float]) -> None:
+        """Renew those that are of no use and can be renewed; raise what is wrong then."""
+        problems: list[Problem] = []
+        for one in self.all:
+            if one.credential.renews and one.check(clock()):
+                problems += one.renewal_problems()
+            problems += one.check(clock())
+        if problems:
             raise CenoteError(problems)
 
     @contextmanager

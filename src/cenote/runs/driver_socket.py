@@ -56,6 +56,10 @@ class DriverSilentError(Exception):
     """The driver did not answer."""
 
 
+class NoSocketError(DriverSilentError):
+    """There is no such socket: it was removed, or the driver has other temporary folders, as in a container."""
+
+
 class ForeignDriverError(Exception):
     """The driver belongs to another user."""
 
@@ -70,6 +74,8 @@ def ask(path: Path, verb: Literal["answer", "cancel"], *, seconds: float = SECON
                 raise ForeignDriverError(f"{path} belongs to another user")
             line.sendall(msgspec.json.encode(DriverRequest(verb)) + b"\n")
             return msgspec.json.decode(_read_line(line, seconds), type=DriverAnswer)
+    except FileNotFoundError:
+        raise NoSocketError(f"{path} does not exist") from None
     except PermissionError:
         raise ForeignDriverError(f"{path} belongs to another user") from None
     except (OSError, ValueError, msgspec.MsgspecError) as problem:

@@ -9,7 +9,7 @@ from cenote.engine.messages import Tick
 from cenote.plan.probe_cache import ProbeHistory, as_seen_by
 from cenote.plan.probe_result import Probed
 from cenote.plan.record import PlanRecord
-from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, ask
+from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, NoSocketError, ask
 from cenote.runs.folder import STILL_SECONDS, RunFolder, is_locked, last_beat, lock_owner
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import damaged, read_plan
@@ -78,10 +78,10 @@ def _silence(folder: Path) -> str | None:
     if owner is not None and owner.is_here and owner.socket is not None:
         try:
             idle = ask(owner.socket, "answer").idle
+        except (NoSocketError, ForeignDriverError):
+            pass  # its pulse tells
         except DriverSilentError:
             return f"{who} does not answer; its last sign of life is {format_seconds(max(0.0, now - beat))} old"
-        except ForeignDriverError:
-            pass
         else:
             return f"{who} has not moved for {format_seconds(idle)}" if idle > STALLED_SECONDS else None
     return f"{who} has shown no sign of life for {format_seconds(now - beat)}" if now - beat > STILL_SECONDS else None

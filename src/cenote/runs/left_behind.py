@@ -6,6 +6,7 @@ A job says which run it belongs to and where that run lives. Whether the run sti
 from __future__ import annotations
 
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from cenote.runs.folder import RunFolder, has_pulse, is_alive, is_locked, lock_o
 from cenote.runs.journal import JournalReader, runs_in
 from cenote.runs.read_records import read_if_whole
 from cenote.strategies.interface import Strategy, TracedJob
+from cenote.worker.process.scratch import scratch_of_the_dead
 
 _PATIENCE = 10.0
 """Seconds that jobs get to be gone once they were cancelled."""
@@ -68,6 +70,8 @@ class LeftBehind:
     jobs: tuple[Leftover, ...] = ()
     files: tuple[Path, ...] = ()
     """Half-written ones, of runs that are over."""
+    scratch: tuple[Path, ...] = ()
+    """Folders of workers that were killed on this machine: temporary files, data, credentials."""
     silent: Mapping[str, Problem] = field(default_factory=dict)
     """Batch systems that may have had jobs and did not answer, and what they said instead."""
 
@@ -97,7 +101,9 @@ def find_left_behind(search: Search, *, strategies: Mapping[str, Strategy] | Non
             jobs.append(Leftover(job, name, statuses[whose]))
     used = _systems_of(search)
     missed = {name: problem for name, problem in silent.items() if used is None or name in used}
-    return LeftBehind(tuple(sorted(jobs, key=_order)), tuple(_half_written(search, jobs, now=time.time())), missed)
+    scratch = () if search.named else scratch_of_the_dead(Path(tempfile.gettempdir()))
+    files = _half_written(search, jobs, now=time.time())
+    return LeftBehind(tuple(sorted(jobs, key=_order)), tuple(files), tuple(scratch), missed)
 
 
 def remove_jobs(

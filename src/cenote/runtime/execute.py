@@ -39,7 +39,6 @@ from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
 from cenote.runtime.publish import Publication, publish
-from cenote.runtime.sent_files import SentFiles
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
@@ -261,7 +260,6 @@ class _Driver:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
         setup = self.setup
-        sent = SentFiles(folder.debug / "sent")
         request = SessionRequest(
             run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
             run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
@@ -271,10 +269,9 @@ class _Driver:
             small=_values(plan) < _SMALL_VALUES and options.workers is None,
             in_process=not setup.needs_workers,
             clock=time.time,
-            complete=lambda launch: sent.keep(setup.complete(launch)),
+            complete=setup.complete,
         )
         with ExitStack() as opened:
-            opened.callback(sent.remove)
             session = backend_of(plan).open(request)
             opened.callback(lambda: session.close())  # of whatever it is by then
             deliver = session.deliver if isinstance(session, JoinedSession) else _inherited

@@ -36,6 +36,7 @@ def command(
     """
     from cenote import storage
     from cenote.runs.left_behind import Search, find_left_behind, remove_jobs
+    from cenote.worker.process.scratch import remove_scratch_of_the_dead
 
     search = Search(folder, run)
     _refuse_contradictions(search, unseen=unseen, force=force)
@@ -45,17 +46,19 @@ def command(
         from cenote.cli.views.left_behind_table import show_left_behind
 
         show_left_behind(found, chosen)
-    something = bool(chosen or found.files)
-    agreed = something and not dry_run and _agreed(chosen, found.files, yes=yes, quiet=as_json)
+    something = bool(chosen or found.files or found.scratch)
+    agreed = something and not dry_run and _agreed(chosen, found, yes=yes, quiet=as_json)
     stayed: tuple[Leftover, ...] = ()
     if agreed:
         stayed = remove_jobs(chosen)
         for file in found.files:
             storage.remove_unfinished(file)
+        if found.scratch:
+            remove_scratch_of_the_dead(found.scratch[0].parent)
     if as_json:
         click.echo(json.dumps(as_object(found, chosen if agreed else (), stayed), indent=2, ensure_ascii=False))
     elif agreed:
-        _tell(chosen, found.files, stayed)
+        _tell(chosen, found, stayed)
     if something and not dry_run and not agreed and not _can_ask(quiet=as_json):
         raise error(
             USAGE, "nothing was removed: not a terminal, so there is no way to ask", hint="--yes removes without asking"
@@ -92,14 +95,14 @@ def _chosen(found: LeftBehind, search: Search, *, unseen: bool, force: bool) -> 
     return chosen
 
 
-def _agreed(jobs: tuple[Leftover, ...], files: tuple[Path, ...], *, yes: bool, quiet: bool) -> bool:
+def _agreed(jobs: tuple[Leftover, ...], found: LeftBehind, *, yes: bool, quiet: bool) -> bool:
     from cenote.cli.views.left_behind_table import in_words
 
     if yes:
         return True
     if not _can_ask(quiet=quiet):
         return False
-    agreed = click.confirm(f"Remove {in_words(jobs, files)}?", err=True)
+    agreed = click.confirm(f"Remove {in_words(jobs, found)}?", err=True)
     if not agreed:
         click.echo("nothing was removed")
     return agreed
@@ -109,13 +112,13 @@ def _can_ask(*, quiet: bool) -> bool:
     return sys.stdin.isatty() and not quiet
 
 
-def _tell(jobs: tuple[Leftover, ...], files: tuple[Path, ...], stayed: tuple[Leftover, ...]) -> None:
+def _tell(jobs: tuple[Leftover, ...], found: LeftBehind, stayed: tuple[Leftover, ...]) -> None:
     from cenote.cli.views.left_behind_table import in_words
     from cenote.cli.views.problems import show_problems
 
     gone = tuple(one for one in jobs if _key(one) not in map(_key, stayed))
-    if gone or files:
-        click.echo(f"removed {in_words(gone, files)}")
+    if gone or found.files or found.scratch:
+        click.echo(f"removed {in_words(gone, found)}")
     if stayed:
         names = ", ".join(f"{one.system} {one.job.job} ({one.job.native})" for one in stayed)
         hint = "inspect them with the batch system's own commands, then run `cenote clean` again"
@@ -147,5 +150,6 @@ def as_object(found: LeftBehind, removed: tuple[Leftover, ...], stayed: tuple[Le
             for one in found.jobs
         ],
         "files": [str(file) for file in found.files],
+        "scratch": [str(folder) for folder in found.scratch],
         "silent": {name: problem.message for name, problem in found.silent.items()},
     }

@@ -32,7 +32,8 @@ def command(choices: Choices, *, out: Path | None, wait: str, as_json: bool) -> 
     """Test each pool with one short job, started as a worker would be.
 
     The job checks the connection to the driver, Python, packages, plugins, cpus, memory, GPUs, scratch space, the
-    run's folder and the data. It runs no stage and leaves nothing behind. `plan` and `why` show the latest result.
+    run's folder, credentials and the data. It runs no stage and leaves nothing behind. `plan` and `why` show the latest
+    result.
     """
     from cenote.cli.console import messages, output
     from cenote.cli.views.probe_progress import probe_progress_on

@@ -29,17 +29,20 @@ def show_left_behind(found: LeftBehind, chosen: Sequence[Leftover]) -> None:
         console.print()
     for folder, files in groupby(found.files, key=_run_folder):
         console.print(f"{plural(len(list(files)), 'half-written file')} in {shown(folder)}", soft_wrap=True)
-    if not found.jobs and not found.files:
+    for folder in found.scratch:
+        console.print(f"{folder}: scratch folder of a worker that was killed", soft_wrap=True)
+    if not (found.jobs or found.files or found.scratch):
         console.print("nothing was left behind" + (" that can be seen" if found.silent else ""))
 
 
-def in_words(jobs: Sequence[Leftover], files: Sequence[Path]) -> str:
+def in_words(jobs: Sequence[Leftover], found: LeftBehind) -> str:
     """`4 jobs, 2 processes and 1 half-written file`."""
     here = sum(starts_here(one.system) for one in jobs)
     counted = [
         (len(jobs) - here, "job", "jobs"),
         (here, "process", "processes"),
-        (len(files), "half-written file", "half-written files"),
+        (len(found.files), "half-written file", "half-written files"),
+        (len(found.scratch), "scratch folder", "scratch folders"),
     ]
     return join_words([plural(number, one, many) for number, one, many in counted if number]) or "nothing"
 

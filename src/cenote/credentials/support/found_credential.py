@@ -14,11 +14,13 @@ from pydantic import Field, model_validator
 
 from cenote.credential_files.places import AUTHORITIES_VARIABLE, Fault, find_authorities
 from cenote.credentials.interface import Credential
-from cenote.credentials.support.renewal import RenewalCommand, run_renewal, unchanged
+from cenote.credentials.support.renewal import RenewalCommand, in_vain, run_renewal
 from cenote.errors import BAD_CREDENTIAL, CenoteError, Problem, error
 from cenote.plugins.settings import Seconds
 from cenote.units import format_seconds
 
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+"""What environment variables are called."""
 _LONGEST_MARGIN = 3600.0
 """Seconds before the end of a long life at which it is renewed."""
 
@@ -29,7 +31,7 @@ class FoundCredential(Credential):
     path: str | None = None
     """Its file, where it is not in the usual places; `~` and `$VARIABLES` are replaced. A relative path starts in the
     folder of the command."""
-    variable: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    variable: str | None = Field(default=None, pattern=VARIABLE)
     """The environment variable that names its file, instead of the usual ones."""
     minimum_lifetime: Seconds = 0
     """The run is refused where less time is left; 0 asks only that it has not ended."""
@@ -96,10 +98,10 @@ class FoundCredential(Credential):
         before = self.facts()
         run_renewal(self.renewal)
         if problems := list(self.check(time.time())):
-            raise CenoteError(problems)
+            raise CenoteError(in_vain(self.renewal, [problem.message for problem in problems]))
         after = self.facts()
         if before is not None and after is not None and before.ends == after.ends:
-            raise CenoteError(unchanged(self.renewal, after.found))
+            raise CenoteError(in_vain(self.renewal, [f"{after.found} is as before"]))
 
 
 def problems_of(what: str, faults: Iterable[Fault]) -> Iterator[Problem]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SECONDS = 5.0
 _LONGEST = 1_000_000
 _ASK_AGAIN = 60.0
-"""Seconds after which an issuer is asked again for a key that it did not have, or when it did not answer."""
+"""Seconds after which an issuer that did not answer is asked again."""
 _CONFIGURATIONS = (".well-known/openid-configuration", ".well-known/oauth-authorization-server")
 """Where issuers say where their keys are; the second is RFC 8414, which SciTokens may use."""
 ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
@@ -87,12 +87,15 @@ def _verified(token: str, key_id: str, keys: _Keys) -> Signature:
 
 
 def _keys(issuer: str, key_id: str, authorities: Path | None) -> _Keys:
-    """The keys of an issuer, asked for once, and again when it may have a new one."""
+    """The keys of an issuer, asked for once, and again for one that it may have by now."""
     with _asking:
         place = (issuer, str(authorities))
         known = _known.get(place)
-        has_it = known is not None and not known.problem and (not key_id or key_id in known.by_id)
-        if known is None or (not has_it and time.monotonic() - known.asked > _ASK_AGAIN):
+        if known is not None and known.problem:
+            is_enough = time.monotonic() - known.asked < _ASK_AGAIN
+        else:
+            is_enough = known is not None and (not key_id or key_id in known.by_id)
+        if known is None or not is_enough:
             known = _known[place] = _published(issuer, authorities)
         return known
 

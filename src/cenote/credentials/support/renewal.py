@@ -13,7 +13,7 @@ from cenote.plugins.quantities import Converted
 from cenote.shell import run_command
 
 _SECONDS = 120.0
-"""A command that asks for a passphrase waits for ever, since there is no keyboard for it."""
+"""A command that asks for a passphrase gets none, and waits."""
 _SECRET = re.compile(r"[A-Za-z0-9+=_-]{20,}|.{61,}")
 """In a word: as long as pieces of keys and tokens are, and few other words."""
 _LONGEST = 200
@@ -63,10 +63,10 @@ def run_renewal(command: Sequence[str]) -> None:
         raise error(BAD_CREDENTIAL, words, details=(f"it said: {said}",) if said else ())
 
 
-def unchanged(command: Sequence[str], what: str) -> Problem:
-    """The problem with a command that ended well and renewed nothing."""
-    program = Path(command[0]).name
-    return Problem(BAD_CREDENTIAL, f"the renewal command '{program}' ended without an error, but {what} is as before")
+def in_vain(command: Sequence[str], still: Sequence[str]) -> Problem:
+    """The problem with a command that ended well and did not help; `still` is what is wrong after it."""
+    words = f"the renewal command '{Path(command[0]).name}' ended without an error, but did not help"
+    return Problem(BAD_CREDENTIAL, words, details=tuple(still))
 
 
 def harmless_line(text: str) -> str:

@@ -64,17 +64,14 @@ def _words(url: str, problem: BaseException) -> str | None:
 
 def _credentials(url: str, environ: Mapping[str, str], now: float) -> tuple[list[str], str]:
     """A line on each, and what to do: about the first thing that is wrong, or else about what is missing."""
-    proxy_line, proxy_found = ("", []) if url.startswith("http") else _proxy(environ, now)
-    token_line, token_found = _token(url, environ, now)
-    authorities_line, authorities_found = _authorities(environ)
-    faults = [*proxy_found, *token_found, *authorities_found]
-    hints = [fault.hint for fault in faults if fault.hint]
-    nothing = not (find_proxy(environ) and proxy_line) and not find_token(environ)
-    if nothing:
-        hint = "get a proxy or a token, and name its kind under `execution.credentials`, so that workers have it too"
-    else:
-        hint = hints[0] if hints else "ask the owners of the data which group, role, scope or audience they want"
-    return [line for line in (proxy_line, token_line, authorities_line) if line], hint
+    by_proxy = not url.startswith("http")
+    parts = [*([_proxy(environ, now)] if by_proxy else []), _token(url, environ, now), _authorities(environ)]
+    lines = [line for line, _ in parts]
+    hints = [fault.hint for _, faults in parts for fault in faults if fault.hint]
+    if not find_token(environ) and not (by_proxy and find_proxy(environ)):
+        what = "a proxy or a token" if by_proxy else "a token"
+        return lines, f"get {what}, and name its kind under `execution.credentials`, so that workers have it too"
+    return lines, hints[0] if hints else "ask the owners of the data which group, role, scope or audience they want"
 
 
 def _proxy(environ: Mapping[str, str], now: float) -> tuple[str, list[Fault]]:

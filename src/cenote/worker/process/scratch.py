@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import getpass
+import glob
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ import socket
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,15 +51,14 @@ def take_scratch(place: str, worker: str) -> Path | None:
     if missing := re.search(r"\$\{?(\w+)", filled):
         _LOG.warning("no scratch folder %s: %s is not set here; using %s", place, missing[1], tempfile.gettempdir())
         return None
-    prefix = f"cenote-{socket.gethostname()}-"
     try:
         Path(filled).mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{worker}-", dir=filled)).absolute()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{worker}-", dir=filled)).absolute()
     except OSError as problem:
         _LOG.warning("no scratch folder %s: %s; using %s", filled, problem, tempfile.gettempdir())
         return None
     _taken.append(_Scratch(folder, _lock_of(folder)))
-    _sweep(Path(filled), prefix)
+    remove_scratch_of_the_dead(Path(filled))
     return folder
 
 
@@ -107,13 +108,32 @@ def _lock_of(folder: Path) -> int | None:
     return descriptor
 
 
-def _sweep(place: Path, prefix: str) -> None:
-    """Remove the folders of workers of this node that are dead. Those of other nodes share no locks with us."""
-    for left in place.glob(f"{prefix}*"):
+def scratch_of_the_dead(place: Path) -> list[Path]:
+    """Folders of this user's workers on this node that were killed. Those of other nodes share no locks with us."""
+    found = []
+    for folder, lock in _left_in(place):
+        os.close(lock)
+        found.append(folder)
+    return found
+
+
+def remove_scratch_of_the_dead(place: Path) -> None:
+    """Take them away, with the data and credentials in them."""
+    for folder, lock in _left_in(place):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _left_in(place: Path) -> Iterator[tuple[Path, int]]:
+    """Each with a descriptor that holds its lock."""
+    for left in place.glob(f"{glob.escape(_prefix())}*"):
         with suppress(OSError):  # gone meanwhile
             if _is_old_and_ours(left.lstat()) and (lock := _lock_of(left)) is not None:
-                shutil.rmtree(left, ignore_errors=True)
-                os.close(lock)
+                yield left, lock
+
+
+def _prefix() -> str:
+    return f"cenote-{socket.gethostname()}-"
 
 
 def _is_old_and_ours(facts: os.stat_result) -> bool:
