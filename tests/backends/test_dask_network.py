@@ -125,6 +125,7 @@ def test_workers_of_this_machine_alone_need_no_network_of_the_site() -> None:
     assert "--scheduler tls://127.0.0.1:PORT" in told
     assert "--host 127.0.0.1" in told
     assert "ib0" not in told
+    assert "--scheduler tls://[::1]:PORT" in command_of(Dask(host="::1"), HERE)
 
 
 @pytest.mark.parametrize(

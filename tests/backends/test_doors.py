@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -43,6 +44,19 @@ def test_strangers_who_say_nothing_are_hung_up_on_and_nobody_waits_for_them(clus
             assert client.run_on_scheduler(os.getpid) == os.getpid()
             assert [line.recv(1) for line in lines] == [b""] * len(lines)
             assert client.run_on_scheduler(os.getpid) == os.getpid()  # connections of ours outlive the limit
+
+
+def test_strangers_who_stop_in_the_middle_of_a_handshake_are_hung_up_on(cluster: SpecCluster) -> None:
+    del cluster
+    (door,) = doors_of(os.getpid())
+    sent = ssl.MemoryBIO()
+    hello = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="driver")
+    with pytest.raises(ssl.SSLWantReadError):
+        hello.do_handshake()
+    with socket.create_connection((door.host, door.port), 30) as line:
+        line.sendall(sent.read())
+        heard = list(iter(lambda: line.recv(100_000), b""))  # to the end of the connection
+    assert heard, "the scheduler's part of the handshake"
 
 
 def test_the_certificate_of_the_workers_is_enough_and_that_of_another_run_is_not(cluster: SpecCluster) -> None:

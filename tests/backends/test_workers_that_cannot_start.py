@@ -11,6 +11,7 @@ from cenote import shell
 from cenote.authority import identities_of
 
 NOWHERE = "tls://127.0.0.1:9"
+UNKNOWN = "tls://no-such-host.invalid:9"
 
 
 def worker(folder: Path, *options: str) -> shell.FinishedProcess:
@@ -22,6 +23,7 @@ def worker(folder: Path, *options: str) -> shell.FinishedProcess:
     ("options", "words"),
     [
         (["--interface", "ib7"], "this worker could not start: 'ib7' is not a valid network interface."),
+        (["--patience", "1", "--scheduler", UNKNOWN], f"this worker could not start: no way to {UNKNOWN}: "),
         (["--patience", "1"], f"nothing answered at {NOWHERE} for 1 s: this node does not reach the driver"),
     ],
 )

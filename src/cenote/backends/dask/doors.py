@@ -18,7 +18,7 @@ from cenote.identity import Identity
 
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """Configuration: nothing is even loaded for them."""
-_TO_SHAKE_HANDS = 15.0
+_TO_SHAKE_HANDS = 30.0
 """Seconds after which a connection without a handshake is closed: strangers must not use up all of ours."""
 
 
@@ -80,7 +80,11 @@ class _OneDoor:
 
 
 def _close_unknown(stream: IOStream) -> None:
-    if isinstance(stream.socket, ssl.SSLSocket) and stream.socket.cipher() is None:
+    if stream.closed() or not isinstance(stream.socket, ssl.SSLSocket):
+        return
+    try:
+        stream.socket.getpeercert()
+    except (ValueError, OSError):  # the handshake is not done, however far it came
         stream.close()
 
 

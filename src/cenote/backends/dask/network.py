@@ -14,11 +14,11 @@ from cenote.backends.interface import MeetingPoint
 from cenote.backends.support.ports import ANY_PORT, has_port, ports_in_words
 from cenote.errors import NETWORK, error
 from cenote.names import did_you_mean, listed
-from cenote.worker.process.reach import facing
+from cenote.worker.process.reach import bracketed, facing
 
 LOOPBACK = "127.0.0.1"
-_OUTSIDE = "udp://192.0.2.1:9"
-"""An address that no machine has (RFC 5737): the way to it is the way out."""
+_OUTSIDE = "udp://198.51.100.1:9"
+"""An address for examples only (RFC 5737): the way to it is the way out."""
 Started = TypeVar("Started")
 
 
@@ -71,7 +71,7 @@ class Network:
     def example(self) -> str:
         """The address for people to read before there is a scheduler; what is not known is in capitals."""
         port = str(self.ports[0]) if len(self.ports) == 1 and self.ports != ANY_PORT else "PORT"
-        return self.told(f"tls://{self.host or 'ADDRESS'}:{port}")
+        return self.told(f"tls://{bracketed(self.host or 'ADDRESS')}:{port}")
 
     def warnings(self) -> list[str]:
         """What the user should know of these settings."""

@@ -56,6 +56,7 @@ from cenote.launch import Launch
 from cenote.units import format_bytes
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.process.lifetime import Lifetime
+from cenote.worker.process.reach import bracketed
 from cenote.worker.results.store import Store
 from cenote.worker.task_spec import TaskSpec
 
@@ -106,7 +107,7 @@ class DaskSession(JoinedSession):
 
     def _scheduler(self, host: str, port: int) -> SpecCluster:
         options = {
-            "host": host,
+            "host": bracketed(host),
             "port": port,
             "protocol": "tls",
             "security": self._security,

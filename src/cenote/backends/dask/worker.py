@@ -30,7 +30,7 @@ from cenote.identity import Identity, refusal_in_words
 from cenote.units import format_bytes
 from cenote.worker.process.lifetime import lifetime_of_job
 from cenote.worker.process.memory import keep_freed_memory
-from cenote.worker.process.reach import PATIENCE, facing, leave_if_unreachable
+from cenote.worker.process.reach import PATIENCE, bracketed, facing, leave_if_unreachable
 from cenote.worker.process.scratch import keep_temporary_files, leave_scratch, take_scratch
 from cenote.worker.process.user_output import say_lines_at_once
 
@@ -82,18 +82,20 @@ def _security(file: Path) -> RunSecurity:
 
 def _host(options: argparse.Namespace) -> str | None:
     """The address to listen on: as it was told, or else the one from which the scheduler is reached; never all."""
-    if options.host or options.interface:
-        return str(options.host) if options.host else None
-    until = time.monotonic() + options.patience
+    if options.interface:
+        return None
+    return bracketed(options.host or _facing(options.scheduler, options.patience))
+
+
+def _facing(scheduler: str, patience: float) -> str:
+    until = time.monotonic() + patience
     while True:
         try:
-            found = facing(options.scheduler)
+            return facing(scheduler)
         except OSError as problem:  # a name server may be late
             if time.monotonic() > until:
-                sys.exit(f"this worker could not start: no way to {options.scheduler}: {refusal_in_words(problem)}")
+                sys.exit(f"this worker could not start: no way to {scheduler}: {refusal_in_words(problem)}")
             time.sleep(_LOOK_EVERY)
-        else:
-            return f"[{found}]" if ":" in found else found
 
 
 async def _start(worker: Worker, options: argparse.Namespace) -> None:

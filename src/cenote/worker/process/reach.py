@@ -55,6 +55,11 @@ def facing(address: str) -> str:
         return str(unsent.getsockname()[0])
 
 
+def bracketed(host: str) -> str:
+    """A host as addresses have it: `[::1]`."""
+    return f"[{host}]" if ":" in host else host
+
+
 def listens(address: str, *, seconds: float) -> bool:
     """Whether something takes connections there."""
     where = urlsplit(address)
