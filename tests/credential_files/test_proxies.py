@@ -14,8 +14,6 @@ from builders.credentials import DAY, HOUR, GridAuthority, write_proxy
 from cenote.credential_files.places import CredentialFileError
 from cenote.credential_files.proxy import proxy_faults, read_proxy
 
-NOW = time.time()
-
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> GridAuthority:
@@ -32,8 +30,8 @@ def test_a_proxy_says_whose_it_is_and_when_it_ends(authority: GridAuthority) -> 
     assert facts.identity == facts.issuer == "/O=Cenote Test/CN=Ada Muon"
     assert facts.subject.startswith("/O=Cenote Test/CN=Ada Muon/CN=")
     assert facts.chain == (facts.subject, facts.identity)
-    assert facts.ends == pytest.approx(NOW + 2 * HOUR, abs=60)
-    assert facts.begins < NOW
+    assert facts.ends == pytest.approx(time.time() + 2 * HOUR, abs=60)
+    assert facts.begins < time.time()
     assert (facts.is_proxy, facts.key_matches) == (True, True)
     assert facts.voms == ("/cms/Role=production", "/cms/Role=NULL")
     assert facts.voms_ends == pytest.approx(facts.ends, abs=2)
@@ -46,7 +44,7 @@ def test_a_proxy_of_a_proxy_belongs_to_the_same_person_and_ends_with_the_first(a
     facts = read_proxy(path)
     assert facts.identity == "/O=Cenote Test/CN=Ada Muon"
     assert len(facts.chain) == 3
-    assert facts.ends == pytest.approx(NOW + HOUR, abs=60)
+    assert facts.ends == pytest.approx(time.time() + HOUR, abs=60)
     assert facts.ends_first == facts.issuer
     assert facts.voms == ()
     assert facts.voms_ends is None

@@ -133,16 +133,16 @@ def test_a_token_that_others_can_read_stays_here_and_the_error_says_why(
 @pytest.mark.parametrize(
     ("token", "words"),
     [
-        (ISSUER.token(starts=-600, lifetime=-300), "ended 5m"),
-        (ISSUER.token(scope="storage.read:/elsewhere"), "storage.read:/elsewhere"),
-        (ISSUER.token(audience="https://other.test"), "https://other.test"),
-        ("no token", "holds no token"),
+        (lambda: ISSUER.token(starts=-600, lifetime=-300), "ended 5m"),
+        (lambda: ISSUER.token(scope="storage.read:/elsewhere"), "storage.read:/elsewhere"),
+        (lambda: ISSUER.token(audience="https://other.test"), "https://other.test"),
+        (lambda: "no token", "holds no token"),
     ],
 )
 def test_a_refusal_says_what_is_known_of_the_token(
-    files: Path, encrypted: Serving, tmp_path: Path, token: str, words: str
+    files: Path, encrypted: Serving, tmp_path: Path, token: Callable[[], str], words: str
 ) -> None:
-    write_token(tmp_path / "token", token)
+    write_token(tmp_path / "token", token())
     with encrypted(FileServer(files, lambda _: False)) as server:
         told = refusal_of(server)
     assert f"{server.url}/a.root" in told
