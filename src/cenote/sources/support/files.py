@@ -19,6 +19,7 @@ from cenote.errors import ErrorKind, Problem
 XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 """Those with an s are encrypted from the first byte on, the others when the server wants it."""
 _XROOTD_NOT_FOUND = "[3011]"
+"""kXR_NotFound of XRootD's protocol."""
 
 
 @contextmanager
@@ -42,13 +43,13 @@ def _problem_of(url: str, kind: ErrorKind, what: str, problem: Exception) -> Pro
 
         if refused := refusal(url, problem, kind):
             return refused
+        if _XROOTD_NOT_FOUND in str(problem):
+            return Problem(kind, f"{url} does not exist")
     if isinstance(problem, FileNotFoundError):
         said = problem.__cause__  # fsspec makes this error of whatever an HTTP server says, and of its silence
         if said is None or getattr(said, "status", None) == HTTPStatus.NOT_FOUND:
             return Problem(kind, f"{url} does not exist")
         return Problem(kind, f"{url} cannot be read: {_first_line(said)}")
-    if _XROOTD_NOT_FOUND in str(problem):
-        return Problem(kind, f"{url} does not exist")
     if isinstance(problem, PermissionError):
         return Problem(kind, f"{url} cannot be read: permission denied")
     details = (f"file: {url}",) if what and url not in what else ()

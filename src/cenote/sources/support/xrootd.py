@@ -42,7 +42,7 @@ class SessionFileSystem(XRootDFileSystem):  # type: ignore[misc]  # fsspec publi
 
     def __init__(self, hostid: str, **options: Any) -> None:
         self._last: tuple[str, Any] = ("", None)
-        super().__init__(hostid, **{"locate_all_sources": False, **options})
+        super().__init__(hostid, **options)
 
     def unstrip_protocol(self, name: str) -> str:
         """The address of a path, in the session of the token that is there now."""
