@@ -96,7 +96,8 @@ class Renewed(Pass):
 
     def renew(self):
         if (HERE / "issuer").exists():
-            (HERE / "pass.txt").write_text("renewed")
+            (HERE / "new.txt").write_text("renewed")
+            (HERE / "new.txt").replace(HERE / "pass.txt")
         else:
             raise OSError("the issuer is away")
 
@@ -264,6 +265,11 @@ def run_while(user: Desk, meanwhile: Callable[[list[AnyEvent]], None]) -> tuple[
     return flow.run(user.folder / "out", hear=lambda _, event: heard.append(event)), heard
 
 
+def put_in_place(user: Desk, name: str, text: str) -> None:
+    """In one piece, as tools that renew credentials do."""
+    user.write(f"{name}.new", text).replace(user.folder / name)
+
+
 def wait_until(true: Callable[[], bool]) -> None:
     over = time.monotonic() + 60
     while not true() and time.monotonic() < over:
@@ -275,9 +281,9 @@ def test_a_credential_that_changes_reaches_the_task_that_runs(user: Desk, monkey
     user.write("flow.yaml", WAITS)
 
     def change(heard: list[AnyEvent]) -> None:
-        user.write("pass.txt", "stale")  # which is not sent
+        put_in_place(user, "pass.txt", "stale")  # which is not sent
         wait_until(lambda: any(isinstance(event, Warned) and "stale" in event.message for event in heard))
-        user.write("pass.txt", "new")
+        put_in_place(user, "pass.txt", "new")
 
     run, heard = run_while(user, change)
     assert run.product("Wait") == {"pass": "new", "mode": 0o600, "other": False}
@@ -345,8 +351,8 @@ def test_one_that_ends_before_the_work_is_warned_of_while_it_runs_and_at_the_nex
     done = []
 
     def replace_pass(ends: float) -> None:
-        user.write("ends.txt", str(ends))
-        user.write("pass.txt", f"until {ends}")
+        put_in_place(user, "ends.txt", str(ends))
+        put_in_place(user, "pass.txt", f"until {ends}")
 
     def hear(_: Plan, event: AnyEvent) -> None:
         if isinstance(event, TaskDone):
