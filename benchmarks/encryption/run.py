@@ -92,10 +92,11 @@ def _cluster(*, secured: bool) -> Iterator[Client]:
         security, words = None, []
         if secured:
             identities = identities_of("benchmark")
-            file = Path(ended.enter_context(tempfile.TemporaryDirectory())) / "identity" / "run.pem"
+            folder = Path(ended.enter_context(tempfile.TemporaryDirectory()))
+            file = folder / "identity" / "run.pem"
             identities.workers.write(file)
             security, words = RunSecurity(identities.driver), [str(file)]
-            options |= {"security": security, "protocol": "tls"}
+            options |= {"security": security, "protocol": "tls", "local_directory": str(folder)}
         scheduler = {"cls": SecuredScheduler if secured else Scheduler, "options": options}
         cluster = ended.enter_context(SpecCluster(workers={}, scheduler=scheduler, security=security))
         for name in "ab":

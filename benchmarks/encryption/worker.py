@@ -17,8 +17,9 @@ async def main() -> None:
     scheduler, name, *identity = sys.argv[1:]
     options = {"name": name, "nthreads": 1, "host": "127.0.0.1", "dashboard": False}
     if identity:
-        security = RunSecurity(Identity.read(Path(identity[0])))
-        worker = SecuredWorker(scheduler, security=security, protocol="tls", **options)
+        file = Path(identity[0])
+        security, folder = RunSecurity(Identity.read(file)), str(file.parent)
+        worker = SecuredWorker(scheduler, security=security, protocol="tls", local_directory=folder, **options)
     else:
         worker = Worker(scheduler, **options)
     async with worker:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import dask.config
 import pytest
@@ -22,10 +24,11 @@ TO_SHAKE_HANDS = 2.0
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[SpecCluster]:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SpecCluster]:
     monkeypatch.setattr(doors, "_TO_SHAKE_HANDS", TO_SHAKE_HANDS)
     security = RunSecurity(OURS.driver)
     options = {"host": "127.0.0.1", "port": 0, "protocol": "tls", "security": security, "dashboard": False}
+    options |= {"local_directory": str(tmp_path)}
     scheduler = {"cls": SecuredScheduler, "options": options}
     with dask.config.set(NO_PAGES), SpecCluster(workers={}, scheduler=scheduler, security=security) as started:
         yield started
@@ -34,6 +37,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[SpecCluster]:
 def test_nothing_listens_but_the_port_with_certificates(cluster: SpecCluster) -> None:
     (door,) = doors_of(os.getpid())
     assert cluster.scheduler_address == f"tls://{door}"
+
+
+def test_nothing_is_imported_from_the_folder_that_dask_keeps(cluster: SpecCluster) -> None:
+    assert cluster.scheduler.local_directory not in sys.path
 
 
 def test_strangers_who_say_nothing_are_hung_up_on_and_nobody_waits_for_them(cluster: SpecCluster) -> None:

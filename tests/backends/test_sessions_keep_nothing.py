@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+import tempfile
 import time
 from pathlib import Path
 
@@ -91,3 +93,23 @@ def test_nothing_is_kept_of_results_that_nobody_reads_any_more(
         session.close()
         worker.kill()
         worker.wait()
+
+
+def test_a_folder_that_a_stranger_made_where_dask_would_keep_its_files_is_left_alone(
+    request_of: tuple[SessionRequest, TaskSpecs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, precious = tmp_path / "tmp", tmp_path / "thesis.tex"
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    precious.write_text("years of work")
+    (place / "dask-scratch-space").mkdir(parents=True)
+    for name in ("global.lock", "a.dirlock"):  # Dask opens them to write
+        (place / "dask-scratch-space" / name).symlink_to(precious)
+    session = Dask().open(request_of[0])
+    try:
+        (own,) = place.glob("cenote-*")
+        assert stat.S_IMODE(own.stat().st_mode) == stat.S_IRWXU
+    finally:
+        session.close()
+    assert precious.read_text() == "years of work"
+    assert sorted(path.name for path in place.rglob("*")) == ["a.dirlock", "dask-scratch-space", "global.lock"]

@@ -50,3 +50,15 @@ def test_a_worker_without_its_certificate_says_so(tmp_path: Path, written: str |
     (line,) = ended.stderr.splitlines()
     assert f"cannot read its certificate {identity}" in line
     assert words in line
+
+
+def test_a_worker_without_a_folder_of_its_own_does_not_use_one_that_others_can_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = tmp_path / "identity" / "run.pem"
+    identities_of("run").workers.write(identity)
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(identity))  # no folder
+    ended = worker(tmp_path, "--identity", str(identity))
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("this worker could not start: no folder for temporary files")

@@ -1,13 +1,15 @@
 """Close the doors of Dask: scheduler and workers have one port each, for processes of the same run only.
 
 Dask reads pickles from whatever connects. With both sides' certificates checked in the handshake, nothing is read from
-a stranger. Dask's pages, which it serves over plain HTTP even without a dashboard, are not served at all.
+a stranger. Dask's pages, which it serves over plain HTTP even without a dashboard, are not served at all. Nor does it
+keep anything in `/tmp/dask-scratch-space`, which any user can make first and then owns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -62,6 +64,12 @@ class _OneDoor:
     """What scheduler and workers have in common."""
 
     listeners: list[Any]  # Any: distributed publishes no types for them
+    local_directory: str
+
+    def __init__(self, *where: Any, local_directory: str, **options: Any) -> None:  # Any: as Dask passes it on
+        """`local_directory` is private: Dask opens lock files there, and reads pickles that it spilled."""
+        super().__init__(*where, local_directory=local_directory, **options)  # type: ignore[call-arg]  # as below
+        sys.path.remove(self.local_directory)  # Dask puts it first, for files that clients upload: ours do not
 
     def start_http_server(self, *_: object, **__: object) -> None:
         """No pages."""

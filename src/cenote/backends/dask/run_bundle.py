@@ -82,8 +82,8 @@ class OwnPlace:
     """What a worker knows of itself that Dask does not."""
 
     pool: str
-    folder: Path | None
-    """Private, gone with the worker; None where none could be made."""
+    folder: Path
+    """Private, gone with the worker."""
 
 
 class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes no types for it

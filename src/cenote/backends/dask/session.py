@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import queue
+import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import assert_never
 
 import dask
@@ -13,7 +15,7 @@ import msgspec
 from distributed import Client, SpecCluster
 from distributed.utils import silence_logging_cmgr
 
-from cenote import identity
+from cenote import identity, storage
 from cenote.authority import identities_of
 from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
 from cenote.backends.dask.launch import worker_launch
@@ -57,6 +59,7 @@ from cenote.units import format_bytes
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.process.reach import bracketed
+from cenote.worker.process.scratch import leave_scratch, make_scratch
 from cenote.worker.results.store import Store
 from cenote.worker.task_spec import TaskSpec
 
@@ -87,6 +90,9 @@ class DaskSession(JoinedSession):
             self._security = RunSecurity(identities.driver)
             self._configured.callback(identity.forget, request.run.identity)
             identities.workers.write(request.run.identity)
+            with storage.explained():
+                self._scratch = make_scratch(Path(tempfile.gettempdir()), "driver")
+            self._configured.callback(leave_scratch, self._scratch)
             self._cluster = network.listen(self._scheduler)
             self._client = Client(self._cluster, set_as_default=False)
         except BaseException:
@@ -112,6 +118,7 @@ class DaskSession(JoinedSession):
             "protocol": "tls",
             "security": self._security,
             "dashboard": False,
+            "local_directory": str(self._scratch),
             "plugins": (self._scheduler_events,),
         }
         scheduler = {"cls": SecuredScheduler, "options": options}

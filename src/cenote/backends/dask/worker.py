@@ -31,7 +31,7 @@ from cenote.units import format_bytes
 from cenote.worker.process.lifetime import lifetime_of_job
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.reach import PATIENCE, bracketed, facing, leave_if_unreachable
-from cenote.worker.process.scratch import keep_temporary_files, leave_scratch, take_scratch
+from cenote.worker.process.scratch import keep_temporary_files, leave_scratch, make_scratch, take_scratch
 from cenote.worker.process.user_output import say_lines_at_once
 
 _LOOK_EVERY = 0.1
@@ -44,7 +44,7 @@ _OWN_HANDLERS = ("distributed", "tornado", "bokeh")
 """Libraries whose logs Dask sends to stderr when it is imported: stderr is for what the user's code says."""
 
 
-async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
+async def _serve(options: argparse.Namespace, scratch: Path) -> None:
     resources = {pool_resource(options.pool): float(options.slots)}
     resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
     worker = SecuredWorker(
@@ -55,7 +55,7 @@ async def _serve(options: argparse.Namespace, scratch: Path | None) -> None:
         nthreads=options.slots,
         resources=resources,
         memory_limit=options.memory or 0,
-        local_directory=str(scratch) if scratch else None,
+        local_directory=str(scratch),
         death_timeout=_TO_JOIN,
         host=_host(options),
         interface=options.interface,
@@ -138,16 +138,20 @@ def _keep_log(file: Path | None) -> None:
             logging.getLogger(name).propagate = True
 
 
-def _scratch(options: argparse.Namespace) -> Path | None:
+def _scratch(options: argparse.Namespace) -> Path:
     """For data that memory cannot hold, and for temporary files too where a place for both is given.
 
-    Dask would make a folder by itself, under a name that others can foresee, and leave it when the process is ended.
+    Dask would leave its own when the process is ended.
     """
     folder = take_scratch(options.scratch, options.name) if options.scratch else None
     if folder is not None:
         keep_temporary_files(folder)
         return folder
-    return take_scratch(dask.config.get("temporary-directory", None) or tempfile.gettempdir(), options.name)
+    place = Path(dask.config.get("temporary-directory", None) or tempfile.gettempdir())
+    try:
+        return make_scratch(place, options.name)
+    except OSError as problem:
+        sys.exit(f"this worker could not start: no folder for temporary files: {problem}")
 
 
 def _end_for_signal(number: int, _: object) -> None:

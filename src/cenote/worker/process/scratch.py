@@ -52,13 +52,18 @@ def take_scratch(place: str, worker: str) -> Path | None:
         _LOG.warning("no scratch folder %s: %s is not set here; using %s", place, missing[1], tempfile.gettempdir())
         return None
     try:
-        Path(filled).mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{worker}-", dir=filled)).absolute()
+        return make_scratch(Path(filled), worker)
     except OSError as problem:
         _LOG.warning("no scratch folder %s: %s; using %s", filled, problem, tempfile.gettempdir())
         return None
+
+
+def make_scratch(place: Path, worker: str) -> Path:
+    """A new folder in this one. Raises OSError where it cannot be made."""
+    place.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{worker}-", dir=place)).absolute()
     _taken.append(_Scratch(folder, _lock_of(folder)))
-    remove_scratch_of_the_dead(Path(filled))
+    remove_scratch_of_the_dead(place)
     return folder
 
 
@@ -76,15 +81,18 @@ def filled_in(place: str) -> str:
     return os.path.expanduser(os.path.expandvars(place))  # noqa: PTH111  # pathlib fills no variables in
 
 
-def leave_scratch() -> None:
-    """Take away the folder of this process, if it took one; what cannot be removed stays.
+def leave_scratch(only: Path | None = None) -> None:
+    """Take away the folders of this process, or this one of them; what cannot be removed stays.
 
     It may be called while it is at work already: by a signal that comes in between, or by the thread that ends the
     process. Each call comes back only when the folder is gone, for the process ends right after it.
     """
-    for folder in [scratch.folder for scratch in _taken]:
-        _remove(folder)
-    _taken.clear()
+    for scratch in [one for one in _taken if only in (None, one.folder)]:
+        _remove(scratch.folder)
+        with suppress(ValueError):  # another call did it
+            _taken.remove(scratch)
+            if scratch.lock is not None:
+                os.close(scratch.lock)
 
 
 def _remove(folder: Path) -> None:
