@@ -163,6 +163,7 @@ NO_CREDENTIAL = ErrorKind("no-credential", 36, "A credential that the workflow n
 BAD_CREDENTIAL = ErrorKind(
     "bad-credential", 36, "An unusable credential: expired, damaged, forged, open to other users, or without a right."
 )
+SHORT_CREDENTIAL = ErrorKind("short-credential", 36, "A credential ends sooner than its `minimum_lifetime` allows.")
 BATCH_SYSTEM = ErrorKind(
     "batch-system", 40, "The batch system did not answer, or its answer made no sense.", transient=True
 )

@@ -91,6 +91,10 @@ def test_a_file_that_others_can_read_or_write_is_at_fault(tmp_path: Path, mode: 
     assert all(f"{mode:04o}" in one.what and "chmod 600" in (one.hint or "") for one in found)
 
 
+def test_a_folder_in_the_place_of_a_file_is_not_to_be_closed(tmp_path: Path) -> None:
+    assert file_faults(tmp_path) == [], "reading it says that it is a folder"
+
+
 def test_times_are_judged_on_both_sides() -> None:
     assert time_faults(0.0, 100.0, 50.0, renewal="") == []
     assert time_faults(None, None, 50.0, renewal="") == []

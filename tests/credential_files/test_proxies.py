@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders.credentials import DAY, HOUR, GridAuthority, write_proxy
+from builders.credentials import DAY, HOUR, GridAuthority, Holder, write_proxy
 from cenote.credential_files.places import CredentialFileError
 from cenote.credential_files.proxy import proxy_faults, read_proxy
 
@@ -112,6 +112,30 @@ def test_an_authority_that_is_not_trusted_is_named(authority: GridAuthority, tmp
     assert "/O=Cenote Test/CN=Other CA" in found
     assert str(authority.directory) in found
     assert faults(path, None) == []
+
+
+def test_a_proxy_without_the_certificate_behind_it_is_incomplete(authority: GridAuthority, tmp_path: Path) -> None:
+    made = authority.proxy_holder()
+    path = write_proxy(tmp_path / "proxy", Holder(made.certificate, made.key))
+    [found] = faults(path, authority.directory)
+    assert "incomplete" in found
+    assert "Ada Muon" in found
+
+
+def test_a_person_cannot_sign_for_another(authority: GridAuthority) -> None:
+    stranger = GridAuthority(authority.folder / "stranger")
+    stranger.name, stranger.key = authority.ada.certificate.subject, authority.ada.key
+    bob = stranger.user("Bob")
+    behind = Holder(bob.certificate, bob.key, (authority.ada.certificate,))
+    [found] = faults(authority.proxy(of=behind), authority.directory)
+    assert "is no authority" in found
+
+
+def test_an_authority_that_has_ended_is_named(authority: GridAuthority) -> None:
+    path = authority.proxy(of=authority.user(lifetime=20 * DAY), lifetime=20 * DAY)
+    [found] = proxy_faults(path, time.time() + 15 * DAY, authority.directory)
+    assert "Cenote Test CA" in found.what
+    assert str(authority.directory) in found.what
 
 
 def test_damaged_files_beside_the_authorities_are_passed_over(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import jwt
@@ -34,9 +36,22 @@ def test_a_good_token_has_no_fault() -> None:
 
 
 def test_claims_of_other_types_than_they_should_have_are_left_out() -> None:
-    odd = jwt.encode({"sub": "1", "aud": [1, "a"], "scp": ["x", "y"], "exp": True}, "k" * 32, algorithm="HS256")
+    odd = jwt.encode({"sub": "1", "aud": [1, "a"], "scp": ["x", "y"]}, "k" * 32, algorithm="HS256")
     facts = read_token(odd)
     assert (facts.issuer, facts.audience, facts.scope, facts.ends) == ("", ("a",), ("x", "y"), None)
+
+
+@pytest.mark.parametrize("value", [True, "1800000000", [1], -1e300, 10**18, 10**400, float("nan"), float("inf")])
+@pytest.mark.parametrize("claim", ["exp", "nbf"])
+def test_a_claim_that_is_no_time_is_a_fault(claim: str, value: object) -> None:
+    [found] = faults(_encoded({"sub": "ada", claim: value}))
+    assert f"'{claim}'" in found
+
+
+def _encoded(claims: dict[str, object]) -> str:
+    """Unlike PyJWT, which looks at times when it writes them."""
+    parts = [json.dumps(part).encode() for part in ({"alg": "ES256"}, claims)]
+    return ".".join(urlsafe_b64encode(part).rstrip(b"=").decode() for part in [*parts, b"signature"])
 
 
 @pytest.mark.parametrize("text", ["", "a.b", "some words", "e30.e30", "!!!.###.$$$"])

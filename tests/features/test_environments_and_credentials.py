@@ -71,7 +71,10 @@ class Pass(Credential):
     ends: float = 4e9
 
     def check(self, now):
-        return [Problem(ENVIRONMENT, "the pass is stale")] if b"stale" in self.read() else []
+        if (HERE / "open.txt").exists():
+            yield Problem(ENVIRONMENT, "the pass is open to others")
+        if b"stale" in self.read():
+            yield Problem(ENVIRONMENT, "the pass is stale")
 
     def facts(self):
         told = HERE / "ends.txt"
@@ -96,7 +99,8 @@ class Renewed(Pass):
 
     def renew(self):
         if (HERE / "issuer").exists():
-            (HERE / "pass.txt").write_text("renewed")
+            (HERE / "new.txt").write_text("renewed")
+            (HERE / "new.txt").replace(HERE / "pass.txt")
         else:
             raise OSError("the issuer is away")
 
@@ -264,6 +268,11 @@ def run_while(user: Desk, meanwhile: Callable[[list[AnyEvent]], None]) -> tuple[
     return flow.run(user.folder / "out", hear=lambda _, event: heard.append(event)), heard
 
 
+def put_in_place(user: Desk, name: str, text: str) -> None:
+    """In one piece, as tools that renew credentials do."""
+    user.write(f"{name}.new", text).replace(user.folder / name)
+
+
 def wait_until(true: Callable[[], bool]) -> None:
     over = time.monotonic() + 60
     while not true() and time.monotonic() < over:
@@ -275,14 +284,33 @@ def test_a_credential_that_changes_reaches_the_task_that_runs(user: Desk, monkey
     user.write("flow.yaml", WAITS)
 
     def change(heard: list[AnyEvent]) -> None:
-        user.write("pass.txt", "stale")  # which is not sent
+        put_in_place(user, "pass.txt", "stale")  # which is not sent
         wait_until(lambda: any(isinstance(event, Warned) and "stale" in event.message for event in heard))
-        user.write("pass.txt", "new")
+        put_in_place(user, "pass.txt", "new")
 
     run, heard = run_while(user, change)
     assert run.product("Wait") == {"pass": "new", "mode": 0o600, "other": False}
     assert [event.credential for event in heard if isinstance(event, CredentialRenewed)] == ["pass"]
     assert any("stale" in warning for warning in run.warnings)
+
+
+def test_a_new_credential_with_a_problem_is_not_sent_until_the_problem_is_gone(
+    user: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if it ends later than the one that workers have: its file may be open to other users."""
+    monkeypatch.setattr(credential_watch, "LOOK_EVERY", 0.1)
+    user.write("flow.yaml", WAITS)
+
+    def change(heard: list[AnyEvent]) -> None:
+        user.write("open.txt", "")
+        user.write("ends.txt", "5e9")
+        put_in_place(user, "pass.txt", "new")
+        wait_until(lambda: any(isinstance(event, Warned) and "is open" in event.message for event in heard))
+        assert not any(isinstance(event, CredentialRenewed) for event in heard)
+        (user.folder / "open.txt").unlink()  # as chmod does, which leaves the contents as they are
+
+    run, _ = run_while(user, change)
+    assert run.product("Wait")["pass"] == "new"
 
 
 def test_a_credential_is_renewed_before_it_ends(user: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,8 +373,8 @@ def test_one_that_ends_before_the_work_is_warned_of_while_it_runs_and_at_the_nex
     done = []
 
     def replace_pass(ends: float) -> None:
-        user.write("ends.txt", str(ends))
-        user.write("pass.txt", f"until {ends}")
+        put_in_place(user, "ends.txt", str(ends))
+        put_in_place(user, "pass.txt", f"until {ends}")
 
     def hear(_: Plan, event: AnyEvent) -> None:
         if isinstance(event, TaskDone):
@@ -359,7 +387,7 @@ def test_one_that_ends_before_the_work_is_warned_of_while_it_runs_and_at_the_nex
     run = cenote.load(user.folder / "flow.yaml", backend="local").run(user.folder / "out", workers=1, hear=hear)
     assert run.status == "succeeded"
     assert any("Nap is predicted to end" in warning for warning in run.warnings), run.warnings
-    assert any("wait for a new one" in warning for warning in run.warnings), run.warnings
+    assert any("there is no new one" in warning for warning in run.warnings), run.warnings
     replace_pass(time.time() + 5.0)
     plan = cenote.load(user.folder / "flow.yaml", backend="local", sets=["execution.pools.default.workers=1"]).plan()
     assert any("Nap is predicted to end" in warning for warning in plan.warnings)

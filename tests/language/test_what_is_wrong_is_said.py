@@ -55,6 +55,12 @@ MISTAKES = [
         "'/'",
     ),
     Mistake(
+        "credential twice",
+        "execution: {credentials: [x509, {type: »x509, path: a}]}" + AFTER,
+        errors.BAD_VALUE,
+        "'x509' is named twice",
+    ),
+    Mistake(
         "stage",
         STAGES + "    - {id: a, op: custom.scale, »parmas: {}}",
         errors.UNKNOWN_KEY,

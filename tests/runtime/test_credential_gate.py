@@ -9,7 +9,7 @@ import pytest
 
 from cenote.backends.interface import Session
 from cenote.credentials.interface import FILE, Credential, CredentialFacts
-from cenote.engine.messages import AnyEvent, FailureInfo, TaskFailed, Warned
+from cenote.engine.messages import AnyEvent, FailureInfo, PoolHeld, TaskFailed, Warned
 from cenote.errors import Problem
 from cenote.runs.credentials import NamedCredential
 from cenote.runtime.credential_gate import CredentialGate
@@ -120,6 +120,18 @@ def test_tasks_wait_for_a_new_credential_and_merges_do_not(scene: Scene) -> None
     scene.renewed = True
     assert warnings(scene.gate.events(0.0)) == []
     assert scene.inner.ran == [1, 4, 2, 3]
+
+
+def test_the_journal_knows_which_pools_wait(scene: Scene) -> None:
+    def held() -> list[bool]:
+        return [bool(event.reason) for event in scene.gate.events(0.0) if isinstance(event, PoolHeld)]
+
+    scene.now = 100.0
+    scene.run(2)
+    assert (held(), held()) == ([True], [])
+    scene.gate.cancel(2)
+    scene.renewed = True
+    assert (held(), held()) == ([False], [])
 
 
 def test_a_task_that_waits_can_be_cancelled(scene: Scene) -> None:

@@ -22,6 +22,7 @@ def test_a_credential_that_ends_before_a_stage_is_told_with_both_times() -> None
     assert "RunInference is predicted to end" in told
     assert horizon.too_soon("x509", facts(4)) == ""
     assert horizon.too_soon("x509", facts(None)) == ""
+    assert horizon.too_soon("x509", facts(-1)) == "", "that it has ended is said elsewhere"
 
 
 @pytest.mark.parametrize(("stages", "told"), [({}, True), ({"Fill": NOW + HOUR}, False)])

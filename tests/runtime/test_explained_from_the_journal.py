@@ -12,6 +12,7 @@ from cenote.engine.messages import (
     FellBack,
     JobChanged,
     PoolChanged,
+    PoolHeld,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -82,6 +83,12 @@ def test_a_waiting_stage_names_data_pool_workers_reason_and_timer() -> None:
         "For 10m its state has been Submitted (no worker has a machine yet): waits for 2 workers. "
         "Tasks that wait fail in 1h 50m (queue_timeout: 2h)."
     )
+
+
+def test_a_pool_whose_tasks_are_held_says_why_until_they_are_not() -> None:
+    held = PoolHeld(at=5.0, pool="default", reason="the credential 'x509' ended 03:10")
+    assert "the credential 'x509' ended 03:10" in why(some_record(), [BEGUN, held])
+    assert "x509" not in why(some_record(), [BEGUN, held, PoolHeld(at=6.0, pool="default")])
 
 
 def test_a_stage_that_waits_for_a_pool_tells_what_its_last_probe_found() -> None:

@@ -129,6 +129,8 @@ def file_faults(path: Path) -> list[Fault]:
         found = path.stat()
     except OSError:
         return []
+    if not stat.S_ISREG(found.st_mode):
+        return []
     faults = []
     if found.st_uid != os.geteuid():
         faults.append(Fault("belongs to another user", "get one of your own"))

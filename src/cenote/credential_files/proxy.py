@@ -110,7 +110,7 @@ def proxy_faults(path: Path, now: float, authorities: Path | None) -> list[Fault
     faults += _lifetime_faults(facts, now)
     if broken := _broken_chain(facts.certificates):
         faults.append(broken)
-    elif authorities is not None and (unknown := _without_authority(facts.certificates, authorities)):
+    elif authorities is not None and (unknown := _without_authority(facts.certificates, authorities, now)):
         faults.append(unknown)
     return faults
 
@@ -131,21 +131,39 @@ def _broken_chain(chain: Sequence[x509.Certificate]) -> Fault | None:
         if not _signed(one, issuer):
             what = f"is forged or damaged: {_slashes(issuer.subject)} did not sign {_slashes(one.subject)}"
             return Fault(what, RENEWAL)
+        if not _is_proxy(one) and not _may_sign(issuer):
+            what = f"is forged: {_slashes(issuer.subject)}, who signed {_slashes(one.subject)}, is no authority"
+            return Fault(what, RENEWAL)
     return None
 
 
-def _without_authority(chain: Sequence[x509.Certificate], folder: Path) -> Fault | None:
+def _may_sign(certificate: x509.Certificate) -> bool:
+    """Whether it is one of an authority."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _without_authority(chain: Sequence[x509.Certificate], folder: Path, now: float) -> Fault | None:
     """What keeps the chain from an authority of the folder, which may be its last certificate itself."""
     last = chain[-1]
     named = [one for one in _authorities(folder) if one.subject == last.issuer]
+    if not named and _is_proxy(last):
+        return Fault(f"is incomplete: it lacks the certificate of {_slashes(last.issuer)}", RENEWAL)
     if not named:
         return Fault(
             f"comes from {_slashes(last.issuer)}, which is no authority in {folder}",
             "set X509_CERT_DIR to the folder of trusted authorities of your site",
         )
-    if any(_signed(last, one) for one in named):
-        return None
-    return Fault(f"is forged: {_slashes(last.issuer)} of {folder} did not sign {_slashes(last.subject)}", RENEWAL)
+    signers = [one for one in named if _signed(last, one)]
+    if not signers:
+        return Fault(f"is forged: {_slashes(last.issuer)} of {folder} did not sign {_slashes(last.subject)}", RENEWAL)
+    ends = max(one.not_valid_after_utc.timestamp() for one in signers)
+    if late := time_faults(None, ends, now, renewal="ask the administrators of your site for new certificates"):
+        what = f"comes from {_slashes(last.issuer)}, whose certificate in {folder} {late[0].what}"
+        return Fault(what, late[0].hint)
+    return None
 
 
 def _authorities(folder: Path) -> Iterator[x509.Certificate]:

@@ -22,6 +22,7 @@ from cenote.engine.messages import (
     ForgetTask,
     JobChanged,
     PoolChanged,
+    PoolHeld,
     Record,
     ResultLost,
     ResultNotNeeded,
@@ -135,7 +136,7 @@ class Engine:
                 self._cancel_asked(commands)
             case Tick():
                 pass
-            case Warned() | CredentialRenewed() | RunFinished():
+            case Warned() | CredentialRenewed() | PoolHeld() | RunFinished():
                 return commands
             case TaskGivenUp() | TasksNotNeeded() | TasksAbandoned() | TaskSplit() | FellBack() | PoolChanged():
                 return commands

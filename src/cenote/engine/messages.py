@@ -292,6 +292,13 @@ class CredentialRenewed(Event, frozen=True, tag=True):
     ends: float | None = None
 
 
+class PoolHeld(Event, frozen=True, tag=True):
+    """Tasks of this pool wait before they reach a worker, for this reason; from now on no longer, where it is empty."""
+
+    pool: str
+    reason: str = ""
+
+
 class RunFinished(Event, frozen=True, tag=True):
     """The last line of a journal."""
 
@@ -321,6 +328,7 @@ AnyEvent = (
     | Tick
     | Warned
     | CredentialRenewed
+    | PoolHeld
     | RunFinished
     | DecisionEvent
 )

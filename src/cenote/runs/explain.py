@@ -157,6 +157,8 @@ def _pool_sentences(view: RunView, segment: PlannedSegment) -> Iterator[str]:
     for name in _pools_in_use(view, segment):
         pool = pools[name]
         yield f"Pool '{name}' has {_workers(pool, planned[name])}."
+        if pool.held:
+            yield f"Its tasks wait: {pool.held}."
         if pool.states and pool.states[-1].reason:
             since = format_seconds(seconds_from(pool.states[-1].at, view.clock))
             meaning = f" ({words})" if (words := pool_word(pool.state).meaning) else ""

@@ -51,8 +51,8 @@ class Horizon:
         return [words for words in found if words]
 
     def too_soon(self, credential: str, facts: CredentialFacts) -> str:
-        """That a credential ends before the work does; empty where it does not, or that cannot be told."""
-        if facts.ends is None:
+        """That a credential ends before the work does; empty where it does not, has ended, or that cannot be told."""
+        if facts.ends is None or facts.ends <= self.now:
             return ""
         begins = f"the credential '{credential}' ends {clock_time(facts.ends, now=self.now)}"
         stage, ends = max(self.stages.items(), key=lambda one: one[1], default=("", 0.0))

@@ -39,6 +39,8 @@ class PoolTally:
     """What the worker that was lost last wrote."""
     empty_since: float | None = None
     """Since when it has had no worker; None while one is there, or before the run began."""
+    held: str = ""
+    """What keeps its tasks from its workers."""
     states: list[StateRecord] = field(default_factory=list)
     """How it was, as far as that was written down."""
     running: int = 0
@@ -141,6 +143,7 @@ class PoolTally:
             last_word=self.last_word,
             last_loss=self.last_loss,
             last_lines=self.last_lines,
+            held=self.held,
             time_left=time_left,
         )
 

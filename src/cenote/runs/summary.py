@@ -130,6 +130,8 @@ class PoolRecord(msgspec.Struct, frozen=True):
     """Why the worker that was lost last was lost."""
     last_lines: str = ""
     """The last output of that worker."""
+    held: str = ""
+    """What keeps its tasks from its workers."""
     time_left: float | None = None
     """Seconds, at this pace; null while unknown."""
 

@@ -18,6 +18,7 @@ from cenote.engine.messages import (
     FellBack,
     JobChanged,
     PoolChanged,
+    PoolHeld,
     RunFinished,
     RunStarted,
     TaskDone,
@@ -143,6 +144,8 @@ class RunView:
             case WorkerLost():
                 if self.ended is None:
                     self._pools[event.pool].lose(event)
+            case PoolHeld():
+                self._pools[event.pool].held = event.reason
             case PoolChanged():
                 self._pools[event.pool].change(event)
             case FellBack():

@@ -9,7 +9,7 @@ import msgspec
 
 from cenote.backends.interface import Session
 from cenote.backends.support.outcomes import withdrawn
-from cenote.engine.messages import AnyEvent, TaskFailed, Warned
+from cenote.engine.messages import AnyEvent, PoolHeld, TaskFailed, Warned
 from cenote.runs.credentials import NamedCredential
 from cenote.runtime.credential_watch import CredentialWatch
 from cenote.text import clock_time
@@ -49,6 +49,8 @@ class CredentialGate(Session):
     def events(self, seconds: float) -> list[AnyEvent]:
         news = self._inner.events(0.0 if self._events else seconds)
         renewed = self._watch.news()
+        for pool in tuple(self._closed):
+            self._is_closed(pool)
         for task, (spec, pool) in list(self._held.items()):
             if not self._is_closed(pool):
                 del self._held[task]
@@ -77,17 +79,20 @@ class CredentialGate(Session):
         ended = self._watch.ended(pool)
         if ended is not None and pool not in self._closed:
             self._closed.add(pool)
-            self._events.append(Warned(at=self._clock(), message=self._in_words(ended, pool)))
+            now, words = self._clock(), self._in_words(ended)
+            self._events.append(PoolHeld(at=now, pool=pool, reason=words))
+            self._events.append(Warned(at=now, message=f"tasks of pool '{pool}' wait: {words}"))
         elif ended is None and pool in self._closed:
             self._closed.remove(pool)
             self._opened[pool] = self._clock()
+            self._events.append(PoolHeld(at=self._opened[pool], pool=pool))
         return ended is not None
 
-    def _in_words(self, ended: NamedCredential, pool: str) -> str:
+    def _in_words(self, ended: NamedCredential) -> str:
         facts = ended.facts()
         at = clock_time(facts.ends, now=self._clock()) if facts and facts.ends else "now"
         where = f" in {facts.found}" if facts else ""
-        return f"the credential '{ended.type}' ended {at}: tasks of pool '{pool}' wait for a new one{where}"
+        return f"the credential '{ended.type}' ended {at}, and there is no new one{where}"
 
     def _excused(self, event: AnyEvent) -> AnyEvent:
         """A task that could not read its data because of that is tried again, as if its worker had been lost."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cenote.credentials.interface import CredentialFacts
 from cenote.engine.messages import AnyEvent, CredentialRenewed, Warned
-from cenote.errors import words_of
+from cenote.errors import SHORT_CREDENTIAL, words_of
 from cenote.runs.credentials import NamedCredential, RunCredentials
 from cenote.runs.horizon import Horizon
 from cenote.worker.process.credentials import DeliveredCredential
@@ -32,7 +32,7 @@ class _WatchedCredential:
     sent: DeliveredCredential | None = None
     facts: CredentialFacts | None = None
     refused: bytes = field(default=b"", repr=False)
-    """Contents that were looked at, and are no use."""
+    """Contents that were warned of; they may become usable, by chmod."""
     renew_at: float = 0.0
     """No renewal before then."""
 
@@ -133,13 +133,15 @@ class CredentialWatch:
         found = one.named.delivered()
         if found is None and one.sent is not None:
             self._warn(f"the credential '{one.named.type}' is gone: workers keep the one that they have")
-        if found is None or found == one.sent or found.content == one.refused:
+        if found is None or found == one.sent:
             return
         facts, problems = one.named.facts(), one.named.check(now)
-        later = facts is not None and facts.ends is not None and (ends is None or facts.ends > ends)
-        if problems and not later:
-            one.refused = found.content
-            self._warn(f"workers keep the credential '{one.named.type}' that they have: {problems[0].message}")
+        if unusable := [problem for problem in problems if problem.kind is not SHORT_CREDENTIAL]:
+            if found.content != one.refused:
+                one.refused = found.content
+                self._warn(f"workers keep the credential '{one.named.type}' that they have: {unusable[0].message}")
+            return
+        if one.named.delivered() != found:  # it is being written: what was checked is not what was read
             return
         one.sent, one.facts = found, facts
         self._news.put(CredentialRenewed(at=now, credential=one.named.type, ends=facts.ends if facts else None))

@@ -101,6 +101,8 @@ class EventLines:
             case messages.CredentialRenewed():
                 ends = "" if event.ends is None else f"; it ends {clock_time(event.ends, now=event.at)}"
                 return [f"workers get a new credential '{event.credential}'{ends}"]
+            case messages.PoolHeld():
+                return [] if event.reason else [f"tasks of pool '{event.pool}' wait no longer"]
             case messages.CancelAsked():
                 return [f"the run is ending: {event.reason}"]
             case messages.RunStarted():

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from cenote.credential_files.places import AUTHORITIES_VARIABLE, Fault, find_authorities
 from cenote.credentials.interface import Credential
 from cenote.credentials.support.renewal import RenewalCommand, in_vain, run_renewal
-from cenote.errors import BAD_CREDENTIAL, CenoteError, Problem, error
+from cenote.errors import BAD_CREDENTIAL, SHORT_CREDENTIAL, CenoteError, Problem, error
 from cenote.plugins.settings import Seconds
 from cenote.units import format_seconds
 
@@ -76,7 +76,7 @@ class FoundCredential(Credential):
         if ends is not None and 0 < ends - now < self.minimum_lifetime:
             words = f"{what} ends too soon: {format_seconds(ends - now)} are left"
             least = f"minimum_lifetime: {format_seconds(self.minimum_lifetime)}"
-            yield Problem(BAD_CREDENTIAL, words, details=(least,), hint=renewal)
+            yield Problem(SHORT_CREDENTIAL, words, details=(least,), hint=renewal)
 
     @property
     def renews(self) -> bool:
@@ -115,6 +115,8 @@ def expanded(written: str) -> Path:
     text = os.path.expandvars(os.path.expanduser(written))  # noqa: PTH111  # pathlib raises without a home
     if unset := re.search(r"\$(\w+|\{[^}]*\})", text):
         raise error(BAD_CREDENTIAL, f"the path '{written}' names a variable that is not set: {unset.group()}")
+    if "\0" in text:
+        raise error(BAD_CREDENTIAL, f"the path {written!r} holds a character that no path can hold")
     return Path(text).absolute()
 
 

@@ -107,10 +107,15 @@ def _check_software(node: Located, findings: Findings) -> None:
     """The environment and the credentials of the run or of a pool, and their own settings."""
     written = [(PluginKind.ENVIRONMENT, node.get("environment"))]
     written += [(PluginKind.CREDENTIAL, one) for one in one_or_many(node.get("credentials"))]
+    named: list[str] = []
     for kind, one in written:
         name = None if one is None else one.get("type") or one
         if one is not None and name is not None and name.text is not None and check_name(kind, name, findings):
             check_settings(kind, name.text, one.without("type"), f"{kind.value} '{name.text}'", findings)
+            if kind is PluginKind.CREDENTIAL and name.text in named:
+                hint = "other pools may have another one of this type"
+                findings.report(errors.BAD_VALUE, f"credential '{name.text}' is named twice", name, hint=hint)
+            named += [name.text] if kind is PluginKind.CREDENTIAL else []
 
 
 def _check_profiles(root: Located, findings: Findings) -> None:
