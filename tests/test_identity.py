@@ -143,6 +143,23 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_a_file_that_others_could_write_is_not_trusted(tmp_path: Path) -> None:
+    file = tmp_path / "identity" / "run.pem"
+    identities_of("a").workers.write(file)
+    file.chmod(0o620)
+    with pytest.raises(PermissionError, match="other users could write"):
+        Identity.read(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_is_not_trusted(tmp_path: Path) -> None:
+    file = tmp_path / "identity" / "run.pem"
+    identities_of("a").workers.write(file)
+    os.chown(file, 65534, 65534)
+    with pytest.raises(PermissionError, match="another user"):
+        Identity.read(file)
+
+
 def test_a_file_that_others_could_read_is_made_private_before_it_is_read(tmp_path: Path) -> None:
     file = tmp_path / "run.pem"
     file.write_text(identities_of("a").workers.pem)

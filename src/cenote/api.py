@@ -38,8 +38,9 @@ from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
 from cenote.runtime.earlier_results import tasks_to_reuse
-from cenote.runtime.execute import Hearer, RunListener, RunOptions, add_failure, execute
+from cenote.runtime.execute import RunOptions, add_failure, execute
 from cenote.runtime.publish import is_own_pickle, product_kind
+from cenote.runtime.watched_run import Hearer, RunListener
 
 StageNames = str | Sequence[str]
 """One stage or several, by id."""

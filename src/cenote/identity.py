@@ -20,6 +20,7 @@ from pathlib import Path
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", re.DOTALL)
 _ONLY_OWNER = 0o600
+_ROOT = 0
 ANOTHER_SERVICE = "a different service answers there"
 _ANOTHER_RUN = "what answers there is not the driver of this run"
 
@@ -63,14 +64,20 @@ class Identity:
 
     @classmethod
     def read(cls, file: Path) -> Identity:
-        """What `write` wrote. Raises OSError where it cannot be read.
+        """What `write` wrote. Raises OSError where it cannot be read, or where another user may have written it.
 
         It is made private first: a batch system that transferred it may have given it other permissions.
         """
-        if stat.S_IMODE(file.stat().st_mode) & 0o077:
-            with suppress(OSError):  # a file system without permissions
-                file.chmod(_ONLY_OWNER)
-        return cls(file.read_text(encoding="ascii", errors="replace"))
+        with file.open(encoding="ascii", errors="replace") as opened:
+            before = os.fstat(opened.fileno())
+            if before.st_uid not in (os.geteuid(), _ROOT):
+                raise PermissionError(errno.EPERM, "it belongs to another user")
+            if stat.S_IMODE(before.st_mode) & 0o077:
+                with suppress(OSError):  # a file system without permissions
+                    os.fchmod(opened.fileno(), _ONLY_OWNER)
+            if before.st_mode & 0o022 and not os.fstat(opened.fileno()).st_mode & 0o022:
+                raise PermissionError(errno.EPERM, "other users could write to it")
+            return cls(opened.read())
 
 
 def forget(file: Path) -> None:

@@ -172,6 +172,11 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
         temporary.parent.rmdir()
 
 
+def not_by_a_link(path: str, flags: int) -> int:
+    """An `opener` of files that are added to: a link in the folder of somebody's run could lead to any of ours."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def write_text(target: Path, text: str) -> Path:
     """Write a text file, and its folder where there is none; returns its path."""
     with appearing(target) as temporary:

@@ -66,6 +66,19 @@ def test_strangers_who_stop_in_the_middle_of_a_handshake_are_hung_up_on(cluster:
     assert heard, "the scheduler's part of the handshake"
 
 
+def test_strangers_who_open_ever_more_connections_use_up_only_a_part(
+    cluster: SpecCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (door,) = doors_of(os.getpid())
+    monkeypatch.setattr(doors, "_TO_SHAKE_HANDS", 600.0)
+    monkeypatch.setattr(doors, "_UNKNOWN_AT_ONCE", 10)
+    with ExitStack() as silent:
+        lines = [silent.enter_context(socket.create_connection((door.host, door.port), 30)) for _ in range(30)]
+        assert [line.recv(1) for line in lines[:20]] == [b""] * 20
+        with Client(cluster, set_as_default=False) as client:
+            assert client.run_on_scheduler(os.getpid) == os.getpid()
+
+
 def test_the_certificate_of_the_workers_is_enough_and_that_of_another_run_is_not(cluster: SpecCluster) -> None:
     assert runs_a_function(cluster.scheduler_address, RunSecurity(OURS.workers))
     assert not runs_a_function(cluster.scheduler_address, RunSecurity(identities_of("ours").driver))

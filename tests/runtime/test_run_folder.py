@@ -12,6 +12,7 @@ import pytest
 
 from cenote.errors import CenoteError
 from cenote.runs.folder import LOCK, STILL_SECONDS, RunFolder, is_locked
+from cenote.runs.journal import Journal
 from cenote.worker.results.store import Store
 from cenote.worker.results.written_files import WrittenFiles
 
@@ -107,3 +108,14 @@ def test_there_the_pulse_says_it_of_a_driver_on_another_machine(tmp_path: Path) 
     long_ago = (tmp_path / LOCK).stat().st_mtime - STILL_SECONDS
     os.utime(tmp_path / LOCK, (long_ago, long_ago))
     assert not is_locked(tmp_path)
+
+
+@pytest.mark.parametrize("name", [LOCK, "journal.jsonl"])
+def test_a_link_in_somebodys_folder_leads_to_no_file_of_ours(tmp_path: Path, name: str) -> None:
+    precious, folder = tmp_path / "thesis.tex", RunFolder(tmp_path / "out")
+    precious.write_text("years of work")
+    folder.path.mkdir()
+    (folder.path / name).symlink_to(precious)
+    with pytest.raises(CenoteError), folder.lock():
+        Journal(folder.path)
+    assert precious.read_text() == "years of work"

@@ -133,7 +133,7 @@ def test_a_token_that_others_can_read_stays_here_and_the_error_says_why(
 @pytest.mark.parametrize(
     ("token", "words"),
     [
-        (lambda: ISSUER.token(starts=-600, lifetime=-300), "ended 5m"),
+        (lambda: ISSUER.token(starts=-600, lifetime=-300), "ended "),
         (lambda: ISSUER.token(scope="storage.read:/elsewhere"), "storage.read:/elsewhere"),
         (lambda: ISSUER.token(audience="https://other.test"), "https://other.test"),
         (lambda: "no token", "holds no token"),

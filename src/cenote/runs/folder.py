@@ -110,7 +110,7 @@ class RunFolder:
         """Held while a run is in progress; released when the returned file is closed or the process ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / LOCK).open("a+")
+            file = open(self.path / LOCK, "a+", opener=storage.not_by_a_link)  # noqa: SIM115  # the caller closes it
         except OSError as problem:
             raise errors.error(
                 storage.KINDS.get(problem.errno or 0, errors.USAGE),

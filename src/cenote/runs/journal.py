@@ -23,7 +23,9 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path = RunFolder(folder).journal
         with storage.writing(self.path):
-            self._file: FileIO = self.path.open("ab", buffering=0)
+            self._file: FileIO = open(  # noqa: SIM115  # `close` closes it
+                self.path, "ab", buffering=0, opener=storage.not_by_a_link
+            )
         if self._file.tell() and not self._ends_with_newline():
             self._append(b"\n")  # an earlier driver was killed in the middle of a line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ import msgspec
 from cenote import errors, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
-from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Tick, Warned
+from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Warned
 from cenote.engine.options import EngineOptions
 from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
@@ -32,14 +32,13 @@ from cenote.runs.journal import Journal
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
-from cenote.runs.tasks_seen import TasksSeen
-from cenote.runs.view import RunView
 from cenote.runtime.credential_gate import CredentialGate
 from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
 from cenote.runtime.publish import Publication, publish
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.runtime.watched_run import Hearer, RunListener, WatchedRun
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
@@ -47,11 +46,6 @@ from cenote.worker.failure import failure_of
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.results.store import DamagedResultError, Store
 
-RunListener = Callable[[RunView], None]
-Hearer = Callable[[Plan, AnyEvent], None]
-"""Hears of every event of the run, once it is written down."""
-_BETWEEN_TASKS = 0.2
-"""Seconds that a run must be at rest before it is shown so: one task has ended, the next is about to start."""
 _SMALL_VALUES = 4_000_000
 """Values to read (events × columns) below which starting processes costs more than it brings."""
 _AHEAD = 0.2
@@ -72,57 +66,6 @@ class RunOptions:
     cpus: int = 1
     """Cores of this machine."""
     command: Sequence[str] | None = None
-
-
-class _Watched:
-    """Keeps the view of the run up to date and shows it, not more often than a person can read."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        record: PlanRecord,
-        pulse: Pulse,
-        clock: Callable[[], float],
-        listen: RunListener | None,
-        hear: Hearer | None,
-    ) -> None:
-        self._plan, self._hear = plan, hear
-        self.view, self.memory = RunView(record, plan.probes), TasksSeen(plan)
-        self._listen, self._clock, self._shown = listen, clock, 0.0
-        self._shown_at_rest = True
-        self._at_rest_since: float | None = 0.0
-        """None while a task runs."""
-        self._pulse = pulse
-
-    def __call__(self, events: Iterable[AnyEvent]) -> None:
-        for event in events:
-            self.view.apply(event)
-            self.memory.take(event)
-            if self._hear is not None:
-                self._hear(self._plan, event)
-        self._pulse()
-        now = self._clock()
-        at_work = self.view.at_work
-        if at_work or self._at_rest_since is None:
-            self._at_rest_since = None if at_work else now
-        began = at_work and self._shown_at_rest  # the next news may be a long task away
-        rested = self._at_rest_since is not None and now - self._at_rest_since >= _BETWEEN_TASKS
-        saves = self.view.saved is not None
-        if began or (now - self._shown > 0.1 and (at_work or rested or saves)):
-            self._shown = now
-            self.show()
-
-    def saved(self, done: int, products: int) -> None:
-        begins = self.view.saved is None
-        self.view.saved = (done, products)
-        self([Tick(at=self._clock())])
-        if begins:  # drawing the first product may take long
-            self.show()
-
-    def show(self) -> None:
-        self._shown_at_rest = not self.view.at_work
-        if self._listen is not None:
-            self._listen(self.view)
 
 
 def execute(
@@ -153,7 +96,7 @@ def execute(
         write_record(folder.plan, record)
         storage.write_text(folder.picture, svg(plan))
         write_record(folder.provenance, Provenance.of(plan, setup.describe(), command=options.command))
-        watched = _Watched(plan, record, pulse, time.time, listen, hear)
+        watched = WatchedRun(plan, record, pulse, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
             driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions, unreachable)
@@ -196,7 +139,7 @@ class _Driver:
     folder: RunFolder
     options: RunOptions
     journal: Journal
-    watched: _Watched
+    watched: WatchedRun
     reuse: Reuse
     interruptions: Interruptions
     warnings: Sequence[str]

@@ -9,7 +9,10 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 import cenote
+from builders.credentials import GridAuthority
 
 from .conftest import Workshop
 from .htcondor_pool import HTCondorPool
@@ -30,29 +33,40 @@ def found(pool: dict[str, Any], question: str) -> str:
     return "; ".join(one["words"] for one in pool["findings"] if one["question"] == question)
 
 
-def test_three_pools_of_slurm_are_probed_and_leave_nothing(workshop: Workshop, slurm: SlurmCluster) -> None:
+@pytest.fixture
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A setting: a credential that probes get too."""
+    authority = GridAuthority(tmp_path_factory.mktemp("authority"))
+    return f"execution.credentials=[{{type: x509, path: {authority.proxy()}, certificates: {authority.directory}}}]"
+
+
+def test_three_pools_of_slurm_are_probed_and_leave_nothing(workshop: Workshop, slurm: SlurmCluster, proxy: str) -> None:
     before = sorted(path.name for path in workshop.folder.iterdir())
 
-    pools = probed(workshop, "--strategy", "slurm")
+    pools = probed(workshop, "--strategy", "slurm", "--set", proxy)
 
     assert list(pools) == ["default", "high_memory", "gpu"]
     for pool in pools.values():
         assert {one["question"] for one in pool["findings"]} >= QUESTIONS
         assert "reaches the driver at 127.0.0.1:" in found(pool, "network")
         assert "opened in" in found(pool, "data")
+        assert "x509 arrived, closed to other users" in found(pool, "credentials")
         assert pool["verdict"] != "problem"
     assert pools["gpu"]["node"]["gpus"]
     assert slurm.queue() == []
     assert sorted({*before, ".cache"}) == sorted(path.name for path in workshop.folder.iterdir())
 
 
-def test_three_pools_of_htcondor_are_probed_and_leave_nothing(workshop: Workshop, htcondor: HTCondorPool) -> None:
-    pools = probed(workshop, "--strategy", "htcondor")
+def test_three_pools_of_htcondor_are_probed_and_leave_nothing(
+    workshop: Workshop, htcondor: HTCondorPool, proxy: str
+) -> None:
+    pools = probed(workshop, "--strategy", "htcondor", "--set", proxy)
 
     assert list(pools) == ["default", "high_memory", "gpu"]
     for pool in pools.values():
         assert {one["question"] for one in pool["findings"]} >= QUESTIONS
         assert "reaches the driver at 127.0.0.1:" in found(pool, "network")
+        assert "x509 arrived, closed to other users" in found(pool, "credentials")
         assert pool["verdict"] != "problem"
     assert pools["gpu"]["node"]["gpus"]
     assert htcondor.jobs() == []
@@ -69,6 +83,7 @@ def test_reports_come_home_by_file_transfer_where_the_network_is_closed(
     for pool in pools.values():
         assert "does not reach the driver at 127.0.0.1:9" in found(pool, "network")
         assert "opened in" in found(pool, "data")
+        assert "x509 arrived, closed to other users" in found(pool, "credentials")
         assert pool["node"]["plugins"][0]["problem"] == ""
     assert htcondor.jobs() == []
 

@@ -22,6 +22,9 @@ NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "dist
 """Configuration: nothing is even loaded for them."""
 _TO_SHAKE_HANDS = 30.0
 """Seconds after which a connection without a handshake is closed: strangers must not use up all of ours."""
+_UNKNOWN_AT_ONCE = 256
+"""Such connections that are kept: for one more, the oldest is closed. Many systems allow a process 1024 open files, and
+a run that can open no more of them ends."""
 
 
 class _WholeReads(ssl.SSLSocket):
@@ -79,8 +82,12 @@ class _OneDoor:
         await super().listen(*where, **options)  # type: ignore[misc]  # of the other class it is mixed with
         server = self.listeners[-1].tcp_server
         handle = server.handle_stream
+        unknown: list[IOStream] = []
 
         async def handle_in_time(stream: IOStream, address: object) -> None:
+            unknown[:] = [*filter(_is_unknown, unknown), stream]
+            if len(unknown) > _UNKNOWN_AT_ONCE:
+                unknown[0].close()
             asyncio.get_running_loop().call_later(_TO_SHAKE_HANDS, _close_unknown, stream)
             await handle(stream, address)
 
@@ -88,12 +95,19 @@ class _OneDoor:
 
 
 def _close_unknown(stream: IOStream) -> None:
+    if _is_unknown(stream):
+        stream.close()
+
+
+def _is_unknown(stream: IOStream) -> bool:
+    """Whether it is open, and its handshake is not done, however far it came."""
     if stream.closed() or not isinstance(stream.socket, ssl.SSLSocket):
-        return
+        return False
     try:
         stream.socket.getpeercert()
-    except (ValueError, OSError):  # the handshake is not done, however far it came
-        stream.close()
+    except (ValueError, OSError):
+        return True
+    return False
 
 
 class SecuredScheduler(_OneDoor, Scheduler):  # type: ignore[misc]  # distributed publishes no types for it

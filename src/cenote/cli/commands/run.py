@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     from cenote.api import Run
     from cenote.engine.messages import AnyEvent
     from cenote.plan.plan import Plan
-    from cenote.runtime.execute import Hearer
+    from cenote.runtime.watched_run import Hearer
 
 
 @click.command("run")
