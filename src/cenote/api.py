@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -139,7 +139,9 @@ class Analysis:
             problems += [problem for problem in found if problem.place is None or problem.place not in known]
             warnings += analysed.warnings
         elif checked.rest is not None:
-            problems += [problem for problem in stage_problems(checked.rest, look) if problem.place not in known]
+            with _as_far_as_known(checked.rest) as are_known:
+                found = stage_problems(checked.rest, look if are_known else Look.NONE)
+            problems += [problem for problem in found if problem.place not in known]
         return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
 
     def plan(
@@ -265,6 +267,18 @@ class Analysis:
 
     def _folder(self, out: str | Path | None) -> Path:
         return Path(out) if out is not None else Path("out") / self.file.stem
+
+
+@contextmanager
+def _as_far_as_known(workflow: Workflow) -> Iterator[bool]:
+    """Use the credentials of a workflow that has faults; whether they are known: without them data may be closed."""
+    lost = not workflow.execution.credentials and workflow.origin("execution", "credentials") is not None
+    with ExitStack() as at_last:
+        try:
+            at_last.enter_context(RunCredentials(workflow).used_here())
+        except CenoteError:  # their settings are among the faults
+            lost = True
+        yield not lost
 
 
 @contextmanager

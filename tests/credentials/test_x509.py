@@ -69,7 +69,7 @@ def test_one_that_is_missing_names_every_place(environ: pytest.MonkeyPatch, tmp_
     assert "$NOT_SET" in unset.message
     for proxy in (X509Proxy(), X509Proxy(variable="NOT_SET")):
         assert proxy.facts() is None
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(OSError, match="proxy"):
             proxy.read()
 
 

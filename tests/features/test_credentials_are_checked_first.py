@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import cenote
 from builders.credentials import GridAuthority, TokenIssuer, write_token
+from builders.file_servers import FileServer
 from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError
 
 from .conftest import Desk
@@ -160,3 +162,19 @@ def test_a_probe_tries_the_proxy_on_the_node_and_leaves_nothing(
     assert pool["node"]["authorities"] == str(authority.directory)
     assert not any(line in told.stdout for line in proxy.read_text().splitlines())
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", ["bakend: local", "credentials: [{type: scitokens, pth: mine}]"])
+def test_a_fault_elsewhere_does_not_close_the_data(user: Desk, authority: GridAuthority, fault: str) -> None:
+    """Files are read with the credentials that are named; not at all, where these cannot be known."""
+    token = TokenIssuer("https://127.0.0.1:1").token()
+    write_token(user.folder / "mine", token)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.host().write(user.folder, "host"))
+    named = "" if "credentials" in fault else "credentials: [{type: scitokens, path: mine}], "
+    server = FileServer(user.folder, accepts=lambda shown: shown == f"Bearer {token}")
+    with server.serving(context) as serving:
+        files = f"data: {{datasets: [{{name: d, files: ['{serving.url}/a.root']}}]}}\n"
+        user.write("flow.yaml", f"{files}analysis: {{stages: []}}\nexecution: {{{named}{fault}}}\n")
+        problems = cenote.load(user.folder / "flow.yaml").check().problems
+    assert [problem.kind.name for problem in problems] == ["unknown-key"]

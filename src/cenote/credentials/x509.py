@@ -13,6 +13,7 @@ from cenote.credential_files.places import (
     PROXY_VARIABLE,
     CredentialFileError,
     find_proxy,
+    read_file,
     usual_proxy,
 )
 from cenote.credential_files.proxy import RENEWAL, ProxyFacts, proxy_faults, read_proxy
@@ -86,7 +87,10 @@ class X509Proxy(FoundCredential):
         path = self._find()
         if path is None:
             raise FileNotFoundError("there is no proxy")
-        return path.read_bytes()
+        try:
+            return read_file(path)
+        except CredentialFileError as problem:
+            raise OSError(f"the proxy {path} {problem}") from None
 
     def variables(self) -> Mapping[str, str | None]:
         """That of the proxy; that of the authorities where a setting names their folder."""

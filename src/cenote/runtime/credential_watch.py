@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cenote.credentials.interface import CredentialFacts
 from cenote.engine.messages import AnyEvent, CredentialRenewed, Warned
-from cenote.errors import SHORT_CREDENTIAL, words_of
+from cenote.errors import SHORT_CREDENTIAL, CenoteError, printable, words_of
 from cenote.runs.credentials import NamedCredential, RunCredentials
 from cenote.runs.horizon import Horizon
 from cenote.worker.process.credentials import DeliveredCredential
@@ -121,7 +121,7 @@ class CredentialWatch:
                 try:
                     self._look(one)
                 except Exception as problem:  # of a plugin, or its file system: there is time to try again
-                    self._warn(f"the credential '{one.named.type}' cannot be read now: {words_of(problem)}")
+                    self._warn(f"the credential '{one.named.type}' cannot be read now: {_in_words(problem)}")
 
     def _look(self, one: _WatchedCredential) -> None:
         credential = one.named.credential
@@ -150,10 +150,17 @@ class CredentialWatch:
         try:
             one.named.renew()
         except Exception as problem:
-            words = words_of(problem)
+            words = _in_words(problem)
             self._warn(f"the credential '{one.named.type}' could not be renewed, retrying every minute: {words}")
 
     def _warn(self, words: str) -> None:
         if words not in self._warned:
             self._warned.add(words)
             self._news.put(Warned(at=self._clock(), message=words))
+
+
+def _in_words(problem: Exception) -> str:
+    """Without the name of its type, where its words are for people."""
+    if isinstance(problem, CenoteError):
+        return "; ".join(found.message for found in problem.problems)
+    return printable(str(problem.strerror or problem)) if isinstance(problem, OSError) else words_of(problem)
