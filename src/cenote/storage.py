@@ -173,8 +173,9 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
 
 
 def not_by_a_link(path: str, flags: int) -> int:
-    """An `opener` of files that are added to: a link in the folder of somebody's run could lead to any of ours."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    """An `opener` of files that are added to: a link in the folder of somebody's run could lead to any of ours, and a
+    pipe would keep us waiting."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def write_text(target: Path, text: str) -> Path:

@@ -119,3 +119,9 @@ def test_a_link_in_somebodys_folder_leads_to_no_file_of_ours(tmp_path: Path, nam
     with pytest.raises(CenoteError), folder.lock():
         Journal(folder.path)
     assert precious.read_text() == "years of work"
+
+
+def test_a_pipe_in_the_place_of_the_journal_keeps_no_run_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "journal.jsonl")
+    with pytest.raises(CenoteError):
+        Journal(tmp_path)
