@@ -1,12 +1,14 @@
 """Make the three standard streams usable, whatever the command was started with.
 
 Answers that nothing can take end a command. Messages that nothing can take are lost, and the command goes on: a run
-does not depend on who watches it.
+does not depend on who watches it. Names and messages come from workflows, folders and servers of others: what would
+command a terminal is shown instead, but for colours and the cursor of a progress display.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +16,8 @@ from typing import Any, TextIO, cast
 
 STDOUT = "the standard output"
 _IN, _OUT, _ERR = 0, 1, 2
+_COMMANDS = re.compile(r"(\x1b\[(?:[0-9;]*[AKm]|\?25[hl]))|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""What terminals obey; the group holds what our own displays use."""
 
 
 def make_ready() -> None:
@@ -65,7 +69,7 @@ class _Stream:
     def write(self, text: str) -> int:
         """As every stream does."""
         with self._watched():
-            self.inner.write(text)
+            self.inner.write(_COMMANDS.sub(_harmless, text))
         return len(text)
 
     def flush(self) -> None:
@@ -104,6 +108,10 @@ class _Answers(_Stream):
             yield
         if self._lost is not None:
             raise self._lost
+
+
+def _harmless(command: re.Match[str]) -> str:
+    return command[1] or f"\\x{ord(command[0]):02x}"
 
 
 def _is_open(descriptor: int) -> bool:
