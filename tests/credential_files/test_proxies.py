@@ -138,6 +138,15 @@ def test_an_authority_that_has_ended_is_named(authority: GridAuthority) -> None:
     assert str(authority.directory) in found.what
 
 
+def test_an_authority_without_a_link_by_its_hash_is_not_found_by_software(tmp_path: Path) -> None:
+    other = GridAuthority(tmp_path / "other")
+    for path in [*other.directory.glob("*.0")]:
+        path.rename(other.directory / "other-ca.pem")
+    [found] = proxy_faults(other.proxy(), time.time(), other.directory)
+    assert "hash" in found.what
+    assert "rehash" in (found.hint or "")
+
+
 def test_damaged_files_beside_the_authorities_are_passed_over(tmp_path: Path) -> None:
     other = GridAuthority(tmp_path / "other")
     (other.directory / "00000000.0").write_bytes(b"no certificate")

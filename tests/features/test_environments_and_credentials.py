@@ -112,6 +112,23 @@ class Broken(Pass):
         raise RuntimeError("no ticket")
 
 
+class Odd(Pass):
+    cenote_plugin: ClassVar = ("credential", "odd")
+
+    odd: str
+
+    def facts(self):
+        odd = {"found": None, "ends": float("inf"), "details": {"a": 1}}
+        return replace(super().facts(), **{self.odd: odd[self.odd]}) if self.odd in odd else super().facts()
+
+    def read(self):
+        return "text" if self.odd == "read" else super().read()
+
+    def variables(self):
+        odd = {"value": {"A": 1}, "name": {"A=B": FILE}, "zero": {"A": "a\\0b"}, "raises": None}
+        return dict(odd[self.odd]) if self.odd in odd else super().variables()
+
+
 @operation("custom.passed", scope="run", reads=["MET_pt"], product="object")
 def passed(events):
     return {"pass": Path(os.environ["PASS_FILE"]).read_text()}
@@ -349,6 +366,14 @@ def test_what_a_credential_raises_is_its_own_fault_with_its_place(user: Desk) ->
     (problem,) = raised.value.problems
     assert (problem.kind.name, problem.place is not None) == ("bad-plugin", True)
     assert "no ticket" in problem.message
+
+
+@pytest.mark.parametrize("odd", ["found", "ends", "details", "read", "value", "name", "zero", "raises"])
+def test_a_credential_that_hands_out_nonsense_is_a_bad_plugin(user: Desk, odd: str) -> None:
+    user.write("passed.yaml", PASSED.replace("credentials: pass", f"credentials: {{type: odd, odd: {odd}}}"))
+    with pytest.raises(CenoteError) as raised:
+        cenote.load(user.folder / "passed.yaml", backend="dask").run(user.folder / "out")
+    assert [problem.kind.name for problem in raised.value.problems] == ["bad-plugin"]
 
 
 def test_a_pool_of_the_local_backend_is_recorded_with_what_it_really_had(user: Desk) -> None:

@@ -55,6 +55,13 @@ MISTAKES = [
         "'/'",
     ),
     Mistake(
+        "credential's key",
+        "execution: {credentials: {type: x509, »renewal: a}}" + AFTER,
+        errors.UNKNOWN_KEY,
+        "no key 'renewal'",
+        "'renew'",
+    ),
+    Mistake(
         "credential twice",
         "execution: {credentials: [x509, {type: »x509, path: a}]}" + AFTER,
         errors.BAD_VALUE,

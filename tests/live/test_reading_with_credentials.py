@@ -13,7 +13,6 @@ import pytest
 import cenote
 from builders.credentials import GridAuthority, TokenIssuer, write_token
 from cenote.errors import CenoteError
-from cenote.sources.root_tree import RootTreeSource
 from cenote.testing.muons import write_muons
 
 from .storage_servers import ProtectedStorage, protected_storage, redirecting_server
@@ -144,38 +143,60 @@ def address(request: pytest.FixtureRequest, storage: ProtectedStorage) -> Iterat
             yield server.root
 
 
-def test_a_new_token_begins_a_new_session(
-    storage: ProtectedStorage, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Servers look only at the token that a session began with, until long after its end."""
-    for name, value in storage.surroundings(BEARER_TOKEN_FILE=tmp_path / "token").items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("BEARER_TOKEN", raising=False)
+SESSIONS = """
+import sys
+from pathlib import Path
+from cenote.sources.root_tree import RootTreeSource
+
+address, mine, new = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+source = RootTreeSource()
+assert [source.describe(f"{address}{name}").entries for name in ("a.root", "b.root")] == [1000, 1000]
+print("first", flush=True)
+sys.stdin.readline()
+new.replace(mine)
+assert source.describe(f"{address}c.root").entries == 1000
+assert source.read(f"{address}a.root", ["MET_pt"], 0, 1000)["MET_pt"].size == 1000
+"""
+
+
+def test_a_new_token_begins_a_new_session(storage: ProtectedStorage, address: str, tmp_path: Path) -> None:
+    """Servers look only at the token that a session began with, until long after its end.
+
+    In a process of its own: XRootD's client reads the folder of authorities once, and other tests have others.
+    """
+    token = write_token(tmp_path / "token", storage.issuer.token())
+    new = write_token(tmp_path / "new", storage.issuer.token())
+    (storage.data / "c.root").write_bytes((storage.data / "a.root").read_bytes())
 
     def logins() -> int:
         return storage.by_token.log.read_text().count("login as ada")
 
-    source = RootTreeSource()
-    write_token(tmp_path / "token", storage.issuer.token())
-    for name in ("a.root", "b.root"):
-        assert source.describe(f"{address}{name}").entries == 1000
-    before = logins()
-    (storage.data / "c.root").write_bytes((storage.data / "a.root").read_bytes())
-    write_token(tmp_path / "token", storage.issuer.token())
-    assert source.describe(f"{address}c.root").entries == 1000
-    assert source.read(f"{address}a.root", ["MET_pt"], 0, 1000)["MET_pt"].size == 1000
+    with subprocess.Popen(
+        [sys.executable, "-c", SESSIONS, address, str(token), str(new)],
+        env=storage.surroundings(BEARER_TOKEN_FILE=token),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "first\n"
+        before = logins()
+        reader.stdin.write("go on\n")
+        reader.stdin.close()
+        assert reader.wait(120) == 0
     assert logins() == before + 1
 
 
 BAD_PROXIES: dict[str, Callable[[ProtectedStorage, Path], object]] = {
     "there is no proxy": lambda _found, _at: None,
-    "ended 5m": lambda found, at: found.authority.proxy(at, lifetime=-300),
+    "ended ": lambda found, at: found.authority.proxy(at, lifetime=-300),
     "mode 0644": lambda found, at: found.authority.proxy(at, mode=0o644),
     "is forged": lambda _found, at: GridAuthority(at.parent / "impostor").proxy(at),
 }
 BAD_TOKENS: dict[str, Callable[[TokenIssuer, Path], object]] = {
     "there is no token": lambda _issuer, _at: None,
-    "ended 5m": lambda issuer, at: write_token(at, issuer.token(starts=-600, lifetime=-300)),
+    "ended ": lambda issuer, at: write_token(at, issuer.token(starts=-600, lifetime=-300)),
     "mode 0644": lambda issuer, at: write_token(at, issuer.token(), mode=0o644),
     "lacks the scope storage.read:/": lambda issuer, at: write_token(at, issuer.token(scope="storage.modify:/")),
     "is forged": lambda issuer, at: write_token(at, issuer.token(signed_by=TokenIssuer())),

@@ -19,6 +19,7 @@ from cenote.worker.process.scratch import (
     filled_in,
     keep_temporary_files,
     leave_scratch,
+    make_scratch,
     scratch_of_the_dead,
     take_scratch,
 )
@@ -101,6 +102,18 @@ def test_the_next_worker_takes_away_what_a_killed_one_left_and_nothing_else(tmp_
         assert folders[alive.pid].exists()
         assert other.exists()
         alive.kill()
+
+
+def test_what_was_too_young_when_a_worker_began_goes_when_it_ends(tmp_path: Path) -> None:
+    mine = make_scratch(tmp_path, "w2")
+    left = tmp_path / mine.name.replace("w2", "w1")
+    left.mkdir()
+    leave_scratch()
+    assert [*tmp_path.iterdir()] == [left], "its owner may be about to lock it"
+    make_scratch(tmp_path, "w3")
+    os.utime(left, (1, 1))
+    leave_scratch()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_folders_are_private_and_their_names_cannot_be_foreseen(tmp_path: Path) -> None:

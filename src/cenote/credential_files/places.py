@@ -24,6 +24,8 @@ AUTHORITIES = (
 """Where sites keep the certificates of authorities, unless a variable says otherwise."""
 LARGEST_FILE = 1_000_000
 """In bytes: a file with more is neither a proxy nor a token."""
+LATEST = 1e11
+"""In seconds since the epoch, in the year 5138: what is later counts milliseconds, or is no time."""
 _TOKEN = re.compile(r"eyJ[\w-]{10,}\.[\w-]+\.")
 """How tokens begin: with a header and claims in base64."""
 

@@ -29,7 +29,9 @@ _VOMS_EXTENSION = "1.3.6.1.4.1.8005.100.100.5"
 _VOMS_NAMES = bytes.fromhex("060a2b06010401be45646404")
 """The object identifier 1.3.6.1.4.1.8005.100.100.4 in DER."""
 _KEY = re.compile(rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.+?-----END \1PRIVATE KEY-----", re.DOTALL)
-_AUTHORITY_FILE = re.compile(r".*\.(\d|pem|crt)")
+_BY_HASH = re.compile(r"[0-9a-f]{8}\.\d+")
+"""Files of authorities as OpenSSL, and with it all grid software, looks for them."""
+_BY_NAME = re.compile(r".*\.(pem|crt)")
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,10 @@ def _may_sign(certificate: x509.Certificate) -> bool:
 def _without_authority(chain: Sequence[x509.Certificate], folder: Path, now: float) -> Fault | None:
     """What keeps the chain from an authority of the folder, which may be its last certificate itself."""
     last = chain[-1]
-    named = [one for one in _authorities(folder) if one.subject == last.issuer]
+    named = [one for one in _authorities(folder, _BY_HASH) if one.subject == last.issuer]
+    if not named and any(one.subject == last.issuer for one in _authorities(folder, _BY_NAME)):
+        what = f"comes from {_slashes(last.issuer)}, which software does not find in {folder}"
+        return Fault(f"{what}: a link by its hash is missing", f"openssl rehash {folder}")
     if not named and _is_proxy(last):
         return Fault(f"is incomplete: it lacks the certificate of {_slashes(last.issuer)}", RENEWAL)
     if not named:
@@ -166,11 +171,11 @@ def _without_authority(chain: Sequence[x509.Certificate], folder: Path, now: flo
     return None
 
 
-def _authorities(folder: Path) -> Iterator[x509.Certificate]:
-    """Every certificate of the folder once: most are there under two hashes and a name, and servers accept any."""
+def _authorities(folder: Path, names: re.Pattern[str]) -> Iterator[x509.Certificate]:
+    """Every certificate once that the folder has under such a name: most are there under two hashes."""
     seen: set[bytes] = set()
     for path in sorted(folder.iterdir()):
-        if not _AUTHORITY_FILE.fullmatch(path.name):
+        if not names.fullmatch(path.name):
             continue
         try:
             content = path.read_bytes()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jwt
 
 from cenote.credential_files.places import (
+    LATEST,
     CredentialFileError,
     Fault,
     TokenPlace,
@@ -22,8 +23,6 @@ ANY_AUDIENCE = frozenset({"https://wlcg.cern.ch/jwt/v1/any", "ANY"})
 
 _MEANINGS = {"read": "storage.read", "write": "storage.modify"}
 """What SciTokens call the same in their own profile."""
-_LATEST = 1e11
-"""A time in the year 5138: what is later counts milliseconds, or is no time."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,6 @@ def _time(claims: Mapping[str, object], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LATEST:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LATEST:
         return float(value)
     raise CredentialFileError(f"has a claim '{name}' that is no time in seconds since 1970")

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from cenote.credential_files.places import LATEST
 from cenote.credentials.interface import Credential, CredentialFacts
 from cenote.errors import BAD_CREDENTIAL, CenoteError, Place, Problem, unique
 from cenote.language.workflow import Workflow
@@ -35,7 +38,8 @@ class NamedCredential:
     def facts(self) -> CredentialFacts | None:
         """What may be shown of it."""
         with registry.blamed(PluginKind.CREDENTIAL, self.type):
-            return self.credential.facts()
+            found = self.credential.facts()
+            return None if found is None else _sound(found)
 
     def renew(self) -> None:
         """Get a new one. Raises CenoteError or OSError."""
@@ -57,9 +61,17 @@ class NamedCredential:
         """As workers get it; None where there is nothing to send. Raises OSError where it cannot be read."""
         with registry.blamed(PluginKind.CREDENTIAL, self.type):
             content = self.credential.read()
-            return (
-                None if content is None else DeliveredCredential(self.type, content, dict(self.credential.variables()))
-            )
+            if not isinstance(content, bytes | None):
+                raise TypeError("`read` returns neither bytes nor None")
+        return None if content is None else DeliveredCredential(self.type, content, self.variables())
+
+    def variables(self) -> dict[str, str | None]:
+        """The environment variables by which software finds it."""
+        with registry.blamed(PluginKind.CREDENTIAL, self.type):
+            found = msgspec.convert(self.credential.variables(), dict[str, str | None])
+            if any(not name or "=" in name or "\0" in f"{name}{value}" for name, value in found.items()):
+                raise ValueError("`variables` returns a name or a value that no variable can have")
+            return found
 
 
 class RunCredentials:
@@ -122,7 +134,7 @@ class RunCredentials:
                 if facts is None:
                     continue
                 if Path(facts.found).is_absolute():
-                    at_last.enter_context(variables_set(one.credential.variables(), facts.found))
+                    at_last.enter_context(variables_set(one.variables(), facts.found))
                     continue
                 delivered = one.delivered()
                 if delivered is not None:
@@ -130,6 +142,14 @@ class RunCredentials:
                     at_last.enter_context(variables_set(dict.fromkeys(delivered.variables), ""))
                     keep_credentials([delivered], Path(folder))
             yield
+
+
+def _sound(facts: CredentialFacts) -> CredentialFacts:
+    """As they should be: those of a plugin may hold anything. Raises ValueError."""
+    sound = msgspec.convert(vars(facts), CredentialFacts)
+    if any(at is not None and not abs(at) < LATEST for at in (sound.begins, sound.ends)):
+        raise ValueError("`facts` returns a time that is not in seconds since the epoch")
+    return sound
 
 
 def _place(workflow: Workflow, pool: str, number: int) -> Place | None:

@@ -56,7 +56,7 @@ class CredentialGate(Session):
                 del self._held[task]
                 self._inner.run(spec, pool)
         events, self._events = self._events, []
-        return [*events, *renewed, *(self._excused(event) for event in news)]
+        return [*renewed, *events, *(self._excused(event) for event in news)]
 
     def start_workers(self, pool: str, count: int) -> None:
         self._inner.start_workers(pool, count)

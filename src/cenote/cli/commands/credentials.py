@@ -49,7 +49,7 @@ def _named_by(choices: Choices, now: float) -> list[SeenCredential]:
     for one in named.all:
         pools = tuple(pool.name for pool in workflow.execution.pools if one in named.of(pool.name))
         problems = tuple(one.check(now))
-        if pools and one.credential.variables():
+        if pools and one.variables():
             found.append(SeenCredential(one.type, one.facts(), problems, pools, renews=one.credential.renews))
     return found
 
@@ -58,15 +58,15 @@ def _in_usual_places(now: float) -> list[SeenCredential]:
     from cenote.cli.views.credential_table import SeenCredential
     from cenote.plugins import registry
     from cenote.plugins.kinds import PluginKind
+    from cenote.runs.credentials import NamedCredential
 
     found = []
     for name in registry.names(PluginKind.CREDENTIAL):
         try:
-            one = registry.make(PluginKind.CREDENTIAL, name, {})
+            one = NamedCredential(name, registry.make(PluginKind.CREDENTIAL, name, {}), None)
         except registry.BadSettingsError:  # it has no usual place
             continue
-        with registry.blamed(PluginKind.CREDENTIAL, name):
-            if one.variables():
-                problems = tuple(one.check(now))
-                found.append(SeenCredential(name, one.facts(), problems))
+        if one.variables():
+            problems = tuple(one.check(now))
+            found.append(SeenCredential(name, one.facts(), problems))
     return found

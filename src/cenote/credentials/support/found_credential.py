@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from cenote.credential_files.places import AUTHORITIES_VARIABLE, Fault, find_authorities
 from cenote.credentials.interface import Credential
@@ -27,6 +27,8 @@ _LONGEST_MARGIN = 3600.0
 
 class FoundCredential(Credential):
     """A credential that the user has already, in a file or a variable."""
+
+    model_config = ConfigDict(populate_by_name=False)  # `renewal` is no key beside `renew`
 
     path: str | None = None
     """Its file, where it is not in the usual places; `~` and `$VARIABLES` are replaced. A relative path starts in the

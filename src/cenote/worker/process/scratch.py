@@ -1,7 +1,7 @@
 """Give a worker a folder of its own on its node: for temporary files, and data that memory cannot hold.
 
-The folder goes when the worker ends. What a worker left that was killed, the next one on the same node takes away: each
-holds a lock on its folder, which the system lets go of with the process.
+The folder goes when the worker ends. What a worker left that was killed, the next one on the same node takes away when
+it begins or ends: each holds a lock on its folder, which the system lets go of with the process.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ def leave_scratch(only: Path | None = None) -> None:
             _taken.remove(scratch)
             if scratch.lock is not None:
                 os.close(scratch.lock)
+            remove_scratch_of_the_dead(scratch.folder.parent)  # some were too young when this process began
 
 
 def _remove(folder: Path) -> None:
