@@ -72,7 +72,8 @@ class _OneDoor:
     def __init__(self, *where: Any, local_directory: str, **options: Any) -> None:  # Any: as Dask passes it on
         """`local_directory` is private: Dask opens lock files there, and reads pickles that it spilled."""
         super().__init__(*where, local_directory=local_directory, **options)  # type: ignore[call-arg]  # as below
-        sys.path.remove(self.local_directory)  # Dask puts it first, for files that clients upload: ours do not
+        with suppress(ValueError):
+            sys.path.remove(self.local_directory)  # Dask puts it first, for files that clients upload: ours do not
 
     def start_http_server(self, *_: object, **__: object) -> None:
         """No pages."""
