@@ -186,17 +186,18 @@ def write_text(target: Path, text: str) -> Path:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Files below a folder that were begun and never became whole, by anybody who wrote them with `appearing`."""
+    """Files below a folder that were begun and never became whole, by anybody who wrote them with `appearing`; where
+    one was not even begun, the empty folder that was made for it."""
     found: list[Path] = []
     for path in folder.rglob(f".*{_UNFINISHED}"):
-        found += path.iterdir() if path.is_dir() else [path]
+        found += [*path.iterdir()] or [path] if path.is_dir() else [path]
     return sorted(found)
 
 
 def remove_unfinished(file: Path) -> None:
     """Remove one of them; one that is gone already, or cannot be removed, stays so."""
     with suppress(OSError):
-        file.unlink()
+        file.rmdir() if file.is_dir() else file.unlink()
     if file.parent.name.endswith(_UNFINISHED):
         with suppress(OSError):
             file.parent.rmdir()

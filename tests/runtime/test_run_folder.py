@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cenote import storage
 from cenote.errors import CenoteError
 from cenote.runs.folder import LOCK, STILL_SECONDS, RunFolder, is_locked
 from cenote.runs.journal import Journal
@@ -125,3 +126,12 @@ def test_a_pipe_in_the_place_of_the_journal_keeps_no_run_waiting(tmp_path: Path)
     os.mkfifo(tmp_path / "journal.jsonl")
     with pytest.raises(CenoteError):
         Journal(tmp_path)
+
+
+def test_what_was_begun_is_removed_with_its_folder_also_where_nothing_is_in_it(tmp_path: Path) -> None:
+    for name in ("begun", "empty"):
+        (tmp_path / "d" / f".{name}.unfinished").mkdir(parents=True)
+    (tmp_path / "d" / ".begun.unfinished" / "half.root").touch()
+    for file in storage.unfinished(tmp_path):
+        storage.remove_unfinished(file)
+    assert list((tmp_path / "d").iterdir()) == []
