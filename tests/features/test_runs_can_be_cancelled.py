@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,10 +13,11 @@ from pathlib import Path
 import pytest
 
 import cenote
+from cenote.backends.support.process_state import vital_signs
 from cenote.engine.messages import TaskDone, TaskStarted
 from cenote.errors import CenoteError
 from cenote.runs.driver_socket import open_socket
-from cenote.runs.folder import Pulse, RunFolder, name_socket
+from cenote.runs.folder import Pulse, RunFolder, lock_owner, name_socket
 from cenote.runs.journal import read_events
 from cenote.signals import Interruptions
 
@@ -124,13 +126,28 @@ def test_a_run_in_the_middle_of_a_long_task_ends_within_seconds(desk: Desk, flow
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
 
 
+@pytest.fixture
+def short_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Temporary files go where the name of a socket has room, and no other driver sweeps."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+        monkeypatch.setenv("TMPDIR", place)
+        yield
+
+
+@pytest.mark.usefixtures("short_place")
 def test_a_driver_that_is_stopped_is_not_said_to_run_and_cannot_be_cancelled(desk: Desk, flow: Path) -> None:
     out = desk.folder / "out"
     words = ["run", str(flow), "--out", str(out), "--workers", "2", "--quiet", "--set", BUSY_FOR_HOURS]
     with desk.started(*words) as driver:
         wait_for(happened(out, TaskStarted, 2))
         assert json.loads(desk.typed("status", "--json", str(out)).stdout)["status"] == "running"
+        owner = lock_owner(out)
+        assert owner is not None
+        assert owner.socket is not None
         driver.send_signal(signal.SIGSTOP)
+        wait_for(lambda: (signs := vital_signs(driver.pid)) is not None and signs.stopped)
+        assert owner.socket.exists()
         assert json.loads(desk.typed("status", "--json", str(out)).stdout)["status"] == "unresponsive"
         assert f"process {driver.pid}" in desk.typed("why", str(out)).stdout
         refused = desk.typed("cancel", str(out))
