@@ -73,6 +73,11 @@ def make(kind: PluginKind, name: str, settings: Mapping[str, Any]) -> Any:  # An
         return factory.model_validate(dict(settings))
 
 
+def make_typed(kind: PluginKind, spec: Mapping[str, Any]) -> Any:  # Any: as above
+    """A plugin that a mapping names by its `type`, with the keys beside it as settings. Raises what `make` raises."""
+    return make(kind, spec["type"], {name: value for name, value in spec.items() if name != "type"})
+
+
 @contextmanager
 def _refusing(kind: PluginKind, name: str) -> Iterator[None]:
     from pydantic import ValidationError  # listing names must not pay for it

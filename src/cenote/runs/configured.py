@@ -15,6 +15,7 @@ from cenote.launch import Launch, LaunchingRun
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plugins import registry
+from cenote.plugins.capabilities import runs_here
 from cenote.plugins.kinds import PluginKind
 from cenote.runs.credentials import RunCredentials
 from cenote.strategies.interface import Strategy
@@ -54,7 +55,7 @@ class WorkerSetup:
     def __init__(self, plan: Plan) -> None:
         self._plan, self._execution = plan, plan.workflow.execution
         self.credentials = RunCredentials(plan.workflow)
-        self._one_for_all: bool = registry.load(PluginKind.BACKEND, self._execution.backend).runs_here
+        self._one_for_all = runs_here(self._execution.backend)
         self._made: dict[str, Environment] = {}
 
     def environment(self, pool: str) -> Environment:
@@ -68,8 +69,7 @@ class WorkerSetup:
             return CURRENT, CurrentEnvironment()
         key = repr(sorted(spec.items()))
         if key not in self._made:
-            settings = {name: value for name, value in spec.items() if name != "type"}
-            self._made[key] = registry.make(PluginKind.ENVIRONMENT, spec["type"], settings)
+            self._made[key] = registry.make_typed(PluginKind.ENVIRONMENT, spec)
         return spec["type"], self._made[key]
 
     @property

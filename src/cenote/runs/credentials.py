@@ -167,6 +167,5 @@ def _is_here(spec: Mapping[str, Any]) -> bool:
 def _named(spec: Mapping[str, Any], place: Place | None, made: dict[str, NamedCredential]) -> NamedCredential:
     key = repr(sorted(spec.items()))
     if key not in made:
-        settings = {name: value for name, value in spec.items() if name != "type"}
-        made[key] = NamedCredential(spec["type"], registry.make(PluginKind.CREDENTIAL, spec["type"], settings), place)
+        made[key] = NamedCredential(spec["type"], registry.make_typed(PluginKind.CREDENTIAL, spec), place)
     return made[key]

@@ -51,10 +51,8 @@ class CredentialGate(Session):
         renewed = self._watch.news()
         for pool in tuple(self._closed):
             self._is_closed(pool)
-        for task, (spec, pool) in list(self._held.items()):
-            if not self._is_closed(pool):
-                del self._held[task]
-                self._inner.run(spec, pool)
+        for task in [task for task, (_, pool) in self._held.items() if pool not in self._closed]:
+            self._inner.run(*self._held.pop(task))
         events, self._events = self._events, []
         return [*renewed, *events, *(self._excused(event) for event in news)]
 
