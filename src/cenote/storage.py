@@ -11,6 +11,7 @@ import glob
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -183,6 +184,11 @@ def write_text(target: Path, text: str) -> Path:
     with appearing(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
+
+
+def is_own_folder(facts: os.stat_result) -> bool:
+    """Whether `lstat` says so: in a place for all, others can put folders, links and pipes under names of ours."""
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
 
 
 def unfinished(folder: Path) -> list[Path]:

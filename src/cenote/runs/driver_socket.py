@@ -22,7 +22,7 @@ from typing import IO, Literal
 
 import msgspec
 
-from cenote import signals
+from cenote import signals, storage
 from cenote.runs.folder import Pulse, name_socket
 from cenote.signals import Interruptions
 
@@ -171,8 +171,8 @@ def _place() -> Path:
     with suppress(KeyError, OSError):
         own = Path(os.environ["XDG_RUNTIME_DIR"])
         found = own.lstat()
-        is_private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == stat.S_IRWXU
-        if own.is_absolute() and is_private and found.st_uid == os.geteuid() and os.access(own, os.W_OK | os.X_OK):
+        is_private = storage.is_own_folder(found) and stat.S_IMODE(found.st_mode) == stat.S_IRWXU
+        if own.is_absolute() and is_private and os.access(own, os.W_OK | os.X_OK):
             return own
     return Path(tempfile.gettempdir()).absolute()
 
@@ -181,7 +181,7 @@ def _sweep(place: Path, prefix: str) -> None:
     for folder in place.glob(f"{prefix}*"):
         with suppress(OSError):  # gone meanwhile
             found = folder.lstat()
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and _is_dead(folder, found.st_mtime):
+            if storage.is_own_folder(found) and _is_dead(folder, found.st_mtime):
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -14,13 +14,14 @@ import os
 import re
 import shutil
 import socket
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from cenote import storage
 
 _LOG = logging.getLogger("cenote.worker")
 _YOUNG = 60.0
@@ -137,14 +138,11 @@ def _left_in(place: Path) -> Iterator[tuple[Path, int]]:
     """Each with a descriptor that holds its lock."""
     for left in place.glob(f"{glob.escape(_prefix())}*"):
         with suppress(OSError):  # gone meanwhile
-            if _is_old_and_ours(left.lstat()) and (lock := _lock_of(left)) is not None:
+            facts = left.lstat()
+            is_old = time.time() - facts.st_mtime > _YOUNG
+            if is_old and storage.is_own_folder(facts) and (lock := _lock_of(left)) is not None:
                 yield left, lock
 
 
 def _prefix() -> str:
     return f"cenote-{socket.gethostname()}-"
-
-
-def _is_old_and_ours(facts: os.stat_result) -> bool:
-    """Whether it is a folder of this user: in a place for all, others can put links and pipes under such names."""
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and time.time() - facts.st_mtime > _YOUNG
