@@ -127,6 +127,9 @@ class RunLocation:
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Stream = Literal["out", "err", "logs"]
+FETCH = "CENOTE_FETCH"
+"""Variable that a strategy sets on nodes that do not see the files of this machine: a command, as shell, that takes two
+more words, a path on this machine and one on the node, and copies the file."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,9 @@ class SentFile:
 
     source: Path
     """An absolute path on this machine; nodes that share its files read it there."""
+    on_demand: bool = False
+    """Whether a node fetches it itself, where it lacks it: for what is large, and kept there from one worker to the
+    next. `Sent` is then its path on this machine, and the variable `FETCH` says how it is brought from there."""
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cenote import signals
 from cenote.authority import identities_of
+from cenote.environments.interface import unheard
 from cenote.errors import USAGE, error
 from cenote.launch import Launch, LaunchingRun, RunLocation, Sent, SentFile, words
 from cenote.names import worker_name
@@ -101,6 +102,7 @@ def probe(
     question = question_for_all(plan, out, token=token)
     setup = WorkerSetup(plan)
     setup.check(time.time())
+    setup.prepare(unheard)
     point = backend_of(plan).meeting_point(plan.placement.pools)
     delivered = {pool.name: setup.credentials.delivered_to(pool.name) for pool in plan.placement.pools}
     try:

@@ -10,7 +10,7 @@ import msgspec
 from cenote import errors
 from cenote.backends.interface import Backend
 from cenote.environments.current import CurrentEnvironment
-from cenote.environments.interface import Environment
+from cenote.environments.interface import Environment, Progress
 from cenote.launch import Launch, LaunchingRun
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
@@ -69,7 +69,8 @@ class WorkerSetup:
             return CURRENT, CurrentEnvironment()
         key = repr(sorted(spec.items()))
         if key not in self._made:
-            self._made[key] = registry.make_typed(PluginKind.ENVIRONMENT, spec)
+            made: Environment = registry.make_typed(PluginKind.ENVIRONMENT, spec)
+            self._made[key] = made.beside(self._plan.workflow.folder)
         return spec["type"], self._made[key]
 
     @property
@@ -80,6 +81,16 @@ class WorkerSetup:
     def needs_workers(self) -> bool:
         """Whether tasks of some pool need other software than that of the driver's own process."""
         return any(not self.environment(pool).is_current for pool in self._pools)
+
+    def prepare(self, progress: Progress) -> None:
+        """Make ready what the workers' environments need, each once."""
+        prepared: list[Environment] = []
+        for pool in self._pools:
+            name, environment = self._environment(pool)
+            if not any(environment is one for one in prepared):
+                prepared.append(environment)
+                with registry.blamed(PluginKind.ENVIRONMENT, name):
+                    environment.prepare(progress)
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """The environment of each pool, for the record."""

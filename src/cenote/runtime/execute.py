@@ -16,6 +16,7 @@ from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Warned
 from cenote.engine.options import EngineOptions
+from cenote.environments.interface import unheard
 from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.names import worker_name
@@ -86,6 +87,7 @@ def execute(
     ):
         setup = WorkerSetup(plan)
         setup.check(time.time())
+        setup.prepare(unheard)
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
         if astray := [*links_outside(plan, folder.path)]:

@@ -17,6 +17,7 @@ from cenote import shell
 from cenote.engine.messages import JobState, LossCause
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.plugins.settings import Seconds
+from cenote.start_failures import StartFailure
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.worker.process.last_output import tail
 from cenote.worker.process.lifetime import Lifetime
@@ -217,6 +218,10 @@ def exit_status(code: int, signal: int, native: str) -> JobStatus:
         return JobStatus(JobState.ENDED, native, "it exited", "retired")
     if code == EXIT_OUT_OF_MEMORY:
         return JobStatus(JobState.FAILED, native, "it exceeded its memory limit", "oom")
+    if (failure := StartFailure.of(code)) is not None:
+        return JobStatus(
+            JobState.FAILED, native, f"{failure.value.words} (exit code {code}): {failure.value.hint}", cause
+        )
     return JobStatus(JobState.FAILED, native, f"it ended with exit code {code}", cause)
 
 

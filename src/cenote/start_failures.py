@@ -1,0 +1,85 @@
+"""List why a node could not start a worker: the exit codes by which it says so, and what people read."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Explained(NamedTuple):
+    """An exit code and its meaning."""
+
+    code: int
+    words: str
+    """What happened on the node."""
+    hint: str
+
+
+class StartFailure(Enum):
+    """Everything that can go wrong on a node before Python runs there."""
+
+    MISSING_TOOL = Explained(
+        80,
+        "the node lacks a program that unpacks the environment",
+        "its errors name the program; `compression: gzip` does without zstd",
+    )
+    NO_ARCHIVE = Explained(
+        81,
+        "the node could not get the archive of the environment",
+        "put it into a folder that nodes see, by the environment's `folder`, or let the strategy send files",
+    )
+    CORRUPT_ARCHIVE = Explained(
+        82,
+        "the archive of the environment reached the node damaged: its digest is wrong",
+        "`cenote env verify` checks the archive on this machine",
+    )
+    NO_SPACE = Explained(
+        83,
+        "the node's folder for environments has too little free space",
+        "name another folder by the environment's `scratch`",
+    )
+    NO_FOLDER = Explained(
+        84,
+        "the node's folder for environments cannot be written",
+        "name another folder by the environment's `scratch`",
+    )
+    UNSAFE_FOLDER = Explained(
+        85,
+        "the node's folder for environments belongs to another user, or others may write to it",
+        "name another folder by the environment's `scratch`",
+    )
+    NOT_UNPACKED = Explained(
+        86,
+        "the environment could not be unpacked on the node",
+        "the worker's errors say why",
+    )
+    WRONG_PLATFORM = Explained(
+        87,
+        "the environment is for another platform than the node",
+        "pack it for the platform of the nodes, or choose other nodes",
+    )
+    LONG_PATH = Explained(
+        88,
+        "the node's folder for environments has too long a path",
+        "name a folder with a shorter path by the environment's `scratch`",
+    )
+    BROKEN_PYTHON = Explained(
+        89,
+        "the Python of the environment does not start on the node",
+        "the worker's errors say why",
+    )
+    LOCKED = Explained(
+        90,
+        "another worker on the node did not finish to unpack the environment in time",
+        "look at the node: its disk may be very slow",
+    )
+    NO_CONTAINER_RUNTIME = Explained(
+        91,
+        "the node has neither apptainer nor singularity",
+        "choose nodes that have one of them, or a packed environment",
+    )
+
+    @classmethod
+    def of(cls, code: int) -> StartFailure | None:
+        """The one that an exit code says."""
+        return next((failure for failure in cls if failure.value.code == code), None)
