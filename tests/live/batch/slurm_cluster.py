@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..conftest import cannot_run, running
 from ..debian_packages import unpacked
+from ..foreign_node import ForeignNode
 from .processes import kill, name, parent, until, with_environment
 
 PACKAGES = """
@@ -96,9 +97,9 @@ class SlurmCluster:
 
     strategy = "slurm"
 
-    def __init__(self, root: Path, port: int, daemons: ExitStack) -> None:
+    def __init__(self, root: Path, port: int, daemons: ExitStack, *, on_nodes: tuple[str, ...] = ()) -> None:
         self.root, self.port = root, port
-        self._daemons = daemons
+        self._daemons, self._on_nodes = daemons, on_nodes
         self._nodes: dict[str, ExitStack] = {}
         self.configuration = root / "slurm.conf"
         self.programs = root / "programs"
@@ -162,7 +163,15 @@ class SlurmCluster:
     def _start_node(self, node: str) -> None:
         daemon = ExitStack()
         self._nodes[node] = daemon
-        command = [str(self.programs / "slurmd"), "-D", "-N", node, "-d", str(self.programs / "slurmstepd")]
+        command = [
+            *self._on_nodes,
+            str(self.programs / "slurmd"),
+            "-D",
+            "-N",
+            node,
+            "-d",
+            str(self.programs / "slurmstepd"),
+        ]
         daemon.enter_context(running(command, log=self.root / f"{node}.log", environment=self.environment))
 
     def start(self) -> None:
@@ -197,8 +206,8 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster() -> Iterator[SlurmCluster]:
-    """A cluster of one's own, gone afterwards."""
+def slurm_cluster(node: ForeignNode | None = None) -> Iterator[SlurmCluster]:
+    """A cluster of one's own, gone afterwards. Its nodes are this machine, or all of them are this foreign one."""
     release = unpacked("slurm", PACKAGES.split(), then=_give_plain_names) / "usr"
     root = Path(tempfile.mkdtemp(prefix="slurm-"))  # short: sockets live in it
     root.chmod(0o755)
@@ -225,7 +234,8 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
     (root / "gres.conf").write_text(GPUS)
     try:
         with ExitStack() as daemons:
-            cluster = SlurmCluster(root, port, daemons)
+            on_nodes = (str(node.script(root / "on_node", [root, release.parent])),) if node else ()
+            cluster = SlurmCluster(root, port, daemons, on_nodes=on_nodes)
             try:
                 try:
                     cluster.start()
