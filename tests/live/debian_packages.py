@@ -5,15 +5,14 @@ apt gets a memory of its own for that, so it does not matter what the machine's 
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from builders.machine_cache import made_once
 
 from .conftest import cannot_run, complaint, succeeds
 
@@ -37,37 +36,20 @@ def unpacked(
     """
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
         cannot_run(f"{name} is unpacked from Debian packages, and this is not Debian")
-    folder = cache() / name
-    complete, wanted = folder / "complete", f"{suite}: {' '.join([*packages, *with_needed])}\n"
-    with locked(name):
-        if not complete.exists() or complete.read_text() != wanted:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            _download(packages, with_needed, suite, folder)
-            for archive in sorted(folder.glob("*.deb")):
-                succeeds(["dpkg", "-x", str(archive), str(folder)], seconds=120)
-                archive.unlink()
-            if then is not None:
-                then(folder)
-            complete.write_text(wanted)
-    return folder
+    wanted = f"{suite}: {' '.join([*packages, *with_needed])}\n"
 
+    def make(folder: Path) -> None:
+        _download(packages, with_needed, suite, folder)
+        for archive in sorted(folder.glob("*.deb")):
+            succeeds(["dpkg", "-x", str(archive), str(folder)], seconds=120)
+            archive.unlink()
+        if then is not None:
+            then(folder)
 
-def cache() -> Path:
-    """A folder of this account that outlives the tests."""
-    folder = Path(f"/var/tmp/cenote-live-{os.geteuid()}")
-    folder.mkdir(mode=0o755, exist_ok=True)
-    if folder.stat().st_uid != os.geteuid():
-        cannot_run(f"{folder} belongs to somebody else")
-    return folder
-
-
-@contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Several test processes may want the same thing at once: the others wait until one has it."""
-    with (cache() / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    try:
+        return made_once(name, wanted, make)
+    except PermissionError as problem:
+        cannot_run(str(problem))
 
 
 def _download(packages: Sequence[str], with_needed: Sequence[str], suite: str | None, folder: Path) -> None:
