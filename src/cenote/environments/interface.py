@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,27 +11,8 @@ from pydantic import PrivateAttr
 
 from cenote.errors import Problem
 from cenote.launch import Launch
+from cenote.packing.progress import Progress
 from cenote.plugins.settings import Plugin
-
-
-@dataclass(frozen=True)
-class PackingStep:
-    """How far the preparation of an environment is."""
-
-    what: str
-    """`installing 83 packages`, `compressing`."""
-    done: int = 0
-    total: int | None = None
-    """Bytes; None where nobody knows how much there is to do."""
-
-
-Progress = Callable[[PackingStep], None]
-"""Hears of the steps, often."""
-
-
-def unheard(step: PackingStep) -> None:
-    """Where nobody waits for the preparation."""
-    del step
 
 
 class Environment(Plugin):

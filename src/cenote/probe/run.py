@@ -12,10 +12,10 @@ from pathlib import Path
 
 from cenote import signals
 from cenote.authority import identities_of
-from cenote.environments.interface import unheard
 from cenote.errors import USAGE, error
 from cenote.launch import Launch, LaunchingRun, RunLocation, Sent, SentFile, words
 from cenote.names import worker_name
+from cenote.packing.progress import unheard
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plan.probe_cache import ProbeHistory, probe_key

@@ -10,8 +10,9 @@ import msgspec
 from cenote import errors
 from cenote.backends.interface import Backend
 from cenote.environments.current import CurrentEnvironment
-from cenote.environments.interface import Environment, Progress
+from cenote.environments.interface import Environment
 from cenote.launch import Launch, LaunchingRun
+from cenote.packing.progress import Progress
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plugins import registry

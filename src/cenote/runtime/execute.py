@@ -16,10 +16,10 @@ from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Warned
 from cenote.engine.options import EngineOptions
-from cenote.environments.interface import unheard
 from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.names import worker_name
+from cenote.packing.progress import unheard
 from cenote.plan.outside import links_outside
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan

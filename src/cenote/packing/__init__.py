@@ -1,0 +1,1 @@
+"""Pack software into archives that nodes unpack: deterministic, kept by content, relocatable."""
