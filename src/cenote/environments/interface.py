@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
+from cenote import storage
 from cenote.errors import Problem
 from cenote.launch import Launch
 from cenote.packing.progress import Progress
@@ -25,9 +26,9 @@ class Environment(Plugin):
         self._folder = folder
         return self
 
-    def path(self, written: str) -> Path:
+    def absolute_path(self, written: str) -> Path:
         """A path as the settings write it, made absolute."""
-        return (self._folder / Path(written).expanduser()).absolute()
+        return (self._folder / storage.expanded(written)).absolute()
 
     is_current: ClassVar[bool] = False
     """Whether it is the software that runs the driver, so that tasks may also run in the driver's own process."""
