@@ -1,0 +1,1 @@
+"""What several environments share, also those of other packages."""

@@ -1,0 +1,27 @@
+"""Describe a prefix: a folder with `bin/python` and everything that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cenote.packing.archive import ANY_PLATFORM
+
+PLACEHOLDER = "/cenote/" + ("placeholder_" * 10)[:109]
+"""What stands in packed files for the folder that they are unpacked to: 117 characters."""
+
+
+@dataclass(frozen=True)
+class FilledPrefix:
+    """A prefix that is ready to be packed. It is only read."""
+
+    folder: Path
+    paths: tuple[str, ...] = ()
+    """What stands in its files for its own folder, apart from the placeholder: becomes the placeholder."""
+    platform: str = ANY_PLATFORM
+    """As conda names it: `linux-64`."""
+    activation: tuple[str, ...] = ()
+    """Lines of POSIX shell for those who use it, after the activation scripts of its packages; `"$CENOTE_PREFIX"` is
+    the folder on the node."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """What is recorded of it besides its packages: the hash of its lock, say."""
