@@ -14,6 +14,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -126,6 +127,7 @@ class RunLocation:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[*]?")
 Stream = Literal["out", "err", "logs"]
 FETCH = "CENOTE_FETCH"
 """Variable that a strategy sets on nodes that do not see the files of this machine: a command, as shell, that takes two
@@ -188,6 +190,9 @@ class Launch:
     """What starts Python on the node: the environment says it."""
     variables: Mapping[str, Word] = field(default_factory=dict)
     """Environment variables, set before the set-up lines."""
+    unset: tuple[str, ...] = ()
+    """Environment variables that come neither from this machine nor from the node: `CONDA_*` is all that begin so.
+    Unset before `variables` are set."""
     setup: tuple[Word, ...] = ()
     """Lines of shell that run before the worker, one whole command each; a line that must succeed ends the shell
     itself: `… || exit 71`. Text is shell, blanks are quoted."""
@@ -198,6 +203,8 @@ class Launch:
     def __post_init__(self) -> None:
         if wrong := [name for name in self.variables if not _VARIABLE.fullmatch(name)]:
             raise ValueError(f"{wrong[0]!r} cannot name an environment variable")
+        if wrong := [name for name in self.unset if not _VARIABLES.fullmatch(name)]:
+            raise ValueError(f"{wrong[0]!r} cannot name environment variables")
 
     @property
     def command(self) -> tuple[Word, ...]:
@@ -209,7 +216,7 @@ class Launch:
     def needs_shell(self) -> bool:
         """Whether something has to be done on the node before the worker starts."""
         parts = [part for word in (*self.command, *self.variables.values()) for part in word]
-        return bool(self.setup) or any(isinstance(part, NodeVariable) for part in parts)
+        return bool(self.setup or self.unset) or any(isinstance(part, NodeVariable) for part in parts)
 
     def with_variables(self, **variables: str | Word) -> Launch:
         """With these set too."""
@@ -231,9 +238,21 @@ class Launch:
             setup=tuple(tuple(_line(line, blanks)) for line in self.setup),
         )
 
+    def inherits(self, name: str) -> bool:
+        """Whether a worker gets this environment variable from where it is started."""
+        return name not in self.variables and not any(fnmatchcase(name, one) for one in self.unset)
+
     def export_lines(self) -> list[str]:
-        """The variables, as shell."""
-        return [f"export {name}={shell_word(value)}" for name, value in self.variables.items()]
+        """The variables, as shell: those that are unset, and those that are set."""
+        return [*self._unset_lines(), *(f"export {name}={shell_word(value)}" for name, value in self.variables.items())]
+
+    def _unset_lines(self) -> Iterator[str]:
+        if names := [name for name in self.unset if not name.endswith("*")]:
+            yield f"unset {' '.join(names)}"
+        if beginnings := [name[:-1] for name in self.unset if name.endswith("*")]:
+            # by programs of the node itself: a PATH that came along may lead anywhere
+            found = "".join(f"s/^\\({begins}[A-Za-z0-9_]*\\)=.*/\\1/p;" for begins in beginnings)
+            yield f"unset $(PATH=/usr/bin:/bin; env | sed -n '{found}')"
 
     def set_up_lines(self) -> list[str]:
         """What runs before the worker, as shell."""

@@ -366,7 +366,7 @@ def test_a_job_that_vanished_is_asked_for_again_before_it_counts_as_lost() -> No
     [
         ({"JobStatus": 4, "ExitCode": 0, "ExitBySignal": False}, JobState.ENDED, "retired", "exited"),
         ({"JobStatus": 4, "ExitCode": 3, "ExitBySignal": False}, JobState.FAILED, "died", "exit code 3"),
-        ({"JobStatus": 4, "ExitSignal": 9, "ExitBySignal": True}, JobState.FAILED, "died", "signal 9"),
+        ({"JobStatus": 4, "ExitSignal": 9, "ExitBySignal": True}, JobState.FAILED, "died", "killed by SIGKILL"),
         ({"JobStatus": 3, "RemoveReason": "via condor_rm (by user me)"}, JobState.FAILED, "died", "via condor_rm"),
         (
             {"JobStatus": 3, "RemoveReason": "The job attribute PeriodicRemove expression evaluated to TRUE"},

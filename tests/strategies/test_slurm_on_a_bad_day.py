@@ -262,7 +262,7 @@ def test_a_foreign_word_stays_unknown() -> None:
         (ended("OUT_OF_MEMORY", exit_code="0:125"), JobState.FAILED, "oom", "OUT_OF_MEMORY"),
         (ended("CANCELLED", exit_code="0:15"), JobState.FAILED, "died", "CANCELLED"),
         (ended("FAILED", reason="NonZeroExitCode", exit_code="3:0"), JobState.FAILED, "died", "exit code 3"),
-        (ended("FAILED", exit_code="0:9"), JobState.FAILED, "died", "signal 9"),
+        (ended("FAILED", exit_code="0:9"), JobState.FAILED, "died", "killed by SIGKILL"),
         (ended("COMPLETED"), JobState.ENDED, "retired", ""),
     ],
     ids=lambda value: value.out.split()[2] if isinstance(value, Reply) else "",

@@ -9,7 +9,8 @@ from typing import Any
 from cenote.engine.messages import JobState, LossCause
 from cenote.launch import RunLocation
 from cenote.strategies.interface import JobId, JobStatus, TracedJob
-from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask, exit_status
+from cenote.strategies.support.batch import NativeStates, NoAnswerError, ask
+from cenote.strategies.support.exits import exit_status
 
 STATES: NativeStates = {
     "IDLE": (JobState.PENDING, "unknown"),

@@ -17,7 +17,7 @@ from pydantic import PrivateAttr
 from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.language.execution import Amounts
-from cenote.launch import LOG, WORKER, Blanks, Launch, NodeVariable, Raw, Sent, Word, plain_text, words
+from cenote.launch import LOG, WORKER, Blank, Blanks, Launch, NodeVariable, Raw, Sent, Word, plain_text, words
 from cenote.names import plain_name
 from cenote.plugins.settings import Seconds
 from cenote.strategies.htcondor.analysis import analysis_of, some_slot_holds
@@ -185,7 +185,7 @@ class HTCondor(BatchStrategy):
             "environment": quoted_words(variables),
             "x509userproxy": plain(filled_in(self.x509userproxy)) if self.x509userproxy else None,
             "use_oauth_services": ", ".join(self.oauth_services) or None,
-            "getenv": ", ".join(self.variables) or "false",
+            "getenv": ", ".join(filter(launch.inherits, self.variables)) or "false",
             "output": files["out"] + name,
             "error": files["err"] + name,
             "log": files["logs"] + f"{plain_name(launch.pool)}.htcondor",
@@ -226,7 +226,11 @@ class HTCondor(BatchStrategy):
         if not self.transfer_files:
             return launch.blanks(worker)
         folder = NodeVariable("_CONDOR_SCRATCH_DIR")
-        return {WORKER: worker, LOG: worker, **{Sent(file.name): (folder, f"/{file.name}") for file in launch.files}}
+        files: dict[Blank | Sent, Word] = {
+            Sent(file.name): (str(file.source),) if file.on_demand else (folder, f"/{file.name}")
+            for file in launch.files
+        }
+        return {WORKER: worker, LOG: worker, **files}
 
     def _transfers(self, launch: Launch, name: str) -> dict[str, str]:
         if not self.transfer_files:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from pydantic import PrivateAttr
 
-from cenote.engine.messages import JobState, LossCause
+from cenote.engine.messages import JobState
 from cenote.launch import Launch
 from cenote.machine import GPU_VARIABLE, visible_gpus
-from cenote.shell import Process, end_processes, is_fault, start_process
+from cenote.shell import Process, end_processes, start_process
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
-from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
+from cenote.strategies.support.exits import exit_status
 
 _A_MOMENT = 5.0
 
@@ -94,13 +93,4 @@ def gpus_for(wanted: int, here: Sequence[str], taken: Iterable[str]) -> tuple[st
 def _status(code: int | None) -> JobStatus:
     if code is None:
         return JobStatus(JobState.RUNNING, "running")
-    if code == 0:
-        return JobStatus(JobState.ENDED, "exit 0", "it exited", "retired")
-    cause: LossCause = "died"
-    reason = f"it ended with exit code {code}"
-    if code == EXIT_OUT_OF_MEMORY:
-        cause, reason = "oom", "it exceeded its memory limit"
-    elif code < 0:
-        cause = "crashed" if is_fault(code) else "died"
-        reason = f"it was killed by {signal.Signals(-code).name}"
-    return JobStatus(JobState.FAILED, f"exit {code}", reason, cause)
+    return exit_status(max(code, 0), max(-code, 0), f"exit {code}")

@@ -23,13 +23,13 @@ from cenote.strategies.support.batch import (
     BatchStrategy,
     CommandAnswer,
     cancel_with,
-    exit_status,
     hand_in,
     killed_for_memory,
     mebibytes,
     one_line,
     try_to,
 )
+from cenote.strategies.support.exits import exit_status
 from cenote.strategies.support.series import in_thousands, ranges, series_of
 from cenote.worker.process.lifetime import ENDS, STARTED
 

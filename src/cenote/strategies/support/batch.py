@@ -17,11 +17,9 @@ from cenote import shell
 from cenote.engine.messages import JobState, LossCause
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.plugins.settings import Seconds
-from cenote.start_failures import StartFailure
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.worker.process.last_output import tail
 from cenote.worker.process.lifetime import Lifetime
-from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
 
 SUBMIT_SECONDS, POLL_SECONDS, CANCEL_SECONDS = 60.0, 10.0, 20.0
 """How long a command of a batch system may take."""
@@ -207,22 +205,6 @@ def try_to(command: Sequence[str]) -> None:
 def said(text: str) -> str:
     """What a command complained about, on one line."""
     return "; ".join(line.strip() for line in text.splitlines() if line.strip())
-
-
-def exit_status(code: int, signal: int, native: str) -> JobStatus:
-    """How a program ended that nobody stopped."""
-    cause: LossCause = "crashed" if shell.is_fault(-signal or code) else "died"
-    if signal:
-        return JobStatus(JobState.FAILED, native, f"it was killed by signal {signal}", cause)
-    if code == 0:
-        return JobStatus(JobState.ENDED, native, "it exited", "retired")
-    if code == EXIT_OUT_OF_MEMORY:
-        return JobStatus(JobState.FAILED, native, "it exceeded its memory limit", "oom")
-    if (failure := StartFailure.of(code)) is not None:
-        return JobStatus(
-            JobState.FAILED, native, f"{failure.value.words} (exit code {code}): {failure.value.hint}", cause
-        )
-    return JobStatus(JobState.FAILED, native, f"it ended with exit code {code}", cause)
 
 
 def killed_for_memory(err: Path | None, words: Sequence[str]) -> bool:
