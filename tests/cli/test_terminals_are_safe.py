@@ -6,8 +6,10 @@ import io
 import sys
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
-from cenote.cli import streams
+from cenote.cli import console, streams
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,28 @@ def test_what_would_command_a_terminal_is_shown_instead(
     finally:
         streams.give_back()
     assert inner.getvalue() == shown
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("a\x1b[1A\x1b[2Kb", "a\\x1b[1A\\x1b[2Kb"),
+        ("a\x1b[31mb", "a\\x1b[31mb"),
+        ("a\x1b[?25lb", "a\\x1b[?25lb"),
+        ("a\rb\x08", "ab"),  # rich drops these
+    ],
+)
+def test_a_text_on_a_console_can_neither_erase_nor_colour(written: str, shown: str, terminal: bool) -> None:
+    class File(io.StringIO):
+        def isatty(self) -> bool:
+            return terminal
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row(Text(written))
+    plain, cell = File(), File()
+    console._console(plain).print(written)
+    console._console(cell).print(table)
+    assert plain.getvalue() == f"{shown}\n"
+    assert len(cell.getvalue()) > 2
+    assert shown.startswith(cell.getvalue().rstrip())  # cut to the width that it would have had

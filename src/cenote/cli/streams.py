@@ -18,6 +18,7 @@ STDOUT = "the standard output"
 _IN, _OUT, _ERR = 0, 1, 2
 _COMMANDS = re.compile(r"(\x1b\[(?:[0-9;]*[AKm]|\?25[hl]))|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """What terminals obey; the group holds what our own displays use."""
+_ANY_COMMAND = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def make_ready() -> None:
@@ -44,6 +45,11 @@ def give_back() -> None:
 
 def _own(stream: TextIO) -> TextIO:
     return stream.inner if isinstance(stream, _Stream) else stream
+
+
+def without_commands(text: str) -> str:
+    """With everything that a terminal would obey shown instead, but for tabs and new lines."""
+    return _ANY_COMMAND.sub(_shown, text)
 
 
 def let_go(descriptor: int) -> None:
@@ -111,7 +117,11 @@ class _Answers(_Stream):
 
 
 def _harmless(command: re.Match[str]) -> str:
-    return command[1] or f"\\x{ord(command[0]):02x}"
+    return command[1] or _shown(command)
+
+
+def _shown(command: re.Match[str]) -> str:
+    return f"\\x{ord(command[0]):02x}"
 
 
 def _is_open(descriptor: int) -> bool:

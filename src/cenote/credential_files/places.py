@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -138,7 +139,7 @@ def file_faults(path: Path) -> list[Fault]:
         faults.append(Fault("belongs to another user", "get one of your own"))
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
-        faults.append(Fault(f"is open to other users (mode {mode:04o})", f"chmod 600 {path}"))
+        faults.append(Fault(f"is open to other users (mode {mode:04o})", f"chmod 600 {shlex.quote(str(path))}"))
     return faults
 
 

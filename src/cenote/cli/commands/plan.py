@@ -116,10 +116,8 @@ def command(
 
 
 def _table(plan: Plan, output: Path | None) -> None:
-    from rich.console import Console
-
-    from cenote.cli.console import PIPED_WIDTH
     from cenote.cli.console import output as answers
+    from cenote.cli.console import to_file
     from cenote.cli.views.plan_table import show_plan
     from cenote.cli.views.problems import show_warnings
 
@@ -127,7 +125,7 @@ def _table(plan: Plan, output: Path | None) -> None:
         show_plan(plan, answers())
     else:
         with output.open("w", encoding="utf-8") as file:
-            show_plan(plan, Console(file=file, highlight=False, markup=False, width=PIPED_WIDTH))
+            show_plan(plan, to_file(file))
     show_warnings(plan.warnings)
 
 
