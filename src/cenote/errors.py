@@ -153,6 +153,9 @@ OUT_OF_MEMORY = ErrorKind("out-of-memory", 21, "A task needed more memory than i
 
 # 30-: surroundings
 ENVIRONMENT = ErrorKind("environment", 30, "Software that the run needs is missing: often an extra of the package.")
+BAD_ENVIRONMENT = ErrorKind(
+    "bad-environment", 30, "An environment that workers cannot run: incomplete, damaged, or impossible to pack."
+)
 NETWORK = ErrorKind("network", 30, "The driver cannot listen for workers as its settings say.")
 DISK_FULL = ErrorKind("disk-full", 31, "No space left to write: a full disk or quota.")
 NO_ACCESS = ErrorKind("no-access", 32, "Permission denied for a file or folder that the run needs.")

@@ -20,6 +20,8 @@ class FilledPrefix:
     """What stands in its files for its own folder, apart from the placeholder: becomes the placeholder."""
     platform: str = ANY_PLATFORM
     """As conda names it: `linux-64`."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of files that are left out: `share/doc/*`."""
     activation: tuple[str, ...] = ()
     """Lines of POSIX shell for those who use it, after the activation scripts of its packages; `"$CENOTE_PREFIX"` is
     the folder on the node."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from cenote.environments.interface import Environment
 from cenote.errors import Problem
 from cenote.launch import Launch
+from cenote.packing.progress import unheard
 from cenote.shell import run_command
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.launches import a_launch
@@ -39,6 +40,7 @@ class EnvironmentContract(PluginContract):
     def test_its_python_finds_cenote(self, made: Environment, tmp_path: Path) -> None:
         if not self.starts_here:
             return
+        made.prepare(unheard)
         launch = made.complete(a_launch("python3", "-c", "import cenote.worker", folder=tmp_path))
         command, variables = launch.here("worker-1")
         assignments = [f"{name}={value}" for name, value in variables.items()]
