@@ -78,6 +78,16 @@ class StartFailure(Enum):
         "the node has neither apptainer nor singularity",
         "choose nodes that have one of them, or a packed environment",
     )
+    NO_FILES = Explained(
+        92,
+        "the worker's files did not reach the node in time",
+        "a driver that was stopped sends none; else a larger `join_timeout` helps where Slurm is slow",
+    )
+    NO_JOB_FOLDER = Explained(
+        93,
+        "the job could not make a folder of its own in /tmp of the node",
+        "look at the node: its /tmp may be full",
+    )
 
     @classmethod
     def of(cls, code: int) -> StartFailure | None:

@@ -45,7 +45,8 @@ def data_of(kind: PluginKind, name: str) -> dict[str, Any]:
     written = yaml.safe_load(file.read_text()).get(name) if file.is_file() else None
     match kind:
         case PluginKind.STRATEGY:
-            return {"batch": BatchScript(**written) if written else None, "cases": [{}]}
+            cases = written.pop("cases") if written else [{}]
+            return {"batch": BatchScript(**written) if written else None, "cases": cases}
         case PluginKind.SINK:
             return {"source": registry.load(PluginKind.SOURCE, name), "cases": written or ()}
         case PluginKind.BACKEND:

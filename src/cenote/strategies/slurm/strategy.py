@@ -1,13 +1,14 @@
 """The Slurm strategy: workers are batch jobs, many of them one job array.
 
-Seen with Slurm 22.05; it needs `sbatch`, `squeue`, `scontrol` and `scancel`, and no accounting database.
+Seen with Slurm 22.05; it needs `sbatch`, `squeue`, `scontrol` and `scancel`, and no accounting database. To send files
+it needs `srun` and `sbcast` too.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
@@ -16,9 +17,11 @@ from pydantic import PrivateAttr
 
 from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
-from cenote.launch import Launch, Raw, Word
+from cenote.launch import LOG, Blank, Blanks, Launch, NodeVariable, Raw, Sent, Word
 from cenote.strategies.interface import OVER, JobId, JobStatus, TracedJob
-from cenote.strategies.slurm.queue import job_details, job_status, number_of, own_jobs, queued
+from cenote.strategies.slurm.file_transfer import QUICK_POLLS, FileTransfers
+from cenote.strategies.slurm.node_shell import FOLDER, OUTPUT, job_lines
+from cenote.strategies.slurm.queue import job_details, job_status, number_of, own_jobs, own_numbers, queued
 from cenote.strategies.support.batch import (
     BatchStrategy,
     CommandAnswer,
@@ -33,12 +36,13 @@ from cenote.strategies.support.exits import exit_status
 from cenote.strategies.support.series import in_thousands, ranges, series_of
 from cenote.worker.process.lifetime import ENDS, STARTED
 
+_NOWHERE = "/dev/null"
 _PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
 _MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job memory limit", "out-of-memory")
 
 
 class Slurm(BatchStrategy):
-    """Starts workers as Slurm jobs; the nodes must see the run's folder, the data and this Python."""
+    """Starts workers as Slurm jobs; without `transfer_files` the nodes must see the run's folder."""
 
     example: ClassVar[str] = """
     execution:
@@ -75,6 +79,12 @@ class Slurm(BatchStrategy):
     prologue: tuple[str, ...] = ()
     """Lines of shell before the worker starts: `[module load cuda]`."""
 
+    transfer_files: bool = False
+    """Whether nodes do not see the run's folder: what a worker needs is sent to its node by Slurm (`srun`, `sbcast`),
+    and what a worker printed and logged comes back where it fails in its first minute. The data must still be there,
+    and this Python too unless the `environment` is a packed one."""
+
+    _transfers: FileTransfers | None = PrivateAttr(default=None)
     _errors_of: dict[JobId, Path] = PrivateAttr(default_factory=dict)
 
     def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
@@ -92,10 +102,21 @@ class Slurm(BatchStrategy):
                 try_to(["scancel", f"--name={_job_name(launch, some)}"])  # taken after all, perhaps
                 raise
         self._errors_of.update(zip(jobs, (launch.run.folder("err") / worker for worker in workers), strict=True))
+        if self.transfer_files:
+            self._transfers = self._transfers or FileTransfers(self._clock)
+            self._transfers.expect(jobs, workers, launch)
         return jobs
+
+    @property
+    def seconds_between_polls(self) -> float:
+        """As the setting says, and more often while jobs may wait for files."""
+        in_hurry = self._transfers is not None and self._transfers.in_hurry
+        return min(QUICK_POLLS, self.poll_every) if in_hurry else float(self.poll_every)
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """`scancel`, which does not mind jobs that are gone."""
+        if self._transfers is not None:
+            self._transfers.forget(jobs)
         cancel_with(["scancel"], jobs)
 
     # submitting
@@ -110,11 +131,27 @@ class Slurm(BatchStrategy):
         return [JobId(f"{number}_{index}") for index in series_of(workers).numbers]
 
     def _script(self, launch: Launch, workers: tuple[str, ...]) -> str:
-        ready = launch.filled(launch.blanks(_worker(workers)))
+        ready = launch.filled(self._blanks(launch, _worker(workers)))
         lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in self._options(launch, workers))]
-        lines += ready.export_lines()
-        lines.append(f"export {STARTED}=$(date +%s) {ENDS}=$SLURM_JOB_END_TIME")  # the latter from Slurm 23.02 on
-        return "\n".join([*lines, *self.prologue, *ready.set_up_lines(), ready.exec_line()]) + "\n"
+        times = f"export {STARTED}=$(date +%s) {ENDS}=$SLURM_JOB_END_TIME"  # the latter from Slurm 23.02 on
+        worker = [*self.prologue, *ready.set_up_lines(), ready.exec_line()]
+        if self.transfer_files:
+            worker = [*ready.export_lines(), *worker]
+            lines += [times, *job_lines(launch.run.id, worker, patience=self.join_timeout)]
+        else:
+            lines += [*ready.export_lines(), times, *worker]
+        return "\n".join(lines) + "\n"
+
+    def _blanks(self, launch: Launch, worker: Word) -> Blanks:
+        """With file transfer a worker logs to, and finds files in, the folder of its job."""
+        usual = launch.blanks(worker)
+        if not self.transfer_files:
+            return usual
+        folder = NodeVariable(FOLDER)
+        sent: dict[Blank | Sent, Word] = {
+            Sent(file.name): (folder, f"/files/{file.name}") for file in launch.files if not file.on_demand
+        }
+        return {**usual, LOG: (folder, f"/{OUTPUT['logs']}"), **sent}
 
     def _options(self, launch: Launch, workers: tuple[str, ...]) -> list[str]:
         wanted, run = launch.resources, launch.run
@@ -123,8 +160,9 @@ class Slurm(BatchStrategy):
         stated = {
             "job-name": _job_name(launch, workers),
             "comment": f"cenote run={run.id} pool={quote(launch.pool)}{home}",
-            "output": _file(run.folder("out"), workers),
-            "error": _file(run.folder("err"), workers),
+            "output": _NOWHERE if self.transfer_files else _file(run.folder("out"), workers),
+            "error": _NOWHERE if self.transfer_files else _file(run.folder("err"), workers),
+            "chdir": "/" if self.transfer_files else None,
             "nodes": "1",
             "ntasks": "1",
             "cpus-per-task": str(max(1, math.ceil(wanted.cpus or 1))),
@@ -156,7 +194,23 @@ class Slurm(BatchStrategy):
         for number in sorted({number_of(job) for job in over | missing}):
             details = job_details(number)
             found.update({job: self._ended(job, details[job]) for job in (over | missing) & details.keys()})
+        if self._transfers is not None:
+            found.update(self._with_files(self._transfers, {job: found[job] for job in jobs if job in found}))
         return CommandAnswer(found, whole)
+
+    def _with_files(self, transfers: FileTransfers, found: Mapping[JobId, JobStatus]) -> dict[JobId, JobStatus]:
+        """See to the files of jobs that run; those that cannot get theirs."""
+        transfers.forget(job for job, status in found.items() if status.state in OVER)
+        awaited = transfers.awaited(job for job, status in found.items() if status.native == "RUNNING")
+        if awaited:
+            numbers = own_numbers(sorted({number_of(job) for job in awaited}, key=int))
+            transfers.advance({job: numbers[job] for job in awaited if job in numbers})
+        problems = {job: transfers.problem(job) for job in awaited}
+        return {
+            job: JobStatus(JobState.FAILED, found[job].native, problem, "died", needs_cancel=True)
+            for job, problem in problems.items()
+            if problem
+        }
 
     def _ended(self, job: JobId, facts: dict[str, str]) -> JobStatus:
         status = job_status(facts.get("JobState", ""), facts.get("Reason", ""))

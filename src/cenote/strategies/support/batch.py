@@ -156,10 +156,10 @@ def one_line(system: str, key: str, value: str) -> str:
     return value
 
 
-def ask(command: Sequence[str], *, seconds: float = POLL_SECONDS) -> str:
-    """What a command prints. Raises NoAnswerError with its complaint, TimeoutError past the limit."""
+def ask(command: Sequence[str], *, seconds: float = POLL_SECONDS, given: str = "") -> str:
+    """What a command prints; `given` is its input. Raises NoAnswerError with its complaint, TimeoutError too late."""
     try:
-        done = shell.run_command(command, seconds=seconds, hears_ctrl_c=False)
+        done = shell.run_command(command, seconds=seconds, given=given, hears_ctrl_c=False)
     except OSError as problem:
         if isinstance(problem, TimeoutError):
             raise
