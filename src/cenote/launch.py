@@ -128,6 +128,7 @@ class RunLocation:
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[*]?")
+_START = "cenote.worker.process.start"
 Stream = Literal["out", "err", "logs"]
 FETCH = "CENOTE_FETCH"
 """Variable that a strategy sets on nodes that do not see the files of this machine: a command, as shell, that takes two
@@ -186,6 +187,9 @@ class Launch:
     module: str | None
     """What Python runs; None where the arguments are the program."""
     arguments: tuple[Word, ...] = ()
+    software: str = ""
+    """The driver's, as `software.as_word` has it: the worker compares its own with it, and is turned away where the two
+    do not fit. Empty for what is no worker."""
     interpreter: tuple[Word, ...] = (("python3",),)
     """What starts Python on the node: the environment says it."""
     variables: Mapping[str, Word] = field(default_factory=dict)
@@ -209,7 +213,8 @@ class Launch:
     @property
     def command(self) -> tuple[Word, ...]:
         """The words that start the worker once everything is set up."""
-        python = words(*ALONE, "-m", self.module) if self.module else ()
+        checked = (_START, self.software) if self.software else ()
+        python = words(*ALONE, "-m", *checked, self.module) if self.module else ()
         return (*self.interpreter, *python, *self.arguments)
 
     @property

@@ -16,7 +16,7 @@ class Explained(NamedTuple):
 
 
 class StartFailure(Enum):
-    """Everything that can go wrong on a node before Python runs there."""
+    """Everything that can go wrong on a node before its worker joins."""
 
     MISSING_TOOL = Explained(
         80,
@@ -88,6 +88,15 @@ class StartFailure(Enum):
         "the job could not make a folder of its own in /tmp of the node",
         "look at the node: its /tmp may be full",
     )
+    OTHER_SOFTWARE = Explained(
+        95,
+        "the software of the worker does not fit the driver's",
+        "`cenote probe` compares them; give workers the versions that run this command",
+    )
+
+    def __str__(self) -> str:
+        code, words, hint = self.value
+        return f"{words} (exit code {code}): {hint}"
 
     @classmethod
     def of(cls, code: int) -> StartFailure | None:

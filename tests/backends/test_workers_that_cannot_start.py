@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 
@@ -9,13 +10,15 @@ import pytest
 
 from cenote import shell
 from cenote.authority import identities_of
+from cenote.start_failures import StartFailure
 
 NOWHERE = "tls://127.0.0.1:9"
 UNKNOWN = "tls://no-such-host.invalid:9"
 
 
 def worker(folder: Path, *options: str) -> shell.FinishedProcess:
-    command = [sys.executable, "-m", "cenote.backends.dask.worker", "--scheduler", NOWHERE, "--name", "default-1"]
+    command = [sys.executable, "-m", "cenote.worker.process.start", "", "cenote.backends.dask.worker"]
+    command += ["--scheduler", NOWHERE, "--name", "default-1"]
     return shell.run_command([*command, "--pool", "default", "--log", str(folder / "log"), *options], seconds=60)
 
 
@@ -62,3 +65,14 @@ def test_a_worker_without_a_folder_of_its_own_does_not_use_one_that_others_can_m
 
     assert ended.returncode == 1
     assert ended.stderr.startswith("this worker could not start: no folder for temporary files")
+
+
+def test_a_worker_that_does_not_fit_ends_with_a_code_of_its_own_before_it_reads_anything() -> None:
+    command = [sys.executable, "-m", "cenote.worker.process.start", "python=2.7.18", "cenote.backends.dask.worker"]
+    ended = shell.run_command([*command, "--what", "another version might be told"], seconds=60)
+
+    assert ended.returncode == StartFailure.OTHER_SOFTWARE.value.code
+    first, *_ = ended.stderr.splitlines()
+    here = platform.python_version()
+    words = f"its software does not fit the driver's: it has Python {here} (the driver has 2.7.18)"
+    assert first.startswith(f"this worker was turned away: {words}")

@@ -10,10 +10,10 @@ import pytest
 from builders.plans import a_pool
 from cenote.language.execution import Amounts
 from cenote.plan.probe_result import Finding, worst
-from cenote.probe.node import versions
 from cenote.probe.question import imported_packages
 from cenote.probe.report import NOT_THERE, CredentialSeen, FileSeen, FolderSeen, Loaded, NodeReport, Question
 from cenote.probe.verdicts import Expectation, judge
+from cenote.software import installed_versions as versions
 
 QUESTION = Question(pool="gpu", token="t", host="10.0.0.5", port=8786, plugins=(("/ops.py", None, None),))
 GOOD = NodeReport(
@@ -100,13 +100,16 @@ def test_gpus_that_nobody_promised_are_of_no_interest() -> None:
     assert said("gpus", judge(expected(), GOOD)) == []
 
 
-def test_another_version_of_cenote_is_a_problem_and_of_another_package_a_warning() -> None:
+def test_versions_that_workers_are_turned_away_for_are_a_problem_and_others_a_warning() -> None:
     here = versions(("numpy", "cenote"))
+    numpy = f"{str(here['numpy']).partition('.')[0]}.99"
 
     def verdict(**others: str) -> str:
         return worst(judge(expected(), replace(GOOD, packages={**here, **others})))
 
-    assert (verdict(cenote="0.0.1"), verdict(numpy="1.0")) == ("problem", "warning")
+    assert (verdict(cenote="0.0.1"), verdict(numpy="1.0"), verdict(numpy=numpy)) == ("problem", "problem", "warning")
+    python = said("python", judge(expected(), replace(GOOD, python="3.9.1")))
+    assert [(verdict, words.partition(" in ")[0]) for verdict, words in python] == [("problem", "3.9.1")]
     assert said("packages", judge(expected(), replace(GOOD, packages={**here, "numpy": None}))) == [
         ("problem", "missing there: numpy")
     ]

@@ -156,6 +156,8 @@ class Autoscaler:
             return
         if workers.refused is not None:
             workers.failed = f"its workers were refused: {workers.refused}"
+        elif workers.is_unfit:
+            workers.failed = f"its workers were turned away: {workers.last_loss}"
         elif workers.losses >= workers.loss_limit:
             words = f"it lost {workers.losses} workers in a row without finishing a task; the last: {workers.last_loss}"
             if not workers.ever_joined and not workers.pool.starts_here:

@@ -27,7 +27,9 @@ class JobState(StrEnum):
     UNKNOWN = "unknown"
 
 
-LossCause = Literal["died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unknown"]
+LossCause = Literal[
+    "died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unfit", "unknown"
+]
 """Why a worker is gone."""
 
 
@@ -215,7 +217,8 @@ class WorkerLost(Event, frozen=True, tag=True):
     cause: LossCause = "unknown"
     """`crashed` is a program that ended itself by a fault (SIGSEGV), which what it ran must have caused; `died` is any
     other end that is known. `retired` answers StopWorkers; `walltime` is the end of the time that the batch system gave
-    it; `silent` is one that did not answer and was ended; `refused` is one that the batch system would not take."""
+    it; `silent` is one that did not answer and was ended; `refused` is one that the batch system would not take;
+    `unfit` is one that was turned away because its software does not fit the driver's."""
     log: str = ""
     """The last lines that it wrote."""
 

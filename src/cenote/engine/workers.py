@@ -10,6 +10,8 @@ from cenote.engine.pool_status import PoolState, WorkerCounts
 from cenote.engine.scaling import Past
 from cenote.placement.pools import PlacedPool
 
+_UNFIT_LIMIT = 3
+"""So many workers that are turned away for their software, with none that ever joined, mean that none will."""
 _LONGEST_PAUSE = 30.0
 """Seconds between two attempts to replace workers that keep going."""
 _AHEAD = 1.5
@@ -45,6 +47,8 @@ class PoolWorkers:
     """Whether any worker ever came."""
     losses: int = 0
     """Workers lost since a task was last done here."""
+    unfit: int = 0
+    """Workers that were turned away for their software before any ever joined."""
     last_loss: str = ""
     last_lines: str = ""
     """What the worker that was lost last wrote."""
@@ -71,6 +75,11 @@ class PoolWorkers:
     def may_have_workers(self) -> bool:
         """Whether it has a worker or may still get one."""
         return self.failed is None and bool(self.observed or self.pool.most_workers)
+
+    @property
+    def is_unfit(self) -> bool:
+        """Whether all that came were turned away for their software, and there is no reason to expect better."""
+        return not self.ever_joined and self.unfit >= max(1, min(_UNFIT_LIMIT, self.pool.most_workers))
 
     @property
     def counts(self) -> WorkerCounts:
@@ -140,6 +149,7 @@ class PoolWorkers:
         if blameless:
             return
         self.losses += 1
+        self.unfit += event.cause == "unfit" and not self.ever_joined
         beyond = self.losses - self.pool.most_workers
         if beyond > 0:
             self.pause_until = event.at + min(0.5 * 2.0**beyond, _LONGEST_PAUSE)

@@ -15,10 +15,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +38,7 @@ from cenote.probe.report import (
     as_line,
     from_word,
 )
+from cenote.software import installed_versions
 from cenote.worker.process.credentials import keep_credentials
 from cenote.worker.process.scratch import filled_in, leave_scratch, take_scratch
 
@@ -98,7 +98,7 @@ def look_around(question: Question, *, undelivered: str = "") -> NodeReport:
         memory=here.memory,
         gpus=visible_gpus(),
         gpu_models=gpu_models(),
-        packages=versions(question.packages),
+        packages=installed_versions(question.packages),
         scratch=_folder(clock, question.scratch or tempfile.gettempdir(), may_be_made=True),
         folder=_folder(clock, question.folder),
         modules=tuple(_loaded(clock, name, partial(importlib.import_module, name)) for name in question.modules),
@@ -111,17 +111,6 @@ def look_around(question: Question, *, undelivered: str = "") -> NodeReport:
         files=tuple(_file(clock, file) for file in question.files),
         seconds=round(clock.seconds, 4),
     )
-
-
-def versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Of what is installed here, without importing it."""
-    found: dict[str, str | None] = {}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 def gpu_models(root: Path = Path("/")) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from cenote.plugins.shipped import own_path
 from cenote.probe.report import CredentialAsked, FileAsked, Question, as_word
 from cenote.runs.configured import backend_of
 from cenote.runs.credentials import NamedCredential
+from cenote.software import PACKAGES
 from cenote.sources.support.files import XROOTD_SCHEMES
 from cenote.worker.process.credentials import FILE
 
-_ALWAYS = ("cenote", "awkward", "boost-histogram", "hist", "msgspec", "numpy", "pyarrow", "uproot")
 _REMOTE = tuple(f"{scheme}://" for scheme in XROOTD_SCHEMES)
 _XROOTD = ("fsspec-xrootd", "xrootd")
 _MOST_FILES = 8
@@ -31,7 +31,7 @@ def question_for_all(plan: Plan, out: Path, *, token: str) -> Question:
     """What every pool is asked; its name, and where the driver and its scratch space are, comes later."""
     files = own_files.sources_of(plugin.target for plugin in plan.workflow.plugins)
     needed = [
-        *_ALWAYS,
+        *PACKAGES,
         *backend_of(plan).packages,
         *(_XROOTD if any(one.url.startswith(_REMOTE) for one in plan.partitions) else ()),
         *imported_packages(one.source for one in files if not one.binary),

@@ -158,6 +158,7 @@ class _PoolUnderProbe:
         launch = replace(
             launch,
             module="cenote.probe.node",
+            software="",
             arguments=words(as_word(question), Sent(identity.name)),
             files=tuple(dict.fromkeys((*launch.files, identity))),
         )

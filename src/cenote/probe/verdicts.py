@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cenote import software
 from cenote.names import listed
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plan.probe_result import Finding, ProbeVerdict
-from cenote.probe.node import versions
 from cenote.probe.report import NOT_THERE, NodeReport, Question
 from cenote.units import format_bytes, format_seconds
 
@@ -63,28 +63,36 @@ def judge(expected: Expectation, report: NodeReport) -> tuple[Finding, ...]:
 
 def _python(_: Expectation, report: NodeReport) -> Iterator[Finding]:
     here = platform.python_version()
-    if report.python == here:
-        yield Finding("python", "ok", f"{report.python}, as here: {report.executable}")
+    if software.differences({"python": here}, {"python": report.python}):
+        words = f"{report.python} in {report.executable}, here it is {here}: {software.RULES['python'].why}"
+        yield Finding("python", "problem", words, "workers are turned away: give the pool another `environment`")
     else:
-        hint = "the node has a different Python there: put the software where driver and nodes share it"
-        yield Finding("python", "warning", f"{report.python} in {report.executable}, here it is {here}", hint)
+        same = "as here" if report.python == here else f"which works with {here} here"
+        yield Finding("python", "ok", f"{report.python}, {same}: {report.executable}")
 
 
 def _packages(_: Expectation, report: NodeReport) -> Iterator[Finding]:
-    here = versions(report.packages)
-    missing = [name for name, found in report.packages.items() if found is None and here[name] is not None]
-    other = [name for name, found in report.packages.items() if found is not None and here[name] not in (None, found)]
+    here = {name: found for name, found in software.installed_versions(report.packages).items() if found}
+    found = software.differences(here, report.packages)
+    missing = [one.package for one in found if one.there is None]
+    unfit = [one for one in found if one.there is not None and one.refused]
+    other = [one for one in found if one.there is not None and not one.refused]
     if missing:
         hint = "install them into the Python that workers use"
         yield Finding("packages", "problem", f"missing there: {listed(missing)}", hint)
+    if unfit:
+        hint = "workers are turned away: install the versions that are here"
+        yield Finding("packages", "problem", f"versions that do not fit: {_versions(unfit)}", hint)
     if other:
-        differences = ", ".join(f"{name} {report.packages[name]} (here {here[name]})" for name in other)
-        hint = "numbers may differ, and workers may not understand the driver: install the same versions"
-        verdict: ProbeVerdict = "problem" if "cenote" in other else "warning"
-        yield Finding("packages", verdict, f"other versions there: {differences}", hint)
-    if not missing and not other:
+        hint = "numbers may differ: install the same versions"
+        yield Finding("packages", "warning", f"other versions there: {_versions(other)}", hint)
+    if not found:
         same = sum(found is not None for found in report.packages.values())
         yield Finding("packages", "ok", f"the {same} that are needed, in the same versions as here")
+
+
+def _versions(found: Iterable[software.Difference]) -> str:
+    return ", ".join(f"{one.package} {one.there} (here {one.here})" for one in found)
 
 
 def _worker(_: Expectation, report: NodeReport) -> Iterator[Finding]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from cenote import errors
+from cenote import errors, software
 from cenote.backends.interface import Backend
 from cenote.environments.current import CurrentEnvironment
 from cenote.environments.interface import Environment
@@ -58,6 +59,8 @@ class WorkerSetup:
         self.credentials = RunCredentials(plan.workflow)
         self._one_for_all = runs_here(self._execution.backend)
         self._made: dict[str, Environment] = {}
+        packages = (*software.PACKAGES, *registry.load(PluginKind.BACKEND, self._execution.backend).packages)
+        self._software = software.as_word(software.software_here(packages))
 
     def environment(self, pool: str) -> Environment:
         """Of a pool; of the run where the name is empty."""
@@ -103,7 +106,7 @@ class WorkerSetup:
         return found
 
     def complete(self, launch: Launch) -> Launch:
-        """Add what the launch's pool asks for: its environment."""
+        """Add what the launch's pool asks for, its environment, and the driver's software for workers to compare."""
         name, environment = self._environment(launch.pool)
         with registry.blamed(PluginKind.ENVIRONMENT, name):
             launch = _launch(environment.complete(launch))
@@ -115,7 +118,7 @@ class WorkerSetup:
                     f"two different files named '{name}' would be sent to the workers of pool '{launch.pool}'",
                     hint="give one of them another name",
                 )
-        return launch
+        return replace(launch, software=self._software)
 
     def launch(self, pool: PlacedPool, run: LaunchingRun, *, lifetime: Lifetime | None) -> Launch | None:
         """How workers of a pool would be started; None where the backend starts them itself."""

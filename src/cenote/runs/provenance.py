@@ -8,7 +8,6 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,8 +18,9 @@ from cenote import __version__
 from cenote.language.workflow import Workflow
 from cenote.plan.plan import Plan
 from cenote.shell import run_command
+from cenote.software import PACKAGES, installed_versions
 
-_SOFTWARE = ("awkward", "boost-histogram", "hist", "mplhep", "numpy", "pyarrow", "uproot")
+_SOFTWARE = sorted({*PACKAGES, "mplhep"} - {"cenote"})
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
             cenote=__version__,
             python=sys.version.split()[0],
             platform=platform.platform(),
-            software={name: found for name in _SOFTWARE if (found := _version(name))},
+            software={name: found for name, found in installed_versions(_SOFTWARE).items() if found},
             command=tuple(command) if command else None,
             workflow=_workflow(workflow),
             plugins=tuple(
@@ -105,13 +105,6 @@ def _workflow(workflow: Workflow) -> WorkflowRecord:
         return WorkflowRecord(str(workflow.file), _sha256(workflow.file))
     digest = hashlib.sha256(workflow.content).hexdigest()
     return WorkflowRecord(str(workflow.file), digest, workflow.content.decode(errors="replace"))
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _sha256(path: Path) -> str | None:

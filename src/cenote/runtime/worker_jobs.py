@@ -230,7 +230,10 @@ class WorkerJobs(Session):
     # what the session inside says
 
     def _noted(self, event: AnyEvent) -> AnyEvent:
-        """A worker that joins stays for as long as its strategy says."""
+        """A worker that joins stays for as long as its strategy says; of one that was turned away there is no more to
+        know."""
+        if isinstance(event, WorkerLost) and event.cause == "unfit":
+            self._jobs.pop(event.worker, None)
         if not isinstance(event, WorkerJoined) or event.worker not in self._jobs:
             return event
         job = self._jobs[event.worker]

@@ -30,7 +30,7 @@ class Dask(Backend):
       config: {port: 20000-20100, worker_ports: 30000-30999}
     """
 
-    packages: ClassVar[tuple[str, ...]] = ("dask", "distributed")
+    packages: ClassVar[tuple[str, ...]] = ("dask", "distributed", "cloudpickle", "msgpack")
 
     host: str | None = None
     """Address that the scheduler listens on, which workers must reach: by default loopback when all of them are on

@@ -18,6 +18,9 @@ KEEP_NO_MESSAGES = {"distributed.admin.low-level-log-length": 1}
 """For both ends: messages carry products, and Dask would keep the last thousand batches of them."""
 OPERATION = "cenote"
 """Of our messages on the stream from worker to scheduler."""
+SOFTWARE = "cenote_software"
+"""A question to the scheduler, by which workers say in what they differ from it. Its arguments never change: workers of
+other versions ask it too."""
 CREDENTIALS = "cenote_credentials"
 """Of what workers ask the scheduler for before their first task, and of what is sent to them when it changes."""
 
@@ -80,6 +83,15 @@ class Joins(msgspec.Struct, frozen=True):
     pool: str
 
 
+class Differs(msgspec.Struct, frozen=True):
+    """A worker has other software than the driver; it was turned away for that, or will join all the same."""
+
+    worker: str
+    pool: str
+    words: str
+    refused: bool
+
+
 class Leaves(msgspec.Struct, frozen=True):
     """A worker is gone."""
 
@@ -129,6 +141,7 @@ class Erred(msgspec.Struct, frozen=True):
 Message = (
     AnyWorkerMessage
     | Joins
+    | Differs
     | Leaves
     | StopsAnswering
     | AnswersAgain

@@ -18,6 +18,8 @@ from cenote.backends.dask.messages import (
     CREDENTIALS,
     NO_CREDENTIALS,
     OPERATION,
+    SOFTWARE,
+    Differs,
     Drains,
     Erred,
     Forgotten,
@@ -54,6 +56,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         self._scheduler = scheduler
         scheduler.stream_handlers[OPERATION] = self._hear
         scheduler.handlers[CREDENTIALS] = self._credentials_of
+        scheduler.handlers[SOFTWARE] = self._compared
         self._looking = PeriodicCallback(self._feel_pulses, 1000 * LOOK_EVERY)
         self._looking.start()
 
@@ -88,6 +91,10 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
 
     def _credentials_of(self, pool: str) -> bytes:
         return self._credentials.get(pool, NO_CREDENTIALS)
+
+    def _compared(self, worker: str, pool: str, words: str, refused: bool) -> None:
+        """A worker that has not joined says in what its software differs."""
+        self.inbox.put(Differs(worker, pool, words, refused))
 
     def _feel_pulses(self) -> None:
         """Send silent workers nothing more, until they answer."""

@@ -15,7 +15,7 @@ import msgspec
 from distributed import Client, SpecCluster
 from distributed.utils import silence_logging_cmgr
 
-from cenote import identity, storage
+from cenote import identity, software, storage
 from cenote.authority import identities_of
 from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
 from cenote.backends.dask.launch import worker_launch
@@ -25,6 +25,7 @@ from cenote.backends.dask.messages import (
     AnyWorkerMessage,
     BundleDone,
     BundleStarted,
+    Differs,
     Drains,
     Erred,
     Forgotten,
@@ -108,6 +109,8 @@ class DaskSession(JoinedSession):
         self._leaving: dict[str, str] = {}
         """Workers whose walltime is nearly over → what they said of it."""
         self._silent: set[str] = set()
+        self._warned: set[str] = set()
+        """Pools whose workers have other software, and of which that has been said."""
         for warning in network.warnings():
             self._scheduler_events.inbox.put(Warned(at=self._now(), message=warning))
 
@@ -191,6 +194,8 @@ class DaskSession(JoinedSession):
                 return self._tasks.erred(key, text)
             case Joins(worker, pool):
                 return self._joined(worker, pool) if pool in self._pools else []
+            case Differs():
+                return self._compared(message) if message.pool in self._pools else []
             case Event():
                 return [message]
         return self._heard_of_worker(message) if message.worker in self._pool_of else []
@@ -222,6 +227,15 @@ class DaskSession(JoinedSession):
         self._pool_of[worker], pool = name, self._pools[name]
         self._slots[name] = self._slots.get(name, 0) + pool.slots
         return [WorkerJoined(at=self._now(), worker=worker, pool=pool.name, slots=pool.slots)]
+
+    def _compared(self, message: Differs) -> list[AnyEvent]:
+        """A worker has other software: turned away for that, or worth one warning for all workers of its pool."""
+        at, pool = self._now(), message.pool
+        if message.refused:
+            return [WorkerLost(at=at, worker=message.worker, pool=pool, reason=message.words, cause="unfit")]
+        known = pool in self._warned
+        self._warned.add(pool)
+        return [] if known else [Warned(at=at, message=software.warning(f"workers of pool '{pool}'", message.words))]
 
     def _leaves(self, worker: str, reason: str, keys: Sequence[str]) -> list[AnyEvent]:
         """A worker begins nothing more: what it was sent and has not begun goes to others."""

@@ -1,6 +1,6 @@
 """The worker of the Dask backend: a Dask worker that belongs to a pool and runs its tasks.
 
-Started as `python -m cenote.backends.dask.worker`. It ends when its scheduler is gone, and when it goes beyond its
+Started by `cenote.worker.process.start`. It ends when its scheduler is gone, and when it goes beyond its
 memory, which it says first.
 """
 
@@ -16,15 +16,17 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import dask.config
-from distributed import Status, Worker
+from distributed import Status, Worker, rpc
 
+from cenote import software
 from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredWorker
 from cenote.backends.dask.drain import Drain
-from cenote.backends.dask.messages import KEEP_NO_MESSAGES
+from cenote.backends.dask.messages import KEEP_NO_MESSAGES, SOFTWARE
 from cenote.backends.dask.run_bundle import OwnPlace, pool_resource
 from cenote.identity import Identity, refusal_in_words
 from cenote.units import format_bytes
@@ -37,6 +39,8 @@ from cenote.worker.process.user_output import say_lines_at_once
 _LOOK_EVERY = 0.1
 _TO_JOIN = "60s"
 """For a driver that is there, and too busy to take a worker at once."""
+_TO_TELL = 10.0
+"""Seconds for the driver to hear in what this worker differs."""
 _TO_CLOSE = 2.0
 """Seconds that a worker gets to close; after that it ends, whatever its tasks are at."""
 _LOG = logging.getLogger("cenote.worker")
@@ -44,7 +48,7 @@ _OWN_HANDLERS = ("distributed", "tornado", "bokeh")
 """Libraries whose logs Dask sends to stderr when it is imported: stderr is for what the user's code says."""
 
 
-async def _serve(options: argparse.Namespace, scratch: Path) -> None:
+async def _serve(options: argparse.Namespace, scratch: Path, differs: str) -> None:
     resources = {pool_resource(options.pool): float(options.slots)}
     resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
     worker = SecuredWorker(
@@ -66,6 +70,10 @@ async def _serve(options: argparse.Namespace, scratch: Path) -> None:
     worker.place = OwnPlace(options.pool, scratch)
     worker.drain = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
     await _start(worker, options)
+    if differs:
+        _LOG.warning("%s has other software than the driver: %s", options.name, differs)
+        with suppress(Exception):  # it is a warning, and not worth a worker
+            await _tell(options, differs, refused=False)
     async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
         leaving = asyncio.create_task(worker.drain.attend(worker))
@@ -161,8 +169,20 @@ def _end_for_signal(number: int, _: object) -> None:
     os.kill(os.getpid(), number)
 
 
-def main() -> None:
-    """Entry point of the process."""
+async def _tell(options: argparse.Namespace, found: str, *, refused: bool) -> None:
+    """Say to the driver in what this worker's software differs from its own."""
+    arguments = _security(options.identity).get_connection_args("worker")
+    async with rpc(options.scheduler, connection_args=arguments) as scheduler:
+        said = {"worker": options.name, "pool": options.pool, "words": found, "refused": refused}
+        await asyncio.wait_for(getattr(scheduler, SOFTWARE)(**said), _TO_TELL)
+
+
+def turned_away(reason: str) -> None:
+    """Tell the driver why there is no worker: its node may have no way to send home what it wrote."""
+    asyncio.run(_tell(_options(), reason, refused=True))
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A worker of one pool of a run.")
     parser.add_argument("--run", default="", help="id of the run, shown in process listings")
     parser.add_argument("--scheduler", required=True)
@@ -181,7 +201,12 @@ def main() -> None:
     )
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds to keep looking for a lost scheduler")
     parser.add_argument("--log", type=Path, default=None, help="file for what it logs; stderr where there is none")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main(differences: Sequence[software.Difference] = ()) -> None:
+    """Run the worker, which differs so from its driver."""
+    options = _options()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
     faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
@@ -194,11 +219,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _end_for_signal)
     scratch = _scratch(options)
     try:
-        asyncio.run(_serve(options, scratch))
+        asyncio.run(_serve(options, scratch, software.in_words(differences)))
     finally:
         leave_scratch()
     _LOG.info("%s ends", options.name)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # where no driver is named to compare with
     main()

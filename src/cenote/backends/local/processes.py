@@ -7,8 +7,9 @@ import signal
 import socket
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
-from cenote import errors
+from cenote import errors, software
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.slots import SlotTable
 from cenote.backends.support.outcomes import STOPPED, event_of, failed, started, withdrawn
@@ -17,12 +18,14 @@ from cenote.engine.messages import (
     AnyEvent,
     FailureInfo,
     LossCause,
+    Warned,
     WorkerAnswers,
     WorkerSilent,
 )
 from cenote.language.execution import Amounts
 from cenote.launch import Launch, words
 from cenote.shell import Process, is_fault, start_process
+from cenote.start_failures import StartFailure
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import tail
 from cenote.worker.results.store import Store
@@ -62,6 +65,7 @@ class ProcessSession(Session):
         self._started = 0
         self._stillborn = 0
         """How many died in a row before they could take a task."""
+        self._warned = False
         self._pending: list[AnyEvent] = list(self._slots.joined(request.clock())) if joined else []
         request.run.make_folders()
         self._launch = request.complete(
@@ -187,6 +191,14 @@ class ProcessSession(Session):
         else:
             worker.ready = True
             self._stillborn = 0
+            self._compared(str(message))
+
+    def _compared(self, words: str) -> None:
+        """Say once in what worker processes differ from this one."""
+        if words and not self._warned:
+            self._warned = True
+            warning = software.warning("worker processes", words)
+            self._pending.append(Warned(at=self._request.clock(), message=warning))
 
     def _finished(self, worker: _Worker, outcome: Outcome) -> None:
         if worker.busy is None or worker.busy[0].task != outcome.task:
@@ -219,6 +231,11 @@ class ProcessSession(Session):
 
     def _count_stillborn(self, worker: _Worker, code: int) -> None:
         self._stillborn += 1
+        if (failure := StartFailure.of(code)) is not None:
+            words, written = failure.value.words, tail(self._errors_of(worker)).strip().splitlines()[-1:]
+            raise errors.error(
+                errors.ENVIRONMENT, f"workers cannot start: {words}", details=written, hint=failure.value.hint
+            )
         if self._stillborn >= _STILLBORN:
             raise errors.error(
                 errors.WORKER_LOST,
@@ -232,5 +249,7 @@ class ProcessSession(Session):
             how = f"was killed by {signal.Signals(-code).name}"
             if -code == signal.SIGKILL:
                 how += " (often because the machine ran out of memory)"
-        error_log = self._request.run.folder("err") / f"local-{worker.number}"
-        return "\n".join([f"the worker process {how}", *tail(error_log).splitlines()[-5:]])
+        return "\n".join([f"the worker process {how}", *tail(self._errors_of(worker)).splitlines()[-5:]])
+
+    def _errors_of(self, worker: _Worker) -> Path:
+        return self._request.run.folder("err") / f"local-{worker.number}"

@@ -21,8 +21,8 @@ def exit_status(code: int, signal: int, native: str) -> JobStatus:
     if code == EXIT_OUT_OF_MEMORY:
         return JobStatus(JobState.FAILED, native, "it exceeded its memory limit", "oom")
     if (failure := StartFailure.of(code)) is not None:
-        reason = f"{failure.value.words} (exit code {code}): {failure.value.hint}"
-        return JobStatus(JobState.FAILED, native, reason, cause)
+        unfit = failure is StartFailure.OTHER_SOFTWARE
+        return JobStatus(JobState.FAILED, native, str(failure), "unfit" if unfit else cause)
     return JobStatus(JobState.FAILED, native, f"it ended with exit code {code}", cause)
 
 

@@ -1,7 +1,7 @@
 """The worker process of the local backend: takes tasks from a pipe, sends outcomes back.
 
-Started as `python -m cenote.worker.process.main FD`: it never imports the user's main module again. It ends when
-the pipe closes or its parent is gone.
+Started by `cenote.worker.process.start` with the number of a file descriptor: it never imports the user's main module
+again. It ends when the pipe closes or its parent is gone.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from cenote.software import Difference, in_words
 from cenote.worker.failure import failure_of
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import say_lines_at_once
@@ -49,8 +51,9 @@ class _Watch:
                     os._exit(0)
 
 
-def serve(pipe: Connection) -> None:
-    """Until the pipe closes: one run spec, then task specs in, outcomes out."""
+def serve(pipe: Connection, differs: str = "") -> None:
+    """Until the pipe closes: one run spec, then task specs in, outcomes out. Before the first task it says in what its
+    software differs."""
     lock = threading.Lock()
     watch = _Watch(pipe, lock)
     threading.Thread(target=watch.run, daemon=True).start()
@@ -60,7 +63,7 @@ def serve(pipe: Connection) -> None:
     except BaseException as problem:  # a plugin may raise anything, SystemExit included
         _send(pipe, lock, Outcome(task=-1, failure=failure_of(problem)))
         return
-    _send(pipe, lock, os.getpid())
+    _send(pipe, lock, differs)
     while True:
         try:
             spec: TaskSpec = pipe.recv()
@@ -78,14 +81,19 @@ def _send(pipe: Connection, lock: threading.Lock, value: Any) -> None:
             os._exit(1)  # the driver is gone; the result is stored, a resumed run will find it
 
 
-def main() -> None:
-    """Entry point of the process."""
+def turned_away(reason: str) -> None:
+    """The driver reads the reason from what this process wrote."""
+    del reason
+
+
+def main(differences: Sequence[Difference] = ()) -> None:
+    """Run the worker, which differs so from its driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
     keep_freed_memory()
     say_lines_at_once()
     with Connection(int(sys.argv[1])) as pipe:
-        serve(pipe)
+        serve(pipe, in_words(differences))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # where no driver is named to compare with
     main()
