@@ -30,7 +30,6 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
         ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
         ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions", "1:23"),
-        ("execution: {environment: {type: packed-pixi}}" + AFTER, "environments", "1:26"),
         ("execution: {pools: {p: {environment: shared}}}" + AFTER, "environments", "1:38"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
         (STAGE % "write: {path: x.root, when: final}", "writing when: final", "1:54"),

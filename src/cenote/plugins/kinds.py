@@ -59,7 +59,7 @@ PLANNED: dict[PluginKind, dict[str, str]] = {
     PluginKind.RENDERER: dict.fromkeys(("hep.render.comparison", "hep.render.project"), "more renderers"),
     PluginKind.MODIFIER: {"gpu.preload": "GPU modifiers", "cuda.jit": "GPU modifiers"},
     PluginKind.ENVIRONMENT: dict.fromkeys(
-        ("packed-pixi", "shared", "shared-prefix", "container"),
+        ("shared", "shared-prefix", "container"),
         "environments for workers",
     ),
     PluginKind.CREDENTIAL: {"kerberos": "Kerberos tickets for workers"},
