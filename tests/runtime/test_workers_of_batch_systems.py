@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ from cenote.runtime.background_calls import BackgroundCalls
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import JobId, Strategy
+from cenote.strategies.slurm.file_transfer import FileTransfers
 from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, AtOnce, Reply, ScriptedShell, complains, scripted_shell
@@ -40,7 +42,7 @@ class Site:
     """A session that hears what the test says, workers from a played batch system, and a clock that the test turns."""
 
     def __init__(self, folder: Path, strategy: Strategy, errands: BackgroundCalls | None = None) -> None:
-        self.now = 1000.0
+        self.now, self.strategy = 1000.0, strategy
         self.heard: list[AnyEvent] = []
         self.dropped: list[str] = []
         self.at_close: BaseException | None = None
@@ -154,6 +156,27 @@ def test_the_news_of_a_lost_worker_waits_until_slurm_says_why(shell: ScriptedShe
     assert (lost.cause, lost.reason) == ("preempted", "Slurm says PREEMPTED")
     assert isinstance(failed, TaskFailed)
     assert "Slurm says PREEMPTED" in failed.failure.message
+
+
+def test_what_a_lost_worker_wrote_is_fetched_where_nodes_do_not_see_the_runs_folder(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, Slurm(transfer_files=True))
+    site.strategy._transfers = FileTransfers(lambda: site.now, AtOnce())
+    shell.says("squeue", *["7|RUNNING|None\n", "7|7\n"] * 20)
+    shell.says("srun", *["here\nstarted\n"] * 7)
+    site.jobs.start_workers("gpu", 1)
+    site.events(site.joined())
+    for _ in range(6):
+        site.events(after=60)
+    errors = base64.b64encode(b"Bus error\n").decode()
+    shell.says("srun", f"here\nstarted\nended\nerr {errors}\n", "")
+    assert site.events(*site.gone()) == []
+    shell.says("squeue", "7|FAILED|NonZeroExitCode\n")
+    shell.says("scontrol", "JobId=7 JobState=FAILED Reason=NonZeroExitCode ExitCode=0:7\n")
+    lost, _ = [event for event in site.events(after=0.6) if not isinstance(event, JobChanged)]
+    assert isinstance(lost, WorkerLost)
+    assert (lost.cause, lost.log) == ("crashed", "Bus error")
 
 
 def test_a_worker_whose_job_goes_on_without_it_is_told_of_after_a_while_and_its_job_cancelled(

@@ -188,6 +188,19 @@ def test_a_worker_finds_its_files_and_what_it_printed_comes_back_if_it_fails(tmp
     assert not Path(there).exists()
 
 
+@pytest.mark.usefixtures("played")
+def test_what_a_worker_printed_that_left_the_run_comes_back(tmp_path: Path, run: str) -> None:
+    made = strategy()
+    wanted = launch(tmp_path, run, 'echo begins; until [ -e "$3" ]; do sleep 0.1; done; echo ends', (f"{tmp_path}/go",))
+    (job,) = made.submit(wanted, ["gpu-1"])
+    until(lambda: bool(made.poll([job])) and printed(wanted, "gpu-1").get("out") == "begins\n")
+    made.workers_left([job])
+    assert made.seconds_between_polls == 1
+    (tmp_path / "go").touch()
+    assert until_over(made, [job])[job].state is JobState.ENDED
+    assert printed(wanted, "gpu-1") == {"out": "begins\nends\n", "err": ""}
+
+
 def test_a_worker_that_was_killed_by_a_signal_ends_so(tmp_path: Path, run: str, played: PlayedSlurm) -> None:
     made = strategy()
     (job,) = made.submit(launch(tmp_path, run, "echo so far >&2; kill -9 $$"), ["gpu-1"])

@@ -134,6 +134,8 @@ class Attempt:
         self.report = report
         self._begun()
         self._reported = self._clock()
+        if self.job is not None:
+            self._strategy.workers_left([self.job])
 
     # deciding
 

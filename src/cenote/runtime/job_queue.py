@@ -75,6 +75,11 @@ class JobQueue:
         if wanted := list(jobs):
             self._send(partial(self.strategy.cancel, wanted), Future.result)
 
+    def workers_left(self, jobs: Iterable[JobId] | None = None) -> None:
+        """Workers of these jobs have left the run; None for all of them."""
+        if gone := sorted(self._open if jobs is None else self._open.intersection(jobs)):
+            self._send(partial(self.strategy.workers_left, gone), Future.result)
+
     def submit_again(self) -> None:
         """Ask for the workers that could not be asked for, if it is time for that."""
         now = self._clock()

@@ -106,9 +106,11 @@ class WorkerJobs(Session):
         news = self._inner.events(0.0 if self._events else seconds)
         self._calls.hear()  # a worker that joins was asked for before, and so its job is known now
         heard = [*self._departures.again(), *(self._noted(event) for event in news)]
-        missed = {event.pool for event in heard if isinstance(event, WorkerLost) and self._is_missed(event)}
+        lost = [event for event in heard if isinstance(event, WorkerLost)]
+        missed = {event.pool for event in lost if self._is_missed(event)}
         for pool, queue in self._queues.items():
             queue.submit_again()
+            queue.workers_left(self._jobs[event.worker].id for event in lost if event.worker in self._jobs)
             queue.poll(at_once=pool in missed)
         self._calls.hear()
         self._give_up_those_that_never_join()
@@ -156,6 +158,8 @@ class WorkerJobs(Session):
         self._calls.hear()
         patience = max((queue.strategy.seconds_to_end for queue in self._queues.values()), default=0.0)
         until = time.monotonic() + patience
+        for queue in self._patient_queues():
+            queue.workers_left()
         while not all(queue.is_empty for queue in self._patient_queues()):
             if self._hurried() or time.monotonic() >= until:
                 return

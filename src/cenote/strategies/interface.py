@@ -94,6 +94,11 @@ class Strategy(Plugin):
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
         """How these jobs are. A job that is missing from the answer could not be asked about this time."""
 
+    def workers_left(self, jobs: Sequence[JobId]) -> None:
+        """The workers of these jobs have left the run: their jobs should end by themselves. Bring home what they wrote,
+        from the next `poll` on, where that takes doing. Called again as long as that is waited for."""
+        del jobs
+
     @abstractmethod
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """Stop these jobs; a job already gone is not an error."""

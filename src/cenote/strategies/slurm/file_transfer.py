@@ -17,7 +17,14 @@ from typing import Any
 
 from cenote.launch import Launch
 from cenote.strategies.interface import JobId
-from cenote.strategies.slurm.node_shell import Visit, Wanted, answering_script, bringing_script, read_visit
+from cenote.strategies.slurm.node_shell import (
+    Visit,
+    Wanted,
+    answering_script,
+    bringing_script,
+    leaving_script,
+    read_visit,
+)
 from cenote.strategies.support.batch import NoAnswerError, NoProgramError, ask
 
 QUICK_POLLS = 1.0
@@ -48,8 +55,12 @@ class _Transfer:
     """When the next one is."""
     brought: bool = False
     started: bool = False
+    ended: bool = False
+    """Whether all that its worker printed is here."""
     looks: int = 0
     """Visits since the worker was seen to have started."""
+    left: bool = False
+    """Whether the worker has left the run, so that its job waits for a visit."""
     failing: float | None = None
     """Since when visits fail."""
     problem: str = ""
@@ -75,6 +86,13 @@ class FileTransfers:
         self._transfers.update({job: _Transfer(name, launch) for job, name in zip(jobs, workers, strict=True)})
         self._quick_until = self._clock() + _SOON_BEGUN
 
+    def end(self, jobs: Iterable[JobId]) -> None:
+        """Workers have left the run: their output is fetched as soon as they have ended."""
+        for transfer in [self._transfers[job] for job in jobs if job in self._transfers]:
+            transfer.due = 0.0 if not transfer.ended else transfer.due
+            transfer.left = True
+            self._quick_until = self._clock() + 2 * QUICK_POLLS
+
     def forget(self, jobs: Iterable[JobId]) -> None:
         """Jobs are over, or to be."""
         for job in jobs:
@@ -98,7 +116,7 @@ class FileTransfers:
                     _visit, transfer.launch, transfer.worker, number, transfer.brought
                 )
                 self._hear(transfer)
-            if not transfer.started and not transfer.problem:
+            if (not transfer.started or transfer.left) and not transfer.ended and not transfer.problem:
                 self._quick_until = self._clock() + 2 * QUICK_POLLS
 
     def problem(self, job: JobId) -> str:
@@ -120,9 +138,10 @@ class FileTransfers:
         transfer.started |= found.started
         if found.foreign:
             transfer.problem = "somebody else has made the folder of its files on the node"
-        if found.ended:
+        transfer.ended |= found.ended
+        if transfer.ended:
             transfer.due = float("inf")
-        elif transfer.started:
+        elif transfer.started and not transfer.left:
             pauses = _LOOKS_AGAIN[transfer.looks :]
             transfer.due = self._clock() + pauses[0] if pauses else float("inf")
             transfer.looks += 1
@@ -152,6 +171,8 @@ def _visit(launch: Launch, worker: str, number: str, brought: bool) -> Visit:  #
     for stream, content in found.output.items():
         with suppress(OSError):
             (launch.run.folder(stream) / worker).write_bytes(content)
+    if found.ended:
+        _on_node(number, leaving_script(run, number))
     return found
 
 

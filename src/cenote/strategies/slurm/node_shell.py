@@ -2,7 +2,7 @@
 
 A job makes a folder of its own on its node and waits there. This machine visits it: `srun` runs a shell in the job,
 which reads the visit's script from its standard input, brings files, and says what the job wants, whether its worker
-started, and, once that ended, what it printed. Slurm says who may visit.
+started, and what that printed. Slurm says who may visit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUTPUT: Mapping[Stream, str] = {"out": "out", "err": "err", "logs": "log"}
 """The files of that folder with what a worker prints and logs."""
 _NO_FILES, _NO_FOLDER = StartFailure.NO_FILES.value.code, StartFailure.NO_JOB_FOLDER.value.code
 _LINGERS = 20
-"""Seconds that a job waits for a visit after its worker failed, so that its output can be fetched."""
+"""Seconds that a job waits for a visit after its worker ended, so that its output can be fetched."""
 
 _ARRIVES = r"""
 # This node does not see the files of the submit host. They come into a folder of this job, which is gone with it.
@@ -49,8 +49,7 @@ while wait "$cenote_worker" 2>/dev/null; cenote_code=$?; kill -0 "$cenote_worker
 echo "$cenote_code" >ended.new && mv ended.new ended
 trap 'exit "$cenote_code"' TERM INT HUP
 cenote_until=$((SECONDS + cenote_lingers))
-[ "$cenote_code" = 0 ] || [ -n "$cenote_stopped" ] ||
-    until [ -e collected ] || [ "$SECONDS" -ge "$cenote_until" ]; do sleep 0.2; done
+until [ -e collected ] || [ -n "$cenote_stopped" ] || [ "$SECONDS" -ge "$cenote_until" ]; do sleep 0.2; done
 if [ "$cenote_code" -gt 128 ]; then  # ends as its worker did
     rm -rf "$CENOTE_JOB"
     ulimit -c 0
@@ -80,13 +79,14 @@ for want in want.*; do
     [ ! -f "$want" ] || { echo "$want"; cat "$want"; }
 done
 [ ! -e started ] || echo started
+bytes=20000
 if [ -e ended ]; then
-    for name in out err log; do
-        echo "$name $(tail -c 1000000 "$name" 2>/dev/null | base64 | tr -d '\n')"
-    done
-    : >collected
     echo ended
+    bytes=1000000
 fi
+for name in out err log; do
+    [ ! -e "$name" ] || echo "$name $(tail -c "$bytes" "$name" | base64 | tr -d '\n')"
+done
 """
 
 
@@ -114,7 +114,7 @@ class Visit:
     """Whether the worker's own program was reached."""
     ended: bool = False
     output: Mapping[Stream, bytes] = field(default_factory=dict)
-    """What a worker that ended printed and logged."""
+    """The end of what the worker printed and logged."""
 
 
 def folder_of(run: str, number: str) -> str:
@@ -156,6 +156,11 @@ def answering_script(run: str, number: str, answers: Iterable[tuple[Wanted, str]
         said = shlex.quote(problem or "whole")
         lines += [f"rm -f want.{wanted.number}; echo {said} >new && mv new got.{wanted.number}"]
     return _visit(run, number, lines)
+
+
+def leaving_script(run: str, number: str) -> str:
+    """The script of the last visit, when all that the worker printed is here: the job may end."""
+    return _visit(run, number, [": >collected; exit 0"])
 
 
 def _visit(run: str, number: str, lines: Sequence[str]) -> str:

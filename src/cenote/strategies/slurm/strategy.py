@@ -37,6 +37,8 @@ from cenote.strategies.support.series import in_thousands, ranges, series_of
 from cenote.worker.process.lifetime import ENDS, STARTED
 
 _NOWHERE = "/dev/null"
+_TO_COME_HOME = 10.0
+"""Seconds in which workers that were let go end and their output is fetched."""
 _PASSING = ("unable to contact", "temporarily", "socket timed out", "connection", "communication", "try again")
 _MEMORY_WORDS = ("oom-kill", "oom_kill", "exceeded memory limit", "exceeded job memory limit", "out-of-memory")
 
@@ -81,8 +83,9 @@ class Slurm(BatchStrategy):
 
     transfer_files: bool = False
     """Whether nodes do not see the run's folder: what a worker needs is sent to its node by Slurm (`srun`, `sbcast`),
-    and what a worker printed and logged comes back where it fails in its first minute. The data must still be there,
-    and this Python too unless the `environment` is a packed one."""
+    and what a worker printed and logged is fetched in its first minute and when it ends; what it wrote after that is
+    lost if its job is cancelled, preempted, or ended by its walltime. The data must still be there, and this Python too
+    unless the `environment` is a packed one."""
 
     _transfers: FileTransfers | None = PrivateAttr(default=None)
     _errors_of: dict[JobId, Path] = PrivateAttr(default_factory=dict)
@@ -112,6 +115,16 @@ class Slurm(BatchStrategy):
         """As the setting says, and more often while jobs may wait for files."""
         in_hurry = self._transfers is not None and self._transfers.in_hurry
         return min(QUICK_POLLS, self.poll_every) if in_hurry else float(self.poll_every)
+
+    @property
+    def seconds_to_end(self) -> float:
+        """A job that was sent its files waits until its output was fetched."""
+        return _TO_COME_HOME if self.transfer_files else 0.0
+
+    def workers_left(self, jobs: Sequence[JobId]) -> None:
+        """Fetch their output."""
+        if self._transfers is not None:
+            self._transfers.end(jobs)
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """`scancel`, which does not mind jobs that are gone."""
