@@ -19,10 +19,31 @@ _OF_CONDA = """\
 export CONDA_PREFIX="$CENOTE_HERE"
 """
 _SCRIPTS = """\
-for cenote_script in "$CENOTE_HERE"/etc/conda/activate.d/*.sh; do
-    if [ -r "$cenote_script" ]; then . "$cenote_script"; fi
-done
-unset cenote_script
+# Packages write these for bash: what another shell cannot read would end it. What they print is no output of a worker.
+if command -v bash >/dev/null 2>&1; then
+    cenote_exports=$(CENOTE_HERE=$CENOTE_HERE bash -c '
+        for cenote_one in "$CENOTE_HERE"/etc/conda/activate.d/*.sh; do
+            [ ! -r "$cenote_one" ] || . "$cenote_one"
+        done >&2
+        cenote_q=$(printf "\\47")
+        for cenote_one in $(compgen -e); do
+            cenote_text=${!cenote_one}
+            cenote_text=${cenote_text//"$cenote_q"/"$cenote_q\\\\$cenote_q$cenote_q"}
+            printf "export %s=%s\\n" "$cenote_one" "$cenote_q$cenote_text$cenote_q"
+        done
+    ') || echo 'cenote: an activation script of the environment failed' >&2
+    eval "$cenote_exports"
+    unset cenote_exports
+else
+    for cenote_script in "$CENOTE_HERE"/etc/conda/activate.d/*.sh; do
+        if (. "$cenote_script") >/dev/null 2>&1; then
+            . "$cenote_script" >&2
+        elif [ -r "$cenote_script" ]; then
+            echo "cenote: ${cenote_script##*/} was left out of the activation: it needs bash" >&2
+        fi
+    done
+    unset cenote_script
+fi
 """
 CODE_ACTIVATION = """\
 export PYTHONPATH="$CENOTE_HERE${PYTHONPATH:+:$PYTHONPATH}"
@@ -33,7 +54,8 @@ def activation_of(prefix: Path, paths: Sequence[str], own: Sequence[str]) -> str
     """Of an environment: what conda would do for this prefix, then these lines."""
     is_conda = (prefix / "conda-meta").is_dir()
     variables = "".join(f"{line}\n" for line in _assignments(prefix, paths))
-    conda = _OF_CONDA + variables + _SCRIPTS if is_conda else ""
+    scripts = _SCRIPTS if any((prefix / "etc" / "conda" / "activate.d").glob("*.sh")) else ""
+    conda = _OF_CONDA + variables + scripts if is_conda else ""
     return _OF_ENVIRONMENTS + conda + "".join(f"{line}\n" for line in own)
 
 
