@@ -15,6 +15,7 @@ from cenote.errors import CenoteError, Problem
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
+from cenote.packing.progress import Progress, unheard
 from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.inputs.look import Look
 from cenote.plan.inputs.metadata import InputsProgress
@@ -176,10 +177,12 @@ class Analysis:
         wait: float = probing.PATIENCE,
         listen: probing.ProbeWatcher | None = None,
         progress: InputsProgress | None = None,
+        packing: Progress = unheard,
     ) -> probing.ProbeResult:
         """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
         self._need_credentials()
-        return probing.probe(self.plan(progress=progress), self._folder(out), wait=wait, listen=listen)
+        plan = self.plan(progress=progress)
+        return probing.probe(plan, self._folder(out), wait=wait, listen=listen, packing=packing)
 
     def run(
         self,
@@ -197,6 +200,7 @@ class Analysis:
         listen: RunListener | None = None,
         hear: Hearer | None = None,
         progress: InputsProgress | None = None,
+        packing: Progress | None = None,
         command: Sequence[str] | None = None,
     ) -> Run:
         """Run it and come back when it is over.
@@ -211,7 +215,7 @@ class Analysis:
             raise errors.error(errors.USAGE, "a run cannot be both resumed and discarded: choose one")
         self._refuse_workers(workers)
         if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
-            listen, progress = watcher, progress or watcher.planning
+            listen, progress, packing = watcher, progress or watcher.planning, packing or watcher.packing
         folder = self._folder(out)
         RunFolder(folder).refuse()
         self._need_credentials()
@@ -228,7 +232,7 @@ class Analysis:
             command=command,
         )
         with signals.noted(), storage.staying_here():
-            _execute_and_report(plan, folder, options, listen, hear)
+            _execute_and_report(plan, folder, options, listen, hear, packing or unheard)
         return open_run(folder)
 
     def preview(
@@ -289,9 +293,14 @@ def _looking() -> Iterator[None]:
 
 
 def _execute_and_report(
-    plan: Plan, folder: Path, options: RunOptions, listen: RunListener | None, hear: Hearer | None
+    plan: Plan,
+    folder: Path,
+    options: RunOptions,
+    listen: RunListener | None,
+    hear: Hearer | None,
+    packing: Progress,
 ) -> None:
-    done = execute(plan, folder, options, listen, hear)
+    done = execute(plan, folder, options, listen, hear, packing)
     try:
         write_report(done.path)
     except (CenoteError, OSError) as problem:

@@ -7,7 +7,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "commands"
 USUAL = (
     *("init", "check", "plan", "credentials", "probe", "simulate", "run", "status", "why", "cancel", "clean", "report"),
-    *("ops", "site", "schema", "demo", "completion"),
+    *("ops", "env", "site", "schema", "demo", "completion"),
 )
 """In the order in which people meet them; any others follow by name."""
 

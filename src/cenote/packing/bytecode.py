@@ -41,17 +41,24 @@ def compile_sources(
     What holds one of the paths is left out. Nothing of the process that does it, or of its surroundings, is in there.
     """
     parts = [names[start : start + _AT_ONCE] for start in range(0, len(names), _AT_ONCE)]
-    what = f"compiling {plural(len(names), 'module')}"
+    sizes = [sum((folder / name).stat().st_size for name in part) for part in parts]
+    what, done = f"compiling {plural(len(names), 'module')}", 0
 
     def compile_part(part: Sequence[str]) -> None:
         program = [str(_PROGRAM), str(folder), str(target), *paths]
-        done = run_command([*_command(python), *program], seconds=_MOST_SECONDS, given="\0".join(part))
-        if done.returncode != 0:
-            last = (done.stderr.strip() or f"it ended with code {done.returncode}").splitlines()[-1]
+        command, given = [*_command(python), *program], "\0".join(part)
+        ended = run_command(command, seconds=_MOST_SECONDS, given=given, hears_ctrl_c=False)
+        if ended.returncode != 0:
+            last = (ended.stderr.strip() or f"it ended with code {ended.returncode}").splitlines()[-1]
             raise errors.error(errors.BAD_ENVIRONMENT, f"{python} cannot compile the modules of its prefix: {last}")
 
-    progress(PackingStep(what))
+    progress(PackingStep(what, done, sum(sizes)))
     with ThreadPoolExecutor(this_machine().cpus) as pool:
-        for done in as_completed([pool.submit(compile_part, part) for part in parts]):
-            done.result()
-            progress(PackingStep(what))
+        work = {pool.submit(compile_part, part): size for part, size in zip(parts, sizes, strict=True)}
+        try:
+            for part in as_completed(work):
+                part.result()
+                done += work[part]
+                progress(PackingStep(what, done, sum(sizes)))
+        finally:
+            pool.shutdown(cancel_futures=True)

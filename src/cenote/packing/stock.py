@@ -188,8 +188,12 @@ class Stock:
             while part := opened.read(_AT_ONCE):
                 digest.update(part)
                 done += len(part)
-                progress(PackingStep(f"reading {file.name}", done, record.size))
+                progress(PackingStep(f"reading {record.kind} {record.digest[:12]}", done, record.size))
         return "" if digest.hexdigest() == record.digest else "the archive is damaged: its digest is another one"
+
+    def forget(self, record: StockRecord) -> None:
+        """It is packed anew when it is wanted next."""
+        self._record_of(record.key).unlink(missing_ok=True)
 
     def clean(self, is_old: Callable[[StockRecord], bool]) -> Cleaned:
         """Remove archives that are old, and what processes left that were killed; nothing that is in use."""
@@ -205,7 +209,7 @@ class Stock:
         with locked_at_once(self.folder / f"{record.key}{_LOCK}") as taken:
             shared = any(one.file_name == record.file_name and one.key != record.key for one in self.records())
             if taken and (shared or remove_unused(self.folder / record.file_name)):
-                self._record_of(record.key).unlink(missing_ok=True)
+                self.forget(record)
                 return True
         return False
 

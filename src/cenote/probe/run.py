@@ -15,7 +15,7 @@ from cenote.authority import identities_of
 from cenote.errors import USAGE, error
 from cenote.launch import Launch, LaunchingRun, RunLocation, Sent, SentFile, words
 from cenote.names import worker_name
-from cenote.packing.progress import unheard
+from cenote.packing.progress import Progress, unheard
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
 from cenote.plan.probe_cache import ProbeHistory, probe_key
@@ -90,7 +90,13 @@ class Pace:
 
 
 def probe(
-    plan: Plan, out: Path, *, wait: float = PATIENCE, listen: ProbeWatcher | None = None, pace: Pace | None = None
+    plan: Plan,
+    out: Path,
+    *,
+    wait: float = PATIENCE,
+    listen: ProbeWatcher | None = None,
+    packing: Progress = unheard,
+    pace: Pace | None = None,
 ) -> ProbeResult:
     """Probe all pools at once and come back when all have answered, or will not. No job and no file is left.
 
@@ -102,7 +108,8 @@ def probe(
     question = question_for_all(plan, out, token=token)
     setup = WorkerSetup(plan)
     setup.check(time.time())
-    setup.prepare(unheard)
+    with signals.raised():
+        setup.prepare(packing)
     point = backend_of(plan).meeting_point(plan.placement.pools)
     delivered = {pool.name: setup.credentials.delivered_to(pool.name) for pool in plan.placement.pools}
     try:

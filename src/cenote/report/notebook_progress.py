@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from cenote.packing.progress import PackingStep
 from cenote.report.render import render_part
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView
@@ -43,6 +44,11 @@ class NotebookProgress:
         """Before the first task."""
         words = f"reading input metadata: {done:,} of {plural(files, 'file')}"
         self._draw(_bar(self._title, words, done / max(1, files), WORKING), f"{self._title}: {words}")
+
+    def packing(self, step: PackingStep) -> None:
+        """While an environment is packed."""
+        share = step.done / step.total if step.total else 0.0
+        self._draw(_bar(self._title, step.what, share, WORKING), f"{self._title}: {step.what}")
 
     def _draw(self, html: str, text: str) -> None:
         from IPython.display import display  # there: a notebook runs this

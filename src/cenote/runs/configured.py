@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from cenote import errors, software
 from cenote.backends.interface import Backend
 from cenote.environments.current import CurrentEnvironment
 from cenote.environments.interface import Environment
+from cenote.language.workflow import Workflow
 from cenote.launch import Launch, LaunchingRun
 from cenote.packing.progress import Progress
 from cenote.placement.pools import PlacedPool
@@ -48,19 +49,16 @@ def strategy_of(plan: Plan, pool: PlacedPool) -> Strategy:
     return made
 
 
-class WorkerSetup:
-    """The environments and credentials of a plan's pools, made once: those that workers really get.
+class PoolEnvironments:
+    """The environments of pools, made once: those that workers really get.
 
     A backend that runs everything here has one environment for all pools: the run's.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan, self._execution = plan, plan.workflow.execution
-        self.credentials = RunCredentials(plan.workflow)
+    def __init__(self, workflow: Workflow, pools: Iterable[str]) -> None:
+        self._workflow, self._execution, self._pools = workflow, workflow.execution, tuple(pools)
         self._one_for_all = runs_here(self._execution.backend)
         self._made: dict[str, Environment] = {}
-        packages = (*software.PACKAGES, *registry.load(PluginKind.BACKEND, self._execution.backend).packages)
-        self._software = software.as_word(software.software_here(packages))
 
     def environment(self, pool: str) -> Environment:
         """Of a pool; of the run where the name is empty."""
@@ -74,12 +72,8 @@ class WorkerSetup:
         key = repr(sorted(spec.items()))
         if key not in self._made:
             made: Environment = registry.make_typed(PluginKind.ENVIRONMENT, spec)
-            self._made[key] = made.beside(self._plan.workflow.folder)
+            self._made[key] = made.beside(self._workflow.folder)
         return spec["type"], self._made[key]
-
-    @property
-    def _pools(self) -> list[str]:
-        return [pool.name for pool in self._plan.placement.pools]
 
     @property
     def needs_workers(self) -> bool:
@@ -94,7 +88,7 @@ class WorkerSetup:
             if not any(environment is one for one in prepared):
                 prepared.append(environment)
                 with registry.blamed(PluginKind.ENVIRONMENT, name):
-                    environment.prepare(progress)
+                    environment.prepare(_about(name, progress))
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """The environment of each pool, for the record."""
@@ -104,6 +98,26 @@ class WorkerSetup:
             with registry.blamed(PluginKind.ENVIRONMENT, name):
                 found[pool] = {"type": name, **_plain(environment.describe())}
         return found
+
+    def environment_problems(self) -> list[errors.Problem]:
+        """What is wrong with any of them."""
+        problems: list[errors.Problem] = []
+        for pool in self._pools:
+            name, environment = self._environment(pool)
+            with registry.blamed(PluginKind.ENVIRONMENT, name):
+                problems += environment.check()
+        return problems
+
+
+class WorkerSetup(PoolEnvironments):
+    """The environments and credentials of a plan's pools."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan.workflow, [pool.name for pool in plan.placement.pools])
+        self._plan = plan
+        self.credentials = RunCredentials(plan.workflow)
+        packages = (*software.PACKAGES, *registry.load(PluginKind.BACKEND, self._execution.backend).packages)
+        self._software = software.as_word(software.software_here(packages))
 
     def complete(self, launch: Launch) -> Launch:
         """Add what the launch's pool asks for, its environment, and the driver's software for workers to compare."""
@@ -127,12 +141,7 @@ class WorkerSetup:
 
     def check(self, now: float) -> None:
         """Raise what is wrong with any of them."""
-        problems: list[errors.Problem] = []
-        for pool in self._pools:
-            name, environment = self._environment(pool)
-            with registry.blamed(PluginKind.ENVIRONMENT, name):
-                problems += environment.check()
-        problems += self.credentials.problems(now)
+        problems = [*self.environment_problems(), *self.credentials.problems(now)]
         if problems:
             raise errors.CenoteError(errors.unique(problems))
 
@@ -141,6 +150,11 @@ def _launch(completed: object) -> Launch:
     if not isinstance(completed, Launch):
         raise TypeError(f"`complete` must return a Launch, not {type(completed).__name__}")
     return completed
+
+
+def _about(name: str, progress: Progress) -> Progress:
+    """Says which environment is meant."""
+    return lambda step: progress(replace(step, what=f"{name}: {step.what}"))
 
 
 def _plain(described: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from cenote.engine.options import EngineOptions
 from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.names import worker_name
-from cenote.packing.progress import unheard
+from cenote.packing.progress import PackingStep, Progress, unheard
 from cenote.plan.outside import links_outside
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
@@ -70,7 +70,12 @@ class RunOptions:
 
 
 def execute(
-    plan: Plan, out: Path, options: RunOptions, listen: RunListener | None = None, hear: Hearer | None = None
+    plan: Plan,
+    out: Path,
+    options: RunOptions,
+    listen: RunListener | None = None,
+    hear: Hearer | None = None,
+    packing: Progress = unheard,
 ) -> RunFolder:
     """Run a plan to its end. Whatever happens, the folder tells of it afterwards.
 
@@ -87,7 +92,14 @@ def execute(
     ):
         setup = WorkerSetup(plan)
         setup.check(time.time())
-        setup.prepare(unheard)
+
+        def on_packing(step: PackingStep) -> None:
+            pulse()
+            interruptions.check()
+            packing(step)
+
+        with signals.raised():  # nothing of the run is there yet
+            setup.prepare(on_packing)
         resumed = folder.holds_run and not options.fresh
         folder.prepare(fresh=options.fresh)
         if astray := [*links_outside(plan, folder.path)]:

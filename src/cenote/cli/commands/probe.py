@@ -44,7 +44,9 @@ def command(choices: Choices, *, out: Path | None, wait: str, as_json: bool) -> 
     except ValueError as problem:
         raise error(USAGE, f"--wait: {problem}") from None
     with probe_progress_on(messages(), quiet=as_json, title=choices.name.name) as progress:
-        result = choices.load().probe(out, wait=patience, listen=progress, progress=progress.planning)
+        result = choices.load().probe(
+            out, wait=patience, listen=progress, progress=progress.planning, packing=progress.packing
+        )
     if as_json:
         click.echo(json.dumps(as_object(result, choices.name), indent=2, ensure_ascii=False))
     else:

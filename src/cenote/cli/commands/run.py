@@ -89,6 +89,7 @@ def command(
                 listen=progress,
                 hear=_event_printer(console, choices.verbose) if choices.verbose else None,
                 progress=progress.planning,
+                packing=progress.packing,
                 command=["cenote", *sys.argv[1:]],
             )
     if dry_run:

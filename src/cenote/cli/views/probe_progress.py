@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cenote.cli.views.packing_progress import PackingLines
 from cenote.cli.views.progress import LiveProgress, Silence, is_live
+from cenote.packing.progress import PackingStep
 from cenote.probe.run import PoolProbe
 from cenote.text import format_estimate
 
@@ -43,6 +45,11 @@ class NewsLines(Silence[Sequence[PoolProbe]]):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._said: dict[str, str] = {}
+        self._packing = PackingLines(console)
+
+    def packing(self, step: PackingStep) -> None:
+        """Before the first job."""
+        self._packing(step)
 
     def __call__(self, view: Sequence[PoolProbe]) -> None:
         for pool in view:

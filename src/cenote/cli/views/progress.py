@@ -10,8 +10,10 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
+from cenote.cli.views.packing_progress import PackingLines, packing_bar
 from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines, warning_lines
+from cenote.packing.progress import PackingStep
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView
 from cenote.text import format_estimate, format_rate, plural
@@ -35,6 +37,9 @@ class Silence(Generic[Shown]):
     def planning(self, done: int, files: int) -> None:
         """Nothing to say."""
 
+    def packing(self, step: PackingStep) -> None:
+        """Nothing to say."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -52,6 +57,10 @@ class LiveProgress(Silence[Shown]):
     def planning(self, done: int, files: int) -> None:
         """Shown until the first news."""
         self._live.update(Text.assemble((f"{self._title} ", "bold"), planning_line(done, files)))
+
+    def packing(self, step: PackingStep) -> None:
+        """Shown until the next news."""
+        self._live.update(packing_bar(self._title, step))
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -82,6 +91,7 @@ class PlainLines(Silence[RunView]):
         self._last = clock()
         self._tenth = -1
         self._warned = 0
+        self._packing = PackingLines(console, clock)
 
     def __call__(self, view: RunView) -> None:
         for warning in view.warnings[self._warned :]:
@@ -102,6 +112,10 @@ class PlainLines(Silence[RunView]):
         if self._clock() - self._last >= LINE_EVERY:
             self._console.print(planning_line(done, files))
             self._last = self._clock()
+
+    def packing(self, step: PackingStep) -> None:
+        """It takes long."""
+        self._packing(step)
 
 
 def planning_line(done: int, files: int) -> str:
