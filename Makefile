@@ -20,7 +20,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --no-loadscope-reorder
+	$(BIN)/pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 # For while you work: under a minute.
 check: $(VENV)/.installed-dev
@@ -32,7 +32,7 @@ check: $(VENV)/.installed-dev
 
 # Randomised tests with many more cases: mutated workflows, simulated schedules, properties. About an hour.
 deep: $(VENV)/.installed-dev
-	CENOTE_DEEP_TESTS=1 $(BIN)/pytest -n 2 --no-loadscope-reorder -m "not live"
+	CENOTE_DEEP_TESTS=1 $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -m "not live"
 
 # Odd workflows and expressions for as long as wanted: `make fuzz SECONDS=3600`. Findings become cases of the tests.
 SECONDS ?= 600

@@ -1,4 +1,4 @@
-"""How tests are spread over processes: file by file, and all that meet a real batch system in one process, first.
+"""How tests are spread over processes: file by file, and those that meet a real batch system in one process for each.
 
 No test reads the file of a site that the machine may have, none sees the batch systems that may be installed on it, and
 what tests start can be interrupted.
@@ -16,18 +16,19 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadGroupScheduling
 
 BATCH_SYSTEMS = "tests/live/batch"
 CLIENTS = re.compile(r"sbatch|squeue|scancel|scontrol|sinfo|sacct|salloc|srun|condor_\w+")
 """Commands of batch systems."""
 
 
-class BatchSystemsTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types for it
-    """Gives whole files to processes; one process gets all files about batch systems, which it starts only once."""
+class FilesAndGroups(LoadGroupScheduling):  # type: ignore[misc]  # xdist publishes no types for it
+    """Gives whole files to processes, but tests of an `xdist_group` to one of them, from whichever files they are."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return BATCH_SYSTEMS if nodeid.startswith(BATCH_SYSTEMS) else str(super()._split_scope(nodeid))
+        group = str(super()._split_scope(nodeid))
+        return nodeid.split("::", 1)[0] if group == nodeid else group
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,6 +67,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BatchSystemsTogether:
-    """For `pytest -n 2`."""
-    return BatchSystemsTogether(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndGroups:
+    """For `pytest -n 4 --dist loadgroup`."""
+    return FilesAndGroups(config, log)

@@ -75,11 +75,19 @@ BatchSystem = SlurmCluster | HTCondorPool
 E = TypeVar("E", bound=AnyEvent)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder is marked `batch`."""
+    """Everything in this folder is marked `batch`; one process starts Slurm and has all its tests, another HTCondor."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if isinstance(item, pytest.Function) and item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.batch)
+            item.add_marker(pytest.mark.xdist_group("htcondor" if meets_htcondor(item) else "slurm"))
+
+
+def meets_htcondor(item: pytest.Function) -> bool:
+    """Whether the test starts HTCondor's daemons, perhaps besides those of Slurm."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return "htcondor" in item.fixturenames or "htcondor" in parameters
 
 
 @pytest.fixture(scope="package")

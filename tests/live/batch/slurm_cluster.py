@@ -5,6 +5,7 @@ Its programs are unpacked from Debian's packages and told where their libraries 
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import os
 import secrets
@@ -218,22 +219,9 @@ def slurm_cluster(node: ForeignNode | None = None) -> Iterator[SlurmCluster]:
         wrapper = root / "programs" / program.name
         wrapper.write_text(WRAPPER.format(libraries=f"{libraries}:{libraries}/slurm-wlm", program=program))
         wrapper.chmod(0o755)
-    port = _free_ports(1 + len(NODES) + 1)
-    text = CONFIGURATION.format(
-        host=socket.gethostname().split(".")[0],
-        port=port,
-        plugins=libraries / "slurm-wlm",
-        user=getpass.getuser(),
-        root=root,
-        cpu=f"{port + 1}-{port + 4}",
-        big=f"{port + 5}-{port + 6}",
-        gpu=port + 7,
-        dead=port + 8,
-    )
-    (root / "slurm.conf").write_text(text)
-    (root / "gres.conf").write_text(GPUS)
     try:
         with ExitStack() as daemons:
+            port = _configure(root, libraries, daemons)
             on_nodes = (str(node.script(root / "on_node", [root, release.parent])),) if node else ()
             cluster = SlurmCluster(root, port, daemons, on_nodes=on_nodes)
             try:
@@ -248,17 +236,41 @@ def slurm_cluster(node: ForeignNode | None = None) -> Iterator[SlurmCluster]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+def _configure(root: Path, libraries: Path, held: ExitStack) -> int:
+    """Write its files; the controller's port."""
+    port = _free_ports(1 + len(NODES) + 1, held)
+    text = CONFIGURATION.format(
+        host=socket.gethostname().split(".")[0],
+        port=port,
+        plugins=libraries / "slurm-wlm",
+        user=getpass.getuser(),
+        root=root,
+        cpu=f"{port + 1}-{port + 4}",
+        big=f"{port + 5}-{port + 6}",
+        gpu=port + 7,
+        dead=port + 8,
+    )
+    (root / "slurm.conf").write_text(text)
+    (root / "gres.conf").write_text(GPUS)
+    return port
+
+
 def _give_plain_names(folder: Path) -> None:
     """Slurm's daemons know by their own names what they are, and Debian calls the files otherwise."""
     for program in folder.glob("usr/sbin/*-wlm"):
         program.with_name(program.name.removesuffix("-wlm")).symlink_to(program.name)
 
 
-def _free_ports(count: int) -> int:
-    """The first of so many neighbouring ports that nobody listens on."""
-    starts = range(20000 + os.getpid() % 5000, 30000, count)
-    found = next((first for first in starts if all(_is_free(first + offset) for offset in range(count))), None)
-    return found or cannot_run(f"there are no {count} free ports in a row")
+def _free_ports(count: int, held: ExitStack) -> int:
+    """The first of so many neighbouring ports that nobody listens on, nor will a cluster that just starts."""
+    for first in range(20000, 30000, count):
+        path = Path(tempfile.gettempdir(), f"cenote-slurm-{first}.lock")
+        with suppress(OSError):  # another cluster's
+            lock = held.enter_context(path.open("w"))  # held as long as the daemons run
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if all(_is_free(first + offset) for offset in range(count)):
+                return first
+    return cannot_run(f"there are no {count} free ports in a row")
 
 
 def _is_free(port: int) -> bool:
