@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,16 @@ from cenote.testing.muons import write_muons
 
 DEEP = bool(os.environ.get("CENOTE_DEEP_TESTS"))
 """Whether randomised tests try many more cases, as `make deep` has it."""
+PATIENCE = 180.0
+"""Seconds for what takes one or two: the machine may be busy."""
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Until it is true. That it will be is what the test says; only how soon depends on the machine."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen within {seconds:g} s"
+        time.sleep(0.05)
 
 
 @dataclass(frozen=True)

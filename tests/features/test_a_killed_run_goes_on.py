@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import cenote
 from cenote.engine.messages import TaskDone, TaskReused
 from cenote.runs.journal import read_events
 
-from .conftest import Desk
+from .conftest import PATIENCE, Desk, wait_for
 
 OPS = """
     import os, time
@@ -64,13 +63,6 @@ def flow(desk: Desk) -> Path:
 
 def done_tasks(folder: Path) -> list[int]:
     return [event.task for event in read_events(folder) if isinstance(event, TaskDone)]
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def has_done(folder: Path, tasks: int) -> Callable[[], bool]:
@@ -138,7 +130,7 @@ def test_ctrl_c_ends_cleanly_and_the_run_can_be_resumed(desk: Desk, flow: Path) 
     with desk.started("run", str(flow), "--out", str(out), "--workers", "2", "--quiet") as process:
         wait_for(has_done(out, 3))
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Traceback" not in output
     assert json.loads((out / "summary.json").read_text())["status"] == "cancelled"

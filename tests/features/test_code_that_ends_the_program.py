@@ -180,6 +180,7 @@ def test_in_a_source_that_looks_at_a_file_it_is_a_problem_with_that_file(desk: D
 @pytest.mark.parametrize("backend", ["local", "dask"])
 def test_a_process_that_is_ended_in_the_middle_is_a_lost_worker(desk: Desk, flow: Path, backend: str) -> None:
     (desk.folder / "end-run-died").touch()
+    flow.write_text(flow.read_text().replace("chunk_size: 500", "chunk_size: 1000"))  # one task, tried by few workers
     ended = run(flow, backend)
     assert (ended.status, ended.exit_code) == ("failed", 21)
     assert {failure["cause"] for failure in ended.failures} == {"lost"}

@@ -18,7 +18,7 @@ from cenote.errors import CenoteError
 from cenote.plan.plan import Plan
 from cenote.runtime import credential_watch
 
-from .conftest import Desk
+from .conftest import Desk, wait_for
 
 PLUGINS = """
 import os, stat, sys, time
@@ -136,7 +136,7 @@ def passed(events):
 
 @operation("custom.nap", reads=["MET_pt"], product="object", merge=list)
 def nap(events):
-    time.sleep(1.5)
+    time.sleep(0.8)
     return 1
 
 
@@ -277,7 +277,7 @@ def run_while(user: Desk, meanwhile: Callable[[list[AnyEvent]], None]) -> tuple[
     heard: list[AnyEvent] = []
 
     def act() -> None:
-        wait_until(lambda: (user.folder / "seen").exists())
+        wait_for(lambda: (user.folder / "seen").exists())
         meanwhile(heard)
 
     threading.Thread(target=act, daemon=True).start()
@@ -290,19 +290,13 @@ def put_in_place(user: Desk, name: str, text: str) -> None:
     user.write(f"{name}.new", text).replace(user.folder / name)
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    over = time.monotonic() + 60
-    while not true() and time.monotonic() < over:
-        time.sleep(0.02)
-
-
 def test_a_credential_that_changes_reaches_the_task_that_runs(user: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credential_watch, "LOOK_EVERY", 0.1)
     user.write("flow.yaml", WAITS)
 
     def change(heard: list[AnyEvent]) -> None:
         put_in_place(user, "pass.txt", "stale")  # which is not sent
-        wait_until(lambda: any(isinstance(event, Warned) and "stale" in event.message for event in heard))
+        wait_for(lambda: any(isinstance(event, Warned) and "stale" in event.message for event in heard))
         put_in_place(user, "pass.txt", "new")
 
     run, heard = run_while(user, change)
@@ -322,7 +316,7 @@ def test_a_new_credential_with_a_problem_is_not_sent_until_the_problem_is_gone(
         user.write("open.txt", "")
         user.write("ends.txt", "5e9")
         put_in_place(user, "pass.txt", "new")
-        wait_until(lambda: any(isinstance(event, Warned) and "is open" in event.message for event in heard))
+        wait_for(lambda: any(isinstance(event, Warned) and "is open" in event.message for event in heard))
         assert not any(isinstance(event, CredentialRenewed) for event in heard)
         (user.folder / "open.txt").unlink()  # as chmod does, which leaves the contents as they are
 
@@ -336,7 +330,7 @@ def test_a_credential_is_renewed_before_it_ends(user: Desk, monkeypatch: pytest.
     user.write("flow.yaml", WAITS.replace("credentials: pass", "credentials: renewed"))
 
     def come_back(heard: list[AnyEvent]) -> None:
-        wait_until(lambda: any(isinstance(event, Warned) and "is away" in event.message for event in heard))
+        wait_for(lambda: any(isinstance(event, Warned) and "is away" in event.message for event in heard))
         user.write("issuer", "")
 
     run, heard = run_while(user, come_back)

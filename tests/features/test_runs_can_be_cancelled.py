@@ -21,7 +21,7 @@ from cenote.runs.folder import Pulse, RunFolder, lock_owner, name_socket
 from cenote.runs.journal import read_events
 from cenote.signals import Interruptions
 
-from .conftest import Desk
+from .conftest import PATIENCE, Desk, wait_for
 
 OPS = """
     import time
@@ -60,13 +60,6 @@ def flow(desk: Desk) -> Path:
     return desk.write("flow.yaml", FLOW)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
 def happened(folder: Path, kind: type, times: int) -> Callable[[], bool]:
     def enough() -> bool:
         there = (folder / "journal.jsonl").exists()
@@ -96,7 +89,7 @@ def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk,
         wait_for(happened(out, TaskDone, 3))
         workers = children(driver.pid)
         cancelled = desk.cenote("cancel", str(out))
-        driver.communicate(timeout=30)
+        driver.communicate(timeout=PATIENCE)
     assert cancelled.returncode == 0, cancelled.stderr
     assert cancelled.stdout.startswith("cancelled after")
     assert "continue" in cancelled.stdout
@@ -121,7 +114,7 @@ def test_a_run_in_the_middle_of_a_long_task_ends_within_seconds(desk: Desk, flow
         wait_for(happened(out, TaskStarted, 2))
         workers = children(driver.pid)
         ended = cenote.cancel(out, wait=SECONDS)
-        driver.communicate(timeout=30)
+        driver.communicate(timeout=PATIENCE)
     assert ended.status == "cancelled"
     wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
 
@@ -154,7 +147,7 @@ def test_a_driver_that_is_stopped_is_not_said_to_run_and_cannot_be_cancelled(des
         assert refused.returncode == 2
         assert f"kill -INT {driver.pid}" in refused.stderr
         driver.send_signal(signal.SIGCONT)
-        driver.communicate(timeout=30)
+        driver.communicate(timeout=PATIENCE)
     assert cenote.open_run(out).status == "cancelled", "it heard what it was asked when it was stopped"
 
 
@@ -185,7 +178,7 @@ def test_a_terminal_that_is_closed_ends_the_run_as_ctrl_c_does(desk: Desk, flow:
     with desk.started(*words) as driver:
         wait_for(happened(out, TaskStarted, 1))
         driver.send_signal(signal.SIGHUP)
-        driver.communicate(timeout=30)
+        driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 129
     assert cenote.open_run(out).status == "cancelled"
 

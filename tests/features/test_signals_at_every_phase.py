@@ -18,8 +18,8 @@ import pytest
 import cenote
 from cenote.engine.messages import TaskStarted
 
-from .conftest import Desk
-from .test_runs_can_be_cancelled import alive, children, happened, wait_for
+from .conftest import PATIENCE, Desk, wait_for
+from .test_runs_can_be_cancelled import alive, children, happened
 
 OPS = """
     import time
@@ -124,7 +124,7 @@ def status_of(folder: Path) -> str:
 
 def send_until_it_ends(driver: subprocess.Popen[str], number: int) -> None:
     """Again and again, through everything that it does on its way out."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while driver.poll() is None:
         assert time.monotonic() < deadline, "it goes on"
         driver.send_signal(number)
@@ -160,7 +160,7 @@ def test_while_python_imports_the_program_it_ends_without_a_traceback(desk: Desk
     ) as driver:
         wait_for(there)
         driver.send_signal(number)
-        out, err = driver.communicate(timeout=60)
+        out, err = driver.communicate(timeout=PATIENCE)
     assert (driver.returncode, out, err) == (CODES[signal.Signals(number)], "", "cenote: interrupted\n")
 
 
@@ -171,7 +171,7 @@ def test_before_there_is_a_run_nothing_is_left(desk: Desk, flow: Path, place: st
     with desk.started("run", str(flow), "--out", "out") as driver:
         wait_for(there)
         driver.send_signal(number)
-        said, _ = driver.communicate(timeout=60)
+        said, _ = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == CODES[signal.Signals(number)]
     assert "cenote: interrupted" in said
     assert "Traceback" not in said
@@ -191,7 +191,7 @@ def test_before_the_first_task_the_run_is_cancelled(
         driver.send_signal(number)
         driver.send_signal(number)
         let_go(desk)
-        driver.communicate(timeout=60)
+        driver.communicate(timeout=PATIENCE)
     assert driver.returncode == CODES[signal.Signals(number)]
     out = desk.folder / "out"
     assert status_of(out) == "cancelled"
@@ -207,7 +207,7 @@ def test_in_the_middle_of_a_task(desk: Desk, flow: Path, backend: str, number: i
         wait_for(there)
         workers = children(driver.pid)
         driver.send_signal(number)
-        said, _ = driver.communicate(timeout=60)
+        said, _ = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == CODES[signal.Signals(number)]
     assert "Traceback" not in said
     assert status_of(out) == "cancelled"
@@ -239,7 +239,7 @@ def test_while_products_are_saved(desk: Desk, flow: Path, number: int, times: in
         wait_for(there)
         for _ in range(times):
             driver.send_signal(number)
-        driver.communicate(timeout=60)
+        driver.communicate(timeout=PATIENCE)
     assert driver.returncode == CODES[signal.Signals(number)]
     assert status_of(out) == "cancelled"
     let_go(desk)
@@ -257,7 +257,7 @@ def test_while_a_picture_imports_what_it_needs(desk: Desk, flow: Path, number: i
             send_until_it_ends(driver, number)
         driver.send_signal(number)
         let_go(desk)
-        driver.communicate(timeout=60)
+        driver.communicate(timeout=PATIENCE)
     assert driver.returncode == CODES[signal.Signals(number)]
     assert status_of(out) == "cancelled"
     wait_for(lambda: not any(alive(worker) for worker in workers))
@@ -283,7 +283,7 @@ def test_a_child_that_a_task_forks_ends_as_any_process_does(desk: Desk) -> None:
     workflow = FLOW.replace("custom.held", "custom.forks").replace("kind: held_tree, ", "")
     desk.write("flow.yaml", workflow.replace("render: {op: held_picture}", "render: []"))
     with desk.started("run", "flow.yaml", "--out", "out") as driver:
-        said, _ = driver.communicate(timeout=60)
+        said, _ = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 0, said
     assert "interrupted" not in said
 
@@ -321,7 +321,7 @@ def test_in_python_ctrl_c_ends_the_run_and_the_program_goes_on(desk: Desk, flow:
     with in_python(desk, "main") as program:
         wait_for(there)
         program.send_signal(signal.SIGINT)
-        said, _ = program.communicate(timeout=60)
+        said, _ = program.communicate(timeout=PATIENCE)
     assert (program.returncode, said) == (0, "cancelled []\n")
 
 
@@ -331,7 +331,7 @@ def test_in_python_sigterm_ends_the_run_and_then_goes_to_the_program(desk: Desk,
     with in_python(desk, "main") as program:
         wait_for(there)
         program.send_signal(signal.SIGTERM)
-        said, _ = program.communicate(timeout=60)
+        said, _ = program.communicate(timeout=PATIENCE)
     assert (program.returncode, said) == (0, f"cancelled [{int(signal.SIGTERM)}]\n")
 
 
@@ -342,7 +342,7 @@ def test_in_a_thread_signals_are_the_programs_own(desk: Desk, flow: Path) -> Non
         wait_for(there)
         program.send_signal(signal.SIGINT)
         let_go(desk)
-        said, _ = program.communicate(timeout=60)
+        said, _ = program.communicate(timeout=PATIENCE)
     assert (program.returncode, said) == (0, f"succeeded [{int(signal.SIGINT)}]\n")
 
 
@@ -353,7 +353,7 @@ def test_ctrl_c_in_a_terminal_does_not_end_the_workers_before_the_driver_does(de
         wait_for(there)
         groups = {os.getpgid(worker) for worker in children(driver.pid)}
         driver.send_signal(signal.SIGINT)
-        driver.communicate(timeout=60)
+        driver.communicate(timeout=PATIENCE)
     assert groups
     assert os.getpgid(0) not in groups
     assert status_of(out) == "cancelled"

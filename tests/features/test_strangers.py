@@ -6,8 +6,7 @@ import os
 import shutil
 import socket
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from builders.strangers import (
 from cenote.engine.messages import WorkerJoined, WorkerLost
 from cenote.runs.journal import read_events
 
-from .conftest import Desk
+from .conftest import PATIENCE, Desk, wait_for
 
 OPS = """
     import time
@@ -67,13 +66,6 @@ def open_desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     shutil.rmtree(folder)
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < until, "it did not come true"
-        time.sleep(0.05)
-
-
 def joined(out: Path) -> int:
     """How many workers did."""
     return sum(isinstance(event, WorkerJoined) for event in read_events(out))
@@ -93,7 +85,7 @@ def test_strangers_get_nothing_from_any_port_and_the_run_ends_as_if_they_were_no
     )
     out = desk.folder / "out"
     with desk.started("run", "flow.yaml", "--out", "out", *sets) as driver, ExitStack() as silent:
-        wait_until(lambda: (desk.folder / "began").exists() and joined(out) == 2)
+        wait_for(lambda: (desk.folder / "began").exists() and joined(out) == 2)
         (identity,) = (out / "debug" / "distributed" / "identity").iterdir()
         workers = processes_of(identity.stem)
         doors = [door for process in (driver.pid, *workers) for door in doors_of(process)]
@@ -110,7 +102,7 @@ def test_strangers_get_nothing_from_any_port_and_the_run_ends_as_if_they_were_no
             assert [path for path in private if can_be_opened_by_another_user(path)] == []
             assert can_be_opened_by_another_user(out / "journal.jsonl"), "so that the question means something"
         (desk.folder / "go").touch()
-        told, _ = driver.communicate(timeout=120)
+        told, _ = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 0, told
     assert "TLS" not in told
     assert "SSL" not in told

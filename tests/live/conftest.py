@@ -113,7 +113,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait(timeout=5)
 
 
-def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, log: Path, seconds: float = 30) -> None:
+def wait_for(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, log: Path, seconds: float = 120) -> None:
     """Until it is ready. What it printed is told when it is not."""
     deadline = time.monotonic() + seconds
     while not ready():

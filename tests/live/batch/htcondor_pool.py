@@ -165,7 +165,7 @@ class HTCondorPool:
             self.ask("condor_on", "-startd")
             until(lambda: self.machines() > 0, "a machine")
 
-    def wait_until_empty(self, *, seconds: float = 60) -> None:
+    def wait_until_empty(self, *, seconds: float = 180) -> None:
         """The queue has no jobs any more."""
         until(lambda: not self.jobs(), "the queue to become empty", seconds=seconds)
 

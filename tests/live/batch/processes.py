@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
-def until(holds: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
-    """Wait for something that is about to happen."""
+def until(holds: Callable[[], bool], what: str, *, seconds: float = 180) -> None:
+    """Wait for something that is about to happen; the machine may be busy."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

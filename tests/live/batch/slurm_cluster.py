@@ -132,7 +132,7 @@ class SlurmCluster:
         found = [line.split("|") for line in lines]
         return [(job, node) for job, node, comment in found if f"pool={pool}" in comment.split()]
 
-    def wait_until_empty(self, *, seconds: float = 60) -> None:
+    def wait_until_empty(self, *, seconds: float = 180) -> None:
         """The queue has no jobs any more."""
         until(lambda: not self.queue(), "the queue to become empty", seconds=seconds)
 
