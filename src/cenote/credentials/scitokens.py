@@ -19,7 +19,7 @@ from cenote.credential_files.places import (
 from cenote.credential_files.token import RENEWAL, TokenFacts, read_token, token_faults
 from cenote.credentials.interface import FILE, CredentialFacts
 from cenote.credentials.support.found_credential import VARIABLE, FoundCredential, expanded, is_there, problems_of
-from cenote.credentials.support.issuer import ALGORITHMS, Verdict, known_signature, signature_of
+from cenote.credentials.support.issuer import ALGORITHMS, SignatureVerdict, known_signature, signature_of
 from cenote.errors import BAD_CREDENTIAL, NO_CREDENTIAL, CenoteError, Problem
 from cenote.names import listed
 
@@ -76,7 +76,7 @@ class BearerToken(FoundCredential):
             yield Problem(BAD_CREDENTIAL, f"{what} names no issuer", hint=RENEWAL)
         elif facts.algorithm in ALGORITHMS:
             signature = signature_of(place.read(), facts.issuer, facts.key_id, self.authorities)
-            if signature.verdict is Verdict.FORGED:
+            if signature.verdict is SignatureVerdict.FORGED:
                 yield Problem(BAD_CREDENTIAL, f"{what} is forged: {facts.issuer} did not sign it", hint=RENEWAL)
         elif facts.algorithm.lower() not in ("", "none"):
             words = f"{what} is signed with {facts.algorithm}, which nothing but its issuer could verify"

@@ -9,7 +9,7 @@ from .htcondor_pool import HTCondorPool
 from .slurm_cluster import SlurmCluster, until
 
 SHORT = (
-    "analysis.stages.BuildIndex.params={seconds: 8}",  # two workers: three quarters of a minute
+    "analysis.stages.BuildIndex.params={seconds: 6}",  # two workers: more than half a minute
     "execution.pools.high_memory.config={walltime: 1m}",  # of which the last half is for handing over
 )
 

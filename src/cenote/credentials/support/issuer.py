@@ -30,7 +30,7 @@ ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS
 """Signatures with a key pair. `none` is no signature, and HS256 one that every holder of the key can make."""
 
 
-class Verdict(Enum):
+class SignatureVerdict(Enum):
     """What became of a signature."""
 
     GOOD = "verified"
@@ -42,7 +42,7 @@ class Verdict(Enum):
 class Signature:
     """Whether it is the issuer's, and why that is unknown."""
 
-    verdict: Verdict
+    verdict: SignatureVerdict
     reason: str = ""
 
     def __str__(self) -> str:
@@ -76,14 +76,14 @@ def _verified(token: str, key_id: str, keys: _Keys) -> Signature:
     import jwt
 
     if keys.problem:
-        return Signature(Verdict.UNKNOWN, keys.problem)
+        return Signature(SignatureVerdict.UNKNOWN, keys.problem)
     for key in [keys.by_id[key_id]] if key_id in keys.by_id else [] if key_id else keys.by_id.values():
         try:
             jwt.api_jws.decode(token, key=key.key, algorithms=list(ALGORITHMS))
         except (jwt.PyJWTError, TypeError, ValueError):  # also for a key of another kind than the token says
             continue
-        return Signature(Verdict.GOOD)
-    return Signature(Verdict.FORGED)
+        return Signature(SignatureVerdict.GOOD)
+    return Signature(SignatureVerdict.FORGED)
 
 
 def _keys(issuer: str, key_id: str, authorities: Path | None) -> _Keys:
