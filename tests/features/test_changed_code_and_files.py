@@ -110,14 +110,14 @@ def test_a_package_or_module_beside_the_workflow_is_a_plugin(desk: Desk, flow: P
         desk.write("steps/scaling.py", text)
         desk.write("steps/scale.txt", "1.0")
     run = cenote.load(flow, sets=[f"plugins=[{named}]"]).run("out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert run.product("S") == cenote.load(flow).run("file").product("S")
 
 
 @pytest.mark.parametrize("backend", ["local", "dask"])
 def test_modules_and_files_reach_every_worker(flow: Path, backend: str) -> None:
     run = cenote.load(flow, backend=backend).run("out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert run.product("S") == cenote.load(flow).run("local").product("S")
 
 
@@ -163,7 +163,7 @@ def test_files_with_names_of_the_standard_library_disturb_no_worker(desk: Desk, 
     desk.write("signal.py", "raise RuntimeError('not the signal that was meant')\n")
     in_processes = "analysis.stages.N.execution.timeout=600"
     run = cenote.load(flow, backend=backend, sets=[in_processes]).run("out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
 
 
 def test_workers_import_from_where_the_driver_does(
@@ -175,5 +175,5 @@ def test_workers_import_from_where_the_driver_does(
     before = cenote.load(flow).run("out").product("S")
     desk.write("ops.py", OPS.replace("from helper import", "from dep_of_the_driver import"))
     run = cenote.load(flow, backend="dask").run("out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert run.product("S") == before

@@ -140,7 +140,7 @@ def test_a_dataset_scope_operation_sees_all_events_of_a_dataset_and_later_stages
     stages = "        - {id: Mean, op: custom.mean}\n        - {id: Centred, op: custom.centred}\n"
     flow = ops.write("flow.yaml", HEAD + stages + hist_of("centred", low=-100, high=100))
     run = cenote.load(flow).run("out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     values = {"first": column(ops, "MET_pt", "a.root"), "second": column(ops, "MET_pt", "b.root")}
     means = {name: float(np.mean(found, dtype="f8")) for name, found in values.items()}
     assert run.product("Mean") == means
@@ -153,7 +153,7 @@ def test_a_run_scope_product_is_used_by_later_stages(ops: Desk, workers: int | N
     stages = "        - {id: Train, op: custom.train}\n        - {id: Predict, op: custom.predict}\n"
     flow = ops.write("flow.yaml", HEAD + stages + hist_of("excess", low=-100, high=100))
     run = cenote.load(flow).run("out", workers=workers)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     values = column(ops, "MET_pt", "a.root", "b.root")
     model = run.product("Train")
     assert model == {"mean": float(np.mean(values, dtype="f8")), "events": 1500}
@@ -166,7 +166,7 @@ def test_a_run_scope_operation_sees_the_products_of_all_datasets(ops: Desk) -> N
         "flow.yaml", HEAD + "        - {id: Mean, op: custom.mean}\n        - {id: S, op: custom.spread}\n"
     )
     run = cenote.load(flow).run("out", workers=2)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     means = run.product("Mean")
     assert run.product("S")["difference"] == abs(means["first"] - means["second"])
 
@@ -264,7 +264,7 @@ def test_an_installed_package_gives_operations_by_its_registry_entry(
         """,
     )
     run = cenote.load(flow).run("out", workers=2)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert run.product("H").sum(flow=True) == np.sum(column(ops, "MET_pt", "a.root") > 60)
     assert run.product("H").values().tolist() == [0]
 

@@ -77,7 +77,7 @@ def flow(desk: Desk) -> Path:
 
 
 def bits(run: cenote.Run) -> bytes:
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     return bytes(run.product("H").view(flow=True).tobytes())
 
 

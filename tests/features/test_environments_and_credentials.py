@@ -196,7 +196,7 @@ def test_variables_files_and_set_up_lines_reach_a_worker(
 ) -> None:
     monkeypatch.setenv("OTHER_PASS", "secret too")
     run = cenote.load(user.folder / "flow.yaml", backend=backend).run(user.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     seen = run.product("Show")
     assert (seen["greeting"], seen["worker"], seen["pass"]) == ("it's $HOME", "yes", "secret")
     assert seen["python"] == str(user.folder / "the box")

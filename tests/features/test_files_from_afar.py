@@ -37,7 +37,7 @@ def run_on(desk: Desk, address: str, out: str, *, source: str = "root_tree", wor
     head = f"data: {{datasets: [{{name: d, files: ['{address}']}}]}}\nsources: {{events: {{kind: {source}}}}}\n"
     flow = desk.write(f"{out}.yaml", head + dedent(STAGES))
     run = cenote.load(flow).run(desk.folder / out, workers=workers)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     return run
 
 

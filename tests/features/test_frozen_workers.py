@@ -82,7 +82,7 @@ def test_a_worker_that_stays_frozen_is_told_of_and_replaced(desk: Desk, flow: Pa
 
     analysis = cenote.load(flow, backend=backend, sets=sets_of(desk, patience="4s"))
     run = analysis.run(desk.folder / "out", workers=PROCESSES[backend], listen=listen)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert run.product("H").view(flow=True).tobytes() == expected(desk, flow)
     (silent,) = events_of(desk, WorkerSilent)
     assert isinstance(silent, WorkerSilent)
@@ -104,7 +104,7 @@ def test_a_worker_that_wakes_up_in_time_goes_on(desk: Desk, flow: Path, backend:
 
     analysis = cenote.load(flow, backend=backend, sets=sets_of(desk, patience="10m"))
     run = analysis.run(desk.folder / "out", workers=PROCESSES[backend], listen=wake)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert run.product("H").view(flow=True).tobytes() == expected(desk, flow)
     assert len(events_of(desk, WorkerSilent)) == len(events_of(desk, WorkerAnswers)) == 1
     assert [event for event in events_of(desk, WorkerLost) if getattr(event, "cause", "") != "retired"] == []
@@ -113,5 +113,5 @@ def test_a_worker_that_wakes_up_in_time_goes_on(desk: Desk, flow: Path, backend:
 def test_user_code_that_holds_pythons_lock_is_not_taken_for_a_frozen_worker(desk: Desk, flow: Path) -> None:
     analysis = cenote.load(flow, backend="dask", sets=sets_of(desk, patience="3s", busy=True))
     run = analysis.run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert events_of(desk, WorkerSilent) == []

@@ -69,7 +69,7 @@ def data(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
 @pytest.mark.parametrize("where", [FROM_EVENTS, FROM_RUNS], ids=["from the events", "from the tree of runs"])
 def test_each_dataset_is_normalised_by_its_own_sum(data: Desk, where: str) -> None:
     run = cenote.load(data.write("flow.yaml", HEAD + where + REST)).run("out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     found = run.product("Pt")
     for name, xsec, files in (("dy", 3, ("dy_1", "dy_2")), ("top", 5, ("top",))):
         columns = [uproot.open(f"{file}.root")["Events"].arrays(library="np") for file in files]

@@ -77,7 +77,7 @@ def test_a_column_that_files_lack_is_an_error_unless_one_says_otherwise(data: De
 @pytest.mark.parametrize("kind", ["root_tree", "parquet"])
 def test_columns_that_files_lack_are_filled(data: Desk, kind: str) -> None:
     run = flow(data, kind, ", missing_branches: default, defaults: {genWeight: 1, HLT: true}").run("out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     counts = run.product("Weighted")
     assert counts[{"dataset": "data"}].values().tolist() == [4, 0, 0, 0, 0]
     assert counts[{"dataset": "mc"}].values().tolist() == [10, 2, 2, 2, 0]
@@ -91,7 +91,7 @@ def test_columns_that_files_lack_are_filled(data: Desk, kind: str) -> None:
 def test_numbers_that_nothing_is_said_of_are_not_a_number(data: Desk) -> None:
     stages = STAGES.replace("weight_expr: genWeight", "storage: count")
     run = flow(data, "parquet", ", missing_branches: default", stages).run("out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert np.isnan(np.asarray(read_skim("parquet", "data")["genWeight"])).all()
 
 
@@ -105,7 +105,7 @@ def test_a_default_of_another_type_is_refused(data: Desk) -> None:
 def test_columns_that_not_all_files_of_a_dataset_have_are_left_out(data: Desk) -> None:
     stages = STAGES[: STAGES.index("        - id: Weighted")]
     run = flow(data, "root_tree", ", missing_branches: ignore", stages).run("out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert set(read_skim("root_tree", "mc").fields) == {"pt", "genWeight"}
     assert set(read_skim("root_tree", "data").fields) == {"pt", "HLT"}
     assert any("dataset 'mc'" in warning and "HLT" in warning for warning in run.warnings)

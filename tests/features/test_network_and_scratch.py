@@ -47,7 +47,7 @@ def test_temporary_files_are_in_the_scratch_folder_and_none_is_left_after_the_ru
     scratch, told = tmp_path / "scratch", tmp_path / "told"
     sets = [f"execution.config.scratch={scratch}", f"analysis.stages.Where.params.told={told}"]
     run = cenote.load(flow, sets=sets).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     files = [Path(line) for line in told.read_text().splitlines()]
     assert len(files) == 6
     assert all(file.parent.parent == scratch for file in files)
@@ -64,7 +64,7 @@ def test_without_a_scratch_folder_workers_leave_nothing_among_the_temporary_file
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))  # of the workers
     run = cenote.load(flow, sets=[f"analysis.stages.Where.params.told={told}"]).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     files = {Path(line) for line in told.read_text().splitlines()}
     assert {file.parent for file in files} == {temporary}
     assert set(temporary.iterdir()) == files, "what the operation itself left is its own"

@@ -211,6 +211,6 @@ def test_a_task_is_shown_as_running_while_it_runs_in_this_process(flow: Path, de
         Path("shown.txt").write_text(f"{shown[-1]}\n")
 
     run = cenote.load(flow, sets=["plugins=[ops.py]", stages]).run("out", workers=1, listen=show)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert set(Path("seen.txt").read_text().splitlines()) == {"1 running, working"}
     assert "0 running, idle" not in shown, "nobody needs to see the moment between two tasks"

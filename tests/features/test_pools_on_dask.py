@@ -113,7 +113,7 @@ def workers_per_stage(run: cenote.Run) -> dict[str, set[str]]:
 
 
 def bits(run: cenote.Run, name: str = "MuonPt") -> Any:
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     return run.product(name).view(flow=True).tobytes()
 
 
@@ -196,7 +196,7 @@ def test_a_task_beyond_its_memory_moves_to_the_larger_pool_and_the_users_error_d
     )
     chunks = "sources={events: {kind: root_tree, chunk_size: 3000}}"
     run = cenote.load(flow, sets=[stages, pools, chunks]).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert workers_per_stage(run)["Greedy"] == {"high_memory"}
     assert "memory" in run.summary["fallbacks"][0]["reason"]
 
@@ -216,7 +216,7 @@ def test_a_worker_with_four_slots_runs_four_tasks_at_once(desk: Desk, flow: Path
         "analysis.stages=[{id: BuildIndex, op: custom.index, params: {seconds: 0.5}}]",
     ]
     run = cenote.load(flow, sets=sets).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     running: set[int] = set()
     most = 0
     for event in read_events(desk.folder / "out"):
@@ -240,7 +240,7 @@ def test_an_elastic_pool_grows_from_nothing_and_shrinks_to_nothing(desk: Desk, f
         ),
     ]
     run = cenote.load(flow, sets=sets).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     there, most = 0, 0
     for event in read_events(desk.folder / "out"):
         if isinstance(event, WorkerJoined | WorkerLost) and event.pool == "gpu":
@@ -256,7 +256,7 @@ def test_what_workers_say_is_kept_and_the_last_lines_of_one_that_died_are_in_the
         f"analysis.stages=[{{id: Fragile, op: custom.fragile, params: {{marker: {desk.folder / 'died'}}}}}]",
     ]
     run = cenote.load(flow, sets=sets).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     (failed,) = [event for event in read_events(desk.folder / "out") if isinstance(event, TaskFailed)]
     assert "its worker default-1 was lost: it was killed by SIGKILL" in failed.failure.message
     assert "something is about to break" in failed.failure.message
@@ -281,7 +281,7 @@ def test_a_worker_whose_node_cannot_import_a_plugin_is_replaced_and_says_what_is
     )
     sets = ["execution.pools={high_memory: {workers: 1}, gpu: {workers: 1}, default: {workers: 1}}"]
     run = cenote.load(flow, sets=[*sets, "plugins=[ops.py, picky.py]"]).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     lost = [event.log for event in read_events(desk.folder / "out") if isinstance(event, WorkerLost) and event.log]
     assert lost[0].startswith("this worker cannot run the tasks: ")
     assert "picky.py:5:1: plugin file picky.py fails: ModuleNotFoundError" in lost[0]
@@ -313,7 +313,7 @@ def test_merges_run_on_the_pool_called_merge_and_a_stage_of_the_whole_run_on_a_w
         stages,
     ]
     run = cenote.load(flow, sets=sets).run(desk.folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     tasks = {pool["name"]: pool["tasks"] for pool in run.summary["pools"]}
     assert tasks == {"default": 6, "gpu": 1, "merge": run.summary["merges"]["total"]}
     assert tasks["merge"] > 0

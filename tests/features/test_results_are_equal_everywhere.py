@@ -60,7 +60,7 @@ def flow(desk: Desk) -> Path:
 
 
 def numbers(run: cenote.Run) -> dict[str, Any]:
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     found: dict[str, Any] = {name: run.product(name) for name in ("LeadPt", "AllPt")}
     return {
         "LeadPt": found["LeadPt"].view(flow=True).tobytes(),

@@ -218,7 +218,7 @@ def test_a_damaged_result_is_made_again_and_that_is_said(
     for path in stored(Path("out")):
         damage(path)
     again = analysis.run("out")
-    assert again.status == "succeeded", again.failures
+    assert again.status == "succeeded", str(again.failures)
     assert any("damaged" in warning and "recomputed" in warning for warning in again.warnings), again.warnings
     assert again.product("H") == first.product("H")
     assert again.product("N") == first.product("N")

@@ -47,7 +47,7 @@ def data(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
 def skimming(desk: Desk, write: str, *, selection: str = "MET_pt > 40") -> cenote.Run:
     flow = desk.write("skim.yaml", HEAD + select(selection, f", write: {write}") + hist("Met", MET) + hist("Pt", PT))
     run = cenote.load(flow).run("out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     return run
 
 
@@ -57,7 +57,7 @@ def reading_back(desk: Desk, kind: str, pattern: str) -> cenote.Run:
         head = head.replace(name, f'"out/products/{pattern.format(dataset=dataset)}"')
     flow = desk.write("again.yaml", head + hist("Met", MET) + hist("Pt", PT))
     run = cenote.load(flow).run("again")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     return run
 
 
@@ -192,7 +192,7 @@ def test_fields_give_columns_other_names(data: Desk) -> None:
         + select_and_hist("met > 40 & max(pt) > 10", "{name: x, source: pt, bins: {nbins: 20, low: 0, high: 200}}"),
     )
     run = cenote.load(flow).run("out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     arrays = uproot.concatenate(["a.root:events", "b.root:events"], ["MET_pt", "Muon_pt"])
     chosen = arrays[(arrays.MET_pt > 40) & ak.fill_none(ak.max(arrays.Muon_pt, axis=1) > 10, False)]
     expected = np.histogram(ak.to_numpy(ak.flatten(chosen.Muon_pt)), bins=20, range=(0, 200))[0]
@@ -213,7 +213,7 @@ def test_applies_to_limits_a_stage_to_its_datasets(data: Desk) -> None:
         + hist("OnlyFirst", MET, ", applies_to: {datasets: [first]}")
     )
     run = cenote.load(data.write("flow.yaml", HEAD + stages)).run("out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     second = uproot.open("b.root")["events"]["MET_pt"].array(library="np")
     assert run.product("Met")[{"dataset": "first"}].sum(flow=True) == 1200
     assert run.product("Met")[{"dataset": "second"}].sum(flow=True) == np.sum(second > 40)
@@ -233,7 +233,7 @@ def test_branches_are_joined_event_by_event(data: Desk, pool: str) -> None:
     axis = "{name: x, source: both, bins: {nbins: 20, low: 0, high: 400}}"
     text = HEAD + stages + hist("H", axis) + "    execution: {pools: {default: {}, other: {}}}\n"
     run = cenote.load(data.write("flow.yaml", text)).run("out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     arrays = uproot.concatenate(["a.root:events", "b.root:events"], ["MET_pt", "Muon_pt", "nMuon"])
     chosen = arrays[(arrays.MET_pt > 20) & (arrays.nMuon >= 1)]
     values = ak.to_numpy(chosen.MET_pt * 2 + ak.max(chosen.Muon_pt, axis=1))
@@ -253,7 +253,7 @@ def test_a_table_of_trips_in_parquet_has_nothing_to_do_with_physics(
         run = cenote.load("trips.yaml").run("out")
     finally:
         restore()
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     for dataset in ("weekdays", "weekends"):
         trips = ak.from_parquet(sorted((folder / "data").glob(f"{dataset}_*.parquet")))
         chosen = trips[(trips.minutes > 1) & (trips.minutes < 180) & (trips.kilometres > 0.1)]
@@ -269,7 +269,7 @@ def test_skims_go_to_a_folder_elsewhere_that_a_setting_allows(data: Desk, tmp_pa
     write = f"{{kind: parquet, path: '{elsewhere}/hard', when: {when}}}"
     flow = data.write("skim.yaml", HEAD + select("MET_pt > 40", f", write: {write}"))
     run = cenote.load(flow, sets=sets).run("out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     whole = [elsewhere / "hard/first.parquet", elsewhere / "hard/second.parquet"]
     written = sorted(path for path in elsewhere.rglob("*") if path.is_file())
     assert len(written) == 5 if when == "partition" else written == whole

@@ -79,7 +79,7 @@ def test_workers_leave_before_their_walltime_hand_over_and_are_replaced_in_time(
     at_once = [f"analysis.stages.{stage}.params.seconds=0" for stage in ("BuildIndex", "RunInference")]
     local = cenote.load(flow, backend="local", strategy="local", sets=at_once).run(desk.folder / "local", workers=1)
     run = cenote.load(flow).run(desk.folder / "dask")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     assert run.product("MuonPt").view(flow=True).tobytes() == local.product("MuonPt").view(flow=True).tobytes()
 
     events = list(read_events(desk.folder / "dask"))

@@ -118,7 +118,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_muons(folder / "b.root", events=500, seed=2)
     (folder / "flow.yaml").write_text(FLOW)
     run = cenote.load(folder / "flow.yaml").run(folder / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     return run.folder / "report.html"
 
 

@@ -111,7 +111,7 @@ CHECKED = """\
 
 def test_the_others_are_read_and_written(folder: Path) -> None:
     run = workflow(folder, *CHECKED.splitlines(), more=FIELDS).run(folder / "out", workers=1)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     (skim,) = (folder / "out").rglob("*.parquet")
     table = pq.read_table(skim)
     assert table.column("dotted").to_pylist() == [1, 2]

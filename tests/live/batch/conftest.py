@@ -196,7 +196,7 @@ class Workshop:
 
 def numbers(run: cenote.Run) -> bytes:
     """The result, bit for bit."""
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     found: bytes = run.product("MuonPt").view(flow=True).tobytes()
     return found
 

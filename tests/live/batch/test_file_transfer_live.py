@@ -69,7 +69,7 @@ def test_their_skims_are_written_into_the_runs_folder(
     )
     pools = "execution.pools={high_memory: null, gpu: null, default: {workers: 1}}"
     run = workshop.run(*blindfold, stages, pools, strategy="htcondor")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     files = [workshop.out / "products" / one["path"] for one in run.product("Hard:files")]
     assert len(files) == 12
     assert ak.min(ak.from_parquet([str(file) for file in files]).MET_pt) > 40
@@ -96,7 +96,7 @@ def fragile(events):
     stages = "analysis.stages=[{id: Fragile, op: custom.fragile}]"
     pools = "execution.pools={high_memory: null, gpu: null, default: {workers: 1}}"
     run = workshop.run(*blindfold, stages, pools, strategy="htcondor")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     (lost,) = workshop.losses("default")
     assert "exit code 3" in lost.reason
     assert "something is about to break" in lost.log

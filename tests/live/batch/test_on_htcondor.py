@@ -118,6 +118,6 @@ def test_jobs_carry_a_proxy_and_tokens_by_htcondors_own_means(
     (tmp_path / "ops.py").write_text(OWN_MEANS)
     (tmp_path / "flow.yaml").write_text(OWN_MEANS_FLOW)
     run = cenote.load(tmp_path / "flow.yaml").run(tmp_path / "out")
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     seen = run.product("Look")
     assert (seen["token"], seen["proxy"]) == ("a token of HTCondor's own", proxy.read_text())

@@ -110,7 +110,7 @@ class Analysis:
 def numbers(out: Path) -> bytes:
     """The result, bit for bit."""
     run = cenote.open_run(out)
-    assert run.status == "succeeded", run.failures
+    assert run.status == "succeeded", str(run.failures)
     found: bytes = run.product("DimuonMass").view(flow=True).tobytes()
     return found
 
