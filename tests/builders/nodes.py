@@ -23,6 +23,9 @@ class Node:
     folder: Path
     shell: tuple[str, ...] = ("sh",)
     variables: Mapping[str, str] = field(default_factory=dict)
+    """What the job finds on the node, beside all that this process has."""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """The environment's own variables."""
 
     @property
     def scratch(self) -> Path:
@@ -35,9 +38,9 @@ class Node:
     def place(self, archive: Archive) -> Path:
         return self.environments / archive.digest[:16]
 
-    def launch(self, *archives: Archive, scratch: str | None = None, **variables: str) -> Launch:
+    def launch(self, *archives: Archive, scratch: str | None = None) -> Launch:
         launch = replace(a_launch("x", folder=self.folder), interpreter=(), arguments=())
-        return unpacked_on_node(launch, archives, scratch=scratch or str(self.scratch), variables=variables)
+        return unpacked_on_node(launch, archives, scratch=scratch or str(self.scratch), variables=self.asked)
 
     def start(self, *archives: Archive, then: str = "", scratch: str | None = None) -> subprocess.Popen[str]:
         """The worker is what the environment's Python does, or another command."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -13,23 +14,29 @@ import pytest
 from builders.nodes import Node
 from builders.small_archives import small_archive
 from cenote.environments.support.on_node import UNPACK, unpacked_on_node
-from cenote.packing.archive import Archive
+from cenote.packing.archive import Archive, Compression
 from cenote.start_failures import StartFailure
 from cenote.testing.launches import a_launch
 
-SHELLS = {
-    "dash": ["dash"],
-    "bash": ["bash"],
-    "busybox": ["busybox", "sh"],
-}
+SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
 
 
 @pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> list[str]:
+def any_node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
+    """With each shell; busybox brings programs of its own, and there is hardly another."""
     words = SHELLS[request.param]
-    if shutil.which(words[0]) is None:
+    program = shutil.which(words[0])
+    if program is None:
         pytest.skip(f"there is no {words[0]} here")
-    return words
+    node = Node(tmp_path, (program, *words[1:]))
+    if request.param == "busybox":
+        tools = tmp_path / "tools"
+        tools.mkdir()
+        subprocess.run([program, "--install", "-s", tools], check=True)
+        if not (tools / "flock").exists():  # Debian's has none
+            (tools / "flock").symlink_to(shutil.which("flock") or "/nowhere")
+        node.asked = {"PATH": str(tools)}
+    return node
 
 
 @pytest.fixture
@@ -54,14 +61,14 @@ def test_the_exit_codes_are_those_that_are_explained() -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])
-def test_an_archive_is_unpacked_and_its_python_starts(tmp_path: Path, shell: list[str], compression: str) -> None:
-    if shutil.which(compression) is None:
+def test_an_archive_is_unpacked_and_its_python_starts(any_node: Node, compression: Compression) -> None:
+    if shutil.which(compression, path=any_node.asked.get("PATH")) is None:
         pytest.skip(f"there is no {compression} here")
-    node = Node(tmp_path, tuple(shell))
-    archive = small_archive(tmp_path, compression=compression)  # type: ignore[arg-type]  # a parameter
-    assert node.run(archive) == (0, f"python in {node.place(archive)}", "")
-    assert names(node.environments) == {archive.digest[:16], f"{archive.digest[:16]}.lock"}
-    assert node.environments.stat().st_mode & 0o777 == 0o700
+    archive = small_archive(any_node.folder, compression=compression)
+    for _ in range(2):
+        assert any_node.run(archive) == (0, f"python in {any_node.place(archive)}", "")
+    assert names(any_node.environments) == {archive.digest[:16], f"{archive.digest[:16]}.lock"}
+    assert any_node.environments.stat().st_mode & 0o777 == 0o700
 
 
 def test_what_is_unpacked_needs_no_archive_any_more(node: Node, archive: Archive) -> None:
@@ -92,14 +99,11 @@ def test_without_a_folder_the_node_has_one(archive: Archive) -> None:
     assert not [line for line in ready.setup if "CENOTE_SCRATCH" in str(line)]
 
 
-def test_four_workers_at_once_fetch_and_unpack_once(node: Node, tmp_path: Path) -> None:
-    archive = small_archive(tmp_path)
-    away = archive.file.rename(tmp_path / "away")
-    log = tmp_path / "log"
-    fetch = tmp_path / "fetch.sh"
-    fetch.write_text(f'#!/bin/sh\necho "$1" >> {log}\nsleep 0.3\ncp {away} "$2"\n')
-    fetch.chmod(0o755)
-    node.variables = {"CENOTE_FETCH": f"{fetch}"}
+def test_four_workers_at_once_fetch_and_unpack_once(any_node: Node, archive: Archive) -> None:
+    node = any_node
+    away = archive.file.rename(node.folder / "away")
+    log = node.folder / "log"
+    node.variables = {"CENOTE_FETCH": f"sh -c 'echo $1 >> {log}; sleep 0.3; cp {away} $2' fetch"}
     started = [node.start(archive) for _ in range(4)]
     for process in started:
         with process:
@@ -112,13 +116,82 @@ def test_four_workers_at_once_fetch_and_unpack_once(node: Node, tmp_path: Path) 
 def test_one_that_is_killed_while_it_unpacks_leaves_nothing_that_is_used(node: Node, archive: Archive) -> None:
     away = archive.file.rename(node.folder / "away")
     place = node.place(archive)
-    node.variables = {"CENOTE_FETCH": f"mkdir -p {place}.new/bin; touch {place}.new/half; sleep 60; :"}
+    half = node.environments / f"{place.name}.new" / "half"
+    node.variables = {"CENOTE_FETCH": f"mkdir {half.parent}; touch {half}; sleep 60; :"}
     with node.start(archive) as process:
-        while not (node.environments / f"{place.name}.new" / "half").exists():
+        while not half.exists():
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
     assert not place.exists()
-    node.variables = {"CENOTE_FETCH": f"sh -c 'cp {away} \"$2\"' fetch"}
+    node.variables = {"CENOTE_FETCH": f"sh -c 'cp {away} $2' fetch"}
     assert node.run(archive) == (0, f"python in {place}", "")
     assert names(node.environments) == {place.name, f"{place.name}.lock"}
     assert not (place / "half").exists()
+
+
+def test_one_that_is_told_to_end_while_it_unpacks_cleans_up(node: Node, archive: Archive) -> None:
+    archive.file.unlink()
+    half = node.environments / f"{archive.digest[:16]}.archive"
+    node.variables = {"CENOTE_FETCH": f"touch {half}; sleep 60; :"}
+    with node.start(archive) as process:
+        while not half.exists():
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)  # until nobody writes any more
+    assert names(node.environments) == {f"{archive.digest[:16]}.lock"}
+
+
+def test_a_tree_of_which_the_node_removed_parts_is_unpacked_again(node: Node, archive: Archive) -> None:
+    node.run(archive)
+    (node.place(archive) / ".cenote" / "ready").unlink()
+    (node.place(archive) / "bin" / "python").unlink()
+    assert node.run(archive) == (0, f"python in {node.place(archive)}", "")
+
+
+def test_all_of_a_tree_in_use_looks_used(node: Node, archive: Archive) -> None:
+    node.run(archive)
+    place = node.place(archive)
+    for file in (place / ".cenote" / "ready", place / "bin" / "python"):
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+    node.run(archive)
+    used = (place / "bin" / "python").stat()
+    assert used.st_atime > 1_700_000_000
+    assert used.st_mtime == 1_000_000_000
+
+
+def test_old_trees_go_when_another_is_unpacked_and_those_in_use_never(any_node: Node) -> None:
+    node = any_node
+    old, in_use, young, new, killed = (small_archive(node.folder, {"name": name}) for name in "ouynk")
+    for archive in (old, young):
+        node.run(archive)
+    with node.start(in_use, then="echo up; sleep 60") as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "up\n"
+        (node.environments / f"{killed.digest[:16]}.lock").touch()
+        (node.environments / f"{killed.digest[:16]}.new").mkdir()
+        (node.environments / f"{killed.digest[:16]}.archive").touch()
+        long_ago = time.time() - 20 * 86400
+        for archive in (old, in_use):
+            os.utime(node.environments / f"{archive.digest[:16]}.lock", (long_ago, long_ago))
+        assert node.run(new)[0] == 0
+        os.killpg(worker.pid, signal.SIGKILL)
+    kept = {name for name in names(node.environments) if not name.endswith(".lock")}
+    assert kept == {archive.digest[:16] for archive in (in_use, young, new)}
+
+
+def test_nothing_of_the_software_of_this_machine_comes_along(node: Node, archive: Archive) -> None:
+    node.variables = {
+        **dict.fromkeys(("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"), "/of/mine"),
+        "CONDA_PROMPT_MODIFIER": "(base)\nCONDA",
+        "PATH": f"/of/mine:{os.environ['PATH']}",
+        "PYTHON_CPU_COUNT": "1",
+    }
+    node.asked = {"CONDA_OVERRIDE_CUDA": "12"}
+    code, out, _ = node.run(archive, then="env")
+    found = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    assert code == 0
+    assert not {name for name in found if name.startswith("CONDA_")} - {"CONDA_OVERRIDE_CUDA"}
+    assert not {"PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "VIRTUAL_ENV"} & found.keys()
+    assert "/of/mine" not in out
+    assert found["PATH"].startswith(f"{node.place(archive)}/bin:/usr/local/sbin:")
+    assert (found["PYTHON_CPU_COUNT"], found["PYTHONNOUSERSITE"]) == ("1", "1")

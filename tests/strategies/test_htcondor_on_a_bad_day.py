@@ -11,7 +11,7 @@ import pytest
 from cenote.engine.messages import JobState, LossCause
 from cenote.errors import CenoteError
 from cenote.language.execution import Amounts
-from cenote.launch import LOG, WORKER, Launch, RunLocation
+from cenote.launch import LOG, WORKER, Launch, RunLocation, Sent, SentFile
 from cenote.strategies.htcondor.strategy import HTCondor
 from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.testing.launches import a_launch
@@ -230,6 +230,30 @@ def test_with_file_transfer_the_worker_logs_to_its_own_folder_and_the_log_comes_
     }  # or HTCondor would hold the jobs
     assert made.seconds_to_end > 0
     assert htcondor()[0].seconds_to_end == 0
+
+
+def test_large_files_are_fetched_by_machines_that_lack_them_or_sent_to_all(tmp_path: Path) -> None:
+    files = (SentFile(Path("/here/unpack.sh")), SentFile(Path("/here/large.tar.zst"), on_demand=True))
+    setup = ((". ", Sent("unpack.sh")), ("cenote_unpack ", Sent("large.tar.zst")))
+    launch = a_launch("/bin/python", folder=tmp_path, files=files, setup=setup)
+    fetched = rendered(htcondor(transfer_files=True)[0], launch)
+    assert f"transfer_input_files = {tmp_path}/logs/gpu-1, /here/unpack.sh" in fetched.splitlines()
+    assert "+WantIOProxy = true" in fetched.splitlines()
+    assert "condor_chirp fetch" in fetched
+    assert "cenote_unpack /here/large.tar.zst" in fetched
+    sent = rendered(htcondor(transfer_files=True, archives="sent")[0], launch)
+    assert f"transfer_input_files = {tmp_path}/logs/gpu-1, /here/unpack.sh, /here/large.tar.zst" in sent.splitlines()
+    assert not [word for word in ("WantIOProxy", "condor_chirp") if word in sent]
+    assert 'cenote_unpack ""$(DOLLAR){_CONDOR_SCRATCH_DIR}""/large.tar.zst' in sent
+    seen = rendered(htcondor()[0], launch)
+    assert "cenote_unpack /here/large.tar.zst" in seen
+    assert not [word for word in ("WantIOProxy", "condor_chirp", "transfer_input") if word in seen]
+
+
+def test_variables_of_this_machine_stay_here_where_they_must_not_come_along() -> None:
+    made = htcondor(variables=["HOME", "PATH", "PYTHONPATH", "CONDA_PREFIX", "X509_USER_PROXY"])[0]
+    launch = replace(a_launch("/bin/python", variables={"PATH": "/bin"}), unset=("PYTHONPATH", "CONDA_*"))
+    assert "getenv = HOME, X509_USER_PROXY" in rendered(made, launch).splitlines()
 
 
 def test_without_file_transfer_the_worker_logs_where_it_is_told_to() -> None:

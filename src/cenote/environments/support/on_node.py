@@ -18,7 +18,9 @@ SCRATCH = "CENOTE_SCRATCH"
 """Variable with the node's folder for environments, for `UNPACK`; where it is empty, it chooses one."""
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OF_THIS_MACHINE = (
-    *("LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*", "PIXI_*", "PYTHON*", SCRATCH, PREFIX),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*", "PIXI_*", SCRATCH, PREFIX),
+    # not all that begin so: HTCondor says by PYTHON_CPU_COUNT how much a job may use
+    *("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONEXECUTABLE", "PYTHONPLATLIBDIR", "PYTHONPYCACHEPREFIX"),
     # by which `module load` would take for loaded what is not in the usual PATH
     *("LOADEDMODULES", "_LMFILES_", "_ModuleTable*", "__LMOD_REF_COUNT_*", "__MODULES_*"),
 )

@@ -33,7 +33,7 @@ cenote_fail() { # CODE WORDS…
 }
 
 cenote_first_line() { # TEXT
-    printf '%s\n' "$1" | sed -n 1p
+    printf '%s\n' "$1" | sed -n '/./{p;q;}'
 }
 
 cenote_last_line() { # TEXT
@@ -211,7 +211,7 @@ cenote_make() ( # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
     status=$?
     if [ "$status" -ne 0 ] || [ ! -f "$new/.whole" ]; then
         case $said in
-            *'No space left'* | *uota*) cenote_fail "$cenote_NO_SPACE" \
+            *'No space left'* | *'Wrote only'* | *uota*) cenote_fail "$cenote_NO_SPACE" \
                 "$cenote_home became full while the environment was unpacked: $(cenote_first_line "$said")" ;;
         esac
         cenote_fail "$cenote_NOT_UNPACKED" "$1 cannot be unpacked in $cenote_home: $(cenote_first_line "$said")"

@@ -17,10 +17,11 @@ from pydantic import PrivateAttr
 from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.language.execution import Amounts
-from cenote.launch import LOG, WORKER, Blank, Blanks, Launch, NodeVariable, Raw, Sent, Word, plain_text, words
+from cenote.launch import FETCH, Blanks, Launch, NodeVariable, Raw, Word, plain_text, words
 from cenote.names import plain_name
 from cenote.plugins.settings import Seconds
 from cenote.strategies.htcondor.analysis import analysis_of, some_slot_holds
+from cenote.strategies.htcondor.files import LargeFiles, blanks, transfers, with_ways
 from cenote.strategies.htcondor.queue import (
     ClassAd,
     jobs_in_history,
@@ -29,7 +30,7 @@ from cenote.strategies.htcondor.queue import (
     status_of_ended,
     status_of_queued,
 )
-from cenote.strategies.htcondor.values import REPLACED, literal, plain, quoted_words, remapped
+from cenote.strategies.htcondor.values import REPLACED, literal, plain, quoted_words
 from cenote.strategies.interface import JobId, JobStatus, TracedJob
 from cenote.strategies.support.batch import (
     BatchStrategy,
@@ -101,7 +102,12 @@ class HTCondor(BatchStrategy):
     by `BEARER_TOKEN_FILE`. For tokens of your own, name the credential `scitokens` instead."""
     transfer_files: bool = False
     """Whether machines do not see the run's folder: what a worker writes and logs comes back by HTCondor's own file
-    transfer when it ends, and is lost if it is removed or evicted. The data and this Python must still be there."""
+    transfer when it ends, and is lost if it is removed or evicted. The data must still be there, and this Python too
+    unless the environment is a packed one."""
+    archives: LargeFiles = "fetched"
+    """How archives of packed environments get to machines that do not see them, with `transfer_files`: `fetched` by
+    those that do not have them yet, with `condor_chirp`; `sent` to every job as all other files, for sites without
+    chirp, or whose jobs run in containers that lack it."""
     machines_come_later: bool = False
     """Whether a request that no machine meets now waits instead of being refused: for pools whose machines are started
     when jobs ask for them (glideins, clouds)."""
@@ -172,6 +178,8 @@ class HTCondor(BatchStrategy):
         self._possible.add(wanted)
 
     def _description(self, launch: Launch, workers: Sequence[str]) -> str:
+        if self.transfer_files:
+            launch = with_ways(launch, self.archives)
         name = workers[0] if len(workers) == 1 else "$(worker)"
         (executable, *arguments), variables = self._start(launch, name)
         wanted, run = launch.resources, launch.run
@@ -222,35 +230,13 @@ class HTCondor(BatchStrategy):
         return words("/bin/sh", "-c", script, Raw(name)), []
 
     def _blanks(self, launch: Launch, worker: Word) -> Blanks:
-        """With file transfer a worker logs to, and finds files in, the folder that HTCondor gives it."""
-        if not self.transfer_files:
-            return launch.blanks(worker)
-        folder = NodeVariable("_CONDOR_SCRATCH_DIR")
-        files: dict[Blank | Sent, Word] = {
-            Sent(file.name): (str(file.source),) if file.on_demand else (folder, f"/{file.name}")
-            for file in launch.files
-        }
-        return {WORKER: worker, LOG: worker, **files}
+        return blanks(launch, worker) if self.transfer_files else launch.blanks(worker)
 
     def _transfers(self, launch: Launch, name: str) -> dict[str, str]:
         if not self.transfer_files:
             return {"should_transfer_files": "NO"}
-        log = f"{launch.run.folder('logs')}/"
-        for path in (log, *(str(file.source) for file in launch.files)):
-            if re.search(r'[,"]', path):
-                words = f"HTCondor cannot transfer {path}: a comma or a quote in a name ends it"
-                raise error(JOB_REFUSED, words, hint="choose a folder for the run without them")
         streamed = str(self.stream_output).lower()
-        return {
-            "should_transfer_files": "YES",
-            # Not ON_EXIT_OR_EVICT: what an evicted job leaves waits for its return, and ours never do.
-            "when_to_transfer_output": "ON_EXIT",
-            "stream_output": streamed,
-            "stream_error": streamed,
-            "transfer_input_files": ", ".join([plain(log) + name, *(plain(str(file.source)) for file in launch.files)]),
-            "transfer_output_files": name,
-            "transfer_output_remaps": remapped(name, log),
-        }
+        return {**transfers(launch, name), "stream_output": streamed, "stream_error": streamed}
 
     def _attributes(self, launch: Launch, first: str) -> dict[str, str | bool | int | float]:
         ours = {
@@ -260,6 +246,7 @@ class HTCondor(BatchStrategy):
             "CenoteHome": str(launch.run.location) if launch.run.location else None,
             "JobFlavour": self.job_flavour,
             "MaxRuntime": self.walltime,
+            "WantIOProxy": True if FETCH in launch.variables else None,
         }
         return {name: value for name, value in ours.items() if value is not None} | dict(self.classads)
 

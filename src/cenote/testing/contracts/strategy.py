@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -105,6 +105,11 @@ class StrategyContract(PluginContract):
         assert shell.typed == []
         for words in ("gpu-1", "sleep", "GREETING"):
             assert words in text
+
+    def test_what_must_not_come_along_is_unset_before_anything_is_set(self, made: Strategy, tmp_path: Path) -> None:
+        wanted = replace(self.launch(tmp_path), unset=("PYTHONPATH", "CONDA_*"))
+        (text,) = made.render(wanted, ["gpu-1"])
+        assert text.index("unset PYTHONPATH") < text.index("CONDA_") < text.index("export GREETING")
 
     def test_a_batch_job_says_whose_it_is_and_what_it_needs(self, made: Strategy, tmp_path: Path) -> None:
         assert self.script.submits
