@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,11 @@ class _Contents:
                 names[inode] = one.name
                 yield Member(one.name, self._content(one), executable=bool(one.facts.st_mode & 0o100))
         if self._too_long:
+            files = first_of(self._too_long)
             raise errors.error(
                 errors.BAD_ENVIRONMENT,
-                f"{first_of(self._too_long)}: no room for another path than {self._prefix.folder}, which is in there",
-                hint="leave these files out by `exclude`, or install their packages from conda instead",
+                f"{self._prefix.folder} cannot be moved: its path is in {files}, with no room for another",
+                hint="name files that do not need it by `unmoved`, or leave them out by `exclude`",
             )
         yield from self._own()
 
@@ -116,9 +118,10 @@ class _Contents:
         if not self._paths.are_in(content):
             return content
         try:
-            new = self._paths.replaced(content, room=self._room.get(one.name, 0))
+            new = self._paths.replaced(content, one.name, room=self._room.get(one.name, 0))
         except NoRoomError:
-            self._too_long.append(one.name)
+            if not any(fnmatch(one.name, pattern) for pattern in self._prefix.unmoved):
+                self._too_long.append(one.name)
             return content
         if PLACEHOLDER.encode() in new:
             self._relocated[one.name] = [one.name]

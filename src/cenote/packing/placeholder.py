@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from mmap import mmap
 
+from cenote.packing.library_paths import with_own_places
 from cenote.packing.prefix import PLACEHOLDER
 from cenote.packing.relocate import is_binary
 
@@ -22,7 +23,7 @@ class PrefixPaths:
 
     def __init__(self, paths: Iterable[str]) -> None:
         written = sorted({os.fsencode(path) for path in paths if path} - {_PLACEHOLDER}, key=len, reverse=True)
-        self._all = (_PLACEHOLDER, *written)
+        self._written, self._all = written, (_PLACEHOLDER, *written)
         # `/home/me/env` is not meant in `/home/me/env-2/lib`; without any, a pattern that matches nothing
         path = b"(?:" + (b"|".join(re.escape(one) for one in written) or b"(?!)") + b")(?![A-Za-z0-9_-])"
         self._path, self._string = re.compile(path), re.compile(path + rb"[^\0]*\0*")
@@ -31,14 +32,17 @@ class PrefixPaths:
         """Whether one of them is in there, or is the beginning of another path."""
         return any(content.find(path) >= 0 for path in self._all)
 
-    def replaced(self, content: bytes, *, room: int) -> bytes:
+    def replaced(self, content: bytes, name: str, *, room: int) -> bytes:
         """With the placeholder for each of them.
 
         In a binary file, each path had so much `room` when the file was built, and the rest of it is now NULs after its
-        string. Raises NoRoomError.
+        string; where nobody knows (0), what can do without a placeholder does. Raises NoRoomError.
         """
         if not is_binary(content):
             return self._path.sub(_PLACEHOLDER, content)
+        if not room:
+            for path in self._written:
+                content = with_own_places(content, name, path)
         return self._string.sub(lambda found: self._in_string(found.group(), room), content)
 
     def _in_string(self, text: bytes, room: int) -> bytes:

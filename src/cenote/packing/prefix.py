@@ -22,6 +22,8 @@ class FilledPrefix:
     """As conda names it: `linux-64`."""
     exclude: tuple[str, ...] = ()
     """Patterns of files that are left out: `share/doc/*`."""
+    unmoved: tuple[str, ...] = ()
+    """Patterns of binary files that may go on holding its path here, where they have no room for another."""
     activation: tuple[str, ...] = ()
     """Lines of POSIX shell for those who use it, after the activation scripts of its packages; `"$CENOTE_PREFIX"` is
     the folder on the node."""

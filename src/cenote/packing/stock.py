@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -21,8 +22,6 @@ from cenote.packing.progress import PackingStep, Progress
 from cenote.packing.software import Software
 from cenote.packing.write import ENDINGS, Written
 
-_FORMAT = "1"
-"""Of keys: archives of other versions of this program are not found when it changes."""
 _AT_ONCE = 1 << 22
 _RECORD, _LOCK = ".json", ".lock"
 
@@ -70,8 +69,15 @@ class Wanted:
     @property
     def key(self) -> str:
         """By which it is found in the stock."""
-        text = "\0".join((_FORMAT, self.kind, self.compression, self.content))
+        text = "\0".join((_way_of_packing(), self.kind, self.compression, self.content))
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+@cache
+def _way_of_packing() -> str:
+    """Changes with the code that packs: what another version packed may be put together otherwise."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,8 @@ class Stock:
         try:
             file = staging / "archive"
             (staging / "work").mkdir()
-            packed = pack(file, staging / "work")
+            with storage.explained():  # what cannot be read is elsewhere
+                packed = pack(file, staging / "work")
             now = time.time()
             record = StockRecord(
                 kind=wanted.kind,

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
+from cenote import errors
 from cenote.packing.archive import Compression
 from cenote.packing.progress import PackingStep, Progress
 
@@ -90,7 +91,13 @@ def _add(archive: tarfile.TarFile, member: Member) -> int:
         info.mode = 0o755 if member.executable else 0o644
         with io.BytesIO(member.content) if isinstance(member.content, bytes) else member.content.open("rb") as content:
             info.size = member.size
-            archive.addfile(info, content)
+            try:
+                archive.addfile(info, content)
+            except OSError as problem:
+                if problem.errno is None:  # tarfile's own
+                    words = f"{member.name} changed while it was packed"
+                    raise errors.error(errors.BAD_ENVIRONMENT, words, hint="pack it again") from problem
+                raise
             return -(-info.size // _BLOCK) * _BLOCK
     archive.addfile(info)
     return 0 if member.same_as else _BLOCK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -28,6 +27,7 @@ from cenote.packing.stock import Pack, Packed, Stock, StockRecord, Wanted
 from cenote.packing.write import best_compression
 from cenote.plugins.kinds import PluginKind
 
+_AT_ONCE = 1 << 22
 _NOT_YET = "not-packed-yet"
 """Instead of the digest of an archive that is still to be made."""
 
@@ -44,6 +44,8 @@ class PackedEnvironment(Environment):
     """`gzip` for nodes without `zstd`; without it, the best that is installed here."""
     exclude: tuple[str, ...] = ()
     """Patterns of files to leave out: `share/doc/*`."""
+    unmoved: tuple[str, ...] = ()
+    """Patterns of compiled files that may go on holding the path of the prefix: they do not need it on nodes."""
     variables: dict[str, str] = Field(default_factory=dict)
     """Environment variables for workers."""
 
@@ -148,7 +150,7 @@ class PackedEnvironment(Environment):
         return self.compression or best_compression()
 
     def _wanted(self) -> Wanted:
-        content = "\0".join((self._key(), *self.exclude))
+        content = "\0".join((self._key(), *self.exclude, "", *self.unmoved))
         return Wanted(self._kind(), content, self._compression, self._source())
 
     def _wanted_code(self, code: list[Project]) -> Wanted:
@@ -158,8 +160,10 @@ class PackedEnvironment(Environment):
     def _pack_own(self, progress: Progress) -> Pack:
         def pack(file: Path, staging: Path) -> Packed:
             (staging / "prefix").mkdir()
-            filled = self._fill(staging / "prefix", progress)
+            filled = replace(self._fill(staging / "prefix", progress), exclude=self.exclude, unmoved=self.unmoved)
             software = software_of(filled.folder)
+            if filled.platform != ANY_PLATFORM:
+                software = replace(software, platform=filled.platform)
             written = pack_prefix(filled, file, self._compression, staging, progress)
             return Packed(written, software, PLACEHOLDER, dict(filled.facts))
 
@@ -183,6 +187,7 @@ def _copy(archive: Archive, folder: Path, progress: Progress) -> None:
     target = folder / archive.file.name
     if storage.is_file(target) and target.stat().st_size == archive.size:
         return
-    progress(PackingStep(f"copying to {folder}"))
-    with storage.appearing(target) as temporary:
-        shutil.copyfile(archive.file, temporary)
+    with storage.appearing(target) as temporary, archive.file.open("rb") as source, temporary.open("wb") as copy:
+        while part := source.read(_AT_ONCE):
+            copy.write(part)
+            progress(PackingStep(f"copying to {folder}", copy.tell(), archive.size))

@@ -101,7 +101,6 @@ class PackedPrefix(PackedEnvironment):
             prefix,
             paths=tuple({str(prefix), str(storage.resolved(prefix))}),
             platform=software_of(prefix).platform,
-            exclude=self.exclude,
             activation=self._activation(prefix),
         )
 
