@@ -23,7 +23,7 @@ from cenote.launch import LOG, WORKER, Launch, NodeVariable, Part, Sent, SentFil
 from cenote.shell import FinishedProcess
 from cenote.start_failures import StartFailure
 from cenote.strategies.interface import OVER, JobId, JobState, JobStatus
-from cenote.strategies.slurm import file_transfer
+from cenote.strategies.slurm import file_transfer, node_shell
 from cenote.strategies.slurm.file_transfer import FileTransfers
 from cenote.strategies.slurm.node_shell import folder_of
 from cenote.strategies.slurm.strategy import Slurm
@@ -254,6 +254,13 @@ def test_an_archive_that_cannot_be_sent_is_told_on_the_node(
     assert StartFailure.NO_ARCHIVE.value.words in until_over(made, [job])[job].reason
     assert printed(wanted, "gpu-1")["err"] == f"{full}\n"
     assert [words[0] for words in played.typed].count("sbcast") == 2
+
+
+def test_a_job_waits_for_an_archive_no_longer_than_it_is_told(tmp_path: Path) -> None:
+    (tmp_path / "fetch").write_text(node_shell._FETCH)
+    command = ["sh", str(tmp_path / "fetch"), "1", "/environment.tar.zst", "here"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (1, "nobody has brought it for 1 s\n")
 
 
 @pytest.mark.usefixtures("played")

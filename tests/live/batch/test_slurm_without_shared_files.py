@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from builders.conda_channel import worker_project
 from builders.small_archives import small_archive
+from cenote.engine.messages import WorkerJoined
 from cenote.environments.support.on_node import unpacked_on_node
 from cenote.launch import LOG, WORKER, Launch, Sent, SentFile
 from cenote.start_failures import StartFailure
@@ -18,6 +24,7 @@ from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 
 from ..foreign_node import ForeignNode, foreign_node
+from .conftest import OWN_POOLS, Workshop, numbers, pools_of
 from .slurm_cluster import SlurmCluster, slurm_cluster
 
 COUNTED = """#!/bin/sh
@@ -110,3 +117,43 @@ def test_an_archive_that_arrives_damaged_is_told_with_what_the_node_said(sent: P
     assert StartFailure.CORRUPT_ARCHIVE.value.words in until_over(strategy, jobs)[jobs[0]].reason
     assert "is damaged" in (tmp_path / "err" / "gpu-1").read_text()
     assert len(sent.read_text().splitlines()) == 2
+
+
+def test_the_example_runs_in_an_environment_of_pixi_with_the_local_numbers_and_the_second_run_sends_nothing(
+    workshop: Workshop, sent: Path, node: ForeignNode
+) -> None:
+    data = f"data.datasets=[{{name: d, files: [{shutil.move(workshop.folder / 'a.root', node.data)}]}}]"
+    project = worker_project(workshop.folder / "project")
+    config = "execution.config={host: 127.0.0.1, poll_every: 2s, transfer_files: true}"
+    environment = f"execution.environment={{type: packed-pixi, manifest: {project.manifest}}}"
+    first = workshop.run(data, config, environment, strategy="slurm")
+    assert numbers(first) == workshop.local_numbers(data)
+    assert pools_of(first) == OWN_POOLS
+    archives = sent.read_text().splitlines()
+    packed = stamps(workshop.folder / ".cache")
+    for worker in {event.worker for event in workshop.heard(WorkerJoined)}:
+        assert f"{worker} begins" in (workshop.out / "debug" / "distributed" / "logs" / worker).read_text()
+    shutil.rmtree(workshop.out)
+    second = workshop.run(data, config, environment, strategy="slurm")
+    assert numbers(second) == numbers(first)
+    assert len(archives) == 2  # the environment, and the code of Cenote
+    left_out = {"missing there: pyarrow"}
+    assert probe(workshop, data, config, environment) == dict.fromkeys(("default", "high_memory", "gpu"), left_out)
+    assert sent.read_text().splitlines() == archives
+    assert stamps(workshop.folder / ".cache") == packed
+
+
+def probe(workshop: Workshop, *sets: str) -> dict[str, set[str]]:
+    """Pool → the problems that `cenote probe` has with it."""
+    command = [sys.executable, "-m", "cenote", "probe", "flow.yaml", "--json", "--strategy", "slurm"]
+    command += [word for one in sets for word in ("--set", one)]
+    told = subprocess.run(command, cwd=workshop.folder, capture_output=True, text=True, timeout=240, check=False)
+    return {
+        pool["name"]: {found["words"] for found in pool["findings"] if found["verdict"] == "problem"}
+        for pool in json.loads(told.stdout)["pools"]
+    }
+
+
+def stamps(folder: Path) -> dict[Path, int]:
+    """Archives, and when each was made."""
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*.tar.*")}

@@ -41,6 +41,8 @@ _ATTEMPTS = 2
 _LOOKS_AGAIN = (2.0, 4.0, 8.0, 12.0, 12.0, 12.0)
 """Seconds between visits to a job whose worker has started: most workers that fail do it in their first minute."""
 _THREADS = 8
+_OF_CLUSTER = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
+"""Variables by which commands find Slurm, and by which it knows them."""
 
 
 @dataclass
@@ -205,7 +207,7 @@ def _cast(file: Path, number: str, destination: str) -> str:
 
 def _outside_jobs() -> list[str]:
     """A driver may itself be a job, whose variables would speak for the step."""
-    own = sorted(name for name in os.environ if name.startswith("SLURM_") and name != "SLURM_CONF")
+    own = sorted(name for name in os.environ if name.startswith("SLURM_") and name not in _OF_CLUSTER)
     return ["env", *(f"--unset={name}" for name in own)] if own else []
 
 

@@ -40,7 +40,7 @@ until [ -e ready ]; do
     [ "$SECONDS" -lt "$cenote_patience" ] || exit "$cenote_no_files"
     sleep 0.2
 done
-export CENOTE_FETCH="/bin/sh $CENOTE_JOB/fetch"
+export CENOTE_FETCH="/bin/sh $CENOTE_JOB/fetch $cenote_patience"
 """
 _LEAVES = r"""
 cenote_worker=$!
@@ -59,15 +59,19 @@ fi
 exit "$cenote_code"
 """
 _FETCH = r"""
-# Asks for a file of the submit host, and waits until a visit has brought it: FILE HERE
+# Asks for a file of the submit host, and waits until a visit has brought it: SECONDS FILE HERE
 cd "${0%/*}" || exit 1
 want=0
 until mkdir "asked.$want" 2>/dev/null; do
     want=$((want + 1))
     [ "$want" -lt 100 ] || exit 1
 done
-printf '%s\n%s\n' "$1" "$2" >"asked.$want/text" && mv "asked.$want/text" "want.$want" || exit 1
-until [ -e "got.$want" ]; do sleep 0.2; done
+printf '%s\n%s\n' "$2" "$3" >"asked.$want/text" && mv "asked.$want/text" "want.$want" || exit 1
+until=$(($(date +%s) + $1))
+until [ -e "got.$want" ]; do
+    [ "$(date +%s)" -lt "$until" ] || { echo "nobody has brought it for $1 s" >&2; exit 1; }
+    sleep 0.2
+done
 read -r said <"got.$want"
 [ "$said" = whole ] && exit 0
 echo "$said" >&2

@@ -218,7 +218,7 @@ class Slurm(BatchStrategy):
         if awaited:
             numbers = own_numbers(sorted({number_of(job) for job in awaited}, key=int))
             transfers.advance({job: numbers[job] for job in awaited if job in numbers})
-        problems = {job: transfers.problem(job) for job in awaited}
+        problems = {job: transfers.problem(job) for job in found}
         return {
             job: JobStatus(JobState.FAILED, found[job].native, problem, "died", needs_cancel=True)
             for job, problem in problems.items()
