@@ -155,7 +155,7 @@ def test_at_the_top_of_a_plugin_it_is_a_bad_plugin(desk: Desk, flow: Path, how: 
         cenote.load(flow).run(desk.folder / "out")
     found = cenote.load(flow).check()
     assert "bad-plugin" in {problem.kind.name for problem in found.problems}
-    typed = desk.cenote("run", str(flow))
+    typed = desk.typed("run", str(flow))
     assert typed.returncode == 12
     assert "ops.py:" in typed.stderr
 
@@ -225,7 +225,8 @@ def test_whatever_text_an_exception_has_it_is_a_failure_of_that_code(
     desk.write(
         "ops.py", OPS.replace("\n    def end_at(place):", silent).replace(f'end_at("{place}")', f"raise {raised}")
     )
-    told = desk.cenote("run", str(flow), "--out", "out")
+    own_process = "\\udcff" in said  # whose streams cannot write such a text as it is
+    told = (desk.cenote if own_process else desk.typed)("run", str(flow), "--out", "out")
     assert told.returncode == {"run": 20, "draw": 1, "import": 12}[place], told.stderr
     assert said in told.stderr
 
