@@ -216,8 +216,10 @@ def test_in_the_middle_of_a_task(desk: Desk, flow: Path, backend: str, number: i
     assert resumed_well(flow, out)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(  # each number on each backend: above; they differ only in the code that is given back
+    ("backend", "number"),
+    [*(("here", number) for number in NUMBERS), ("local", signal.SIGTERM), ("dask", signal.SIGINT)],
+)
 def test_again_and_again_until_it_ends(desk: Desk, flow: Path, backend: str, number: int) -> None:
     there, out = held(desk, "task"), desk.folder / "out"
     with desk.started("run", str(flow), "--out", "out", *BACKENDS[backend]) as driver:
@@ -231,8 +233,7 @@ def test_again_and_again_until_it_ends(desk: Desk, flow: Path, backend: str, num
     wait_for(lambda: not any(alive(worker) for worker in workers))
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(("number", "times"), [*((number, 1) for number in NUMBERS), (signal.SIGINT, 3)])
 def test_while_products_are_saved(desk: Desk, flow: Path, number: int, times: int) -> None:
     there, out = held(desk, "saving"), desk.folder / "out"
     with desk.started("run", str(flow), "--out", "out") as driver:
@@ -246,8 +247,7 @@ def test_while_products_are_saved(desk: Desk, flow: Path, number: int, times: in
     assert resumed_well(flow, out)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(("number", "many"), [*((number, False) for number in NUMBERS), (signal.SIGTERM, True)])
 def test_while_a_picture_imports_what_it_needs(desk: Desk, flow: Path, number: int, many: bool) -> None:
     there, out = held(desk, "drawing"), desk.folder / "out"
     with desk.started("run", str(flow), "--out", "out", "--workers", "2") as driver:
