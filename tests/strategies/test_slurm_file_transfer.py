@@ -260,7 +260,7 @@ def test_a_job_waits_for_an_archive_no_longer_than_it_is_told(tmp_path: Path) ->
     (tmp_path / "fetch").write_text(node_shell._FETCH)
     command = ["sh", str(tmp_path / "fetch"), "1", "/environment.tar.zst", "here"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert (done.returncode, done.stderr) == (1, "nobody has brought it for 1 s\n")
+    assert (done.returncode, done.stderr) == (1, "it was not brought within 1 s\n")
 
 
 @pytest.mark.usefixtures("played")

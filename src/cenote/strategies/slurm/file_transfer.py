@@ -19,7 +19,7 @@ from cenote.launch import Launch
 from cenote.strategies.interface import JobId
 from cenote.strategies.slurm.node_shell import (
     Visit,
-    Wanted,
+    WantedFile,
     answering_script,
     bringing_script,
     leaving_script,
@@ -185,7 +185,7 @@ def _on_node(number: str, script: str) -> str:
     return ask([*_outside_jobs(), *command], seconds=_VISIT_SECONDS, given=script)
 
 
-def _sent(launch: Launch, number: str, wanted: Wanted) -> str:
+def _sent(launch: Launch, number: str, wanted: WantedFile) -> str:
     """Send an archive. What went wrong, if something did."""
     known = {str(file.source): file.source for file in launch.files if file.on_demand}
     if wanted.source not in known:

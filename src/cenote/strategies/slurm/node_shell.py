@@ -69,7 +69,7 @@ done
 printf '%s\n%s\n' "$2" "$3" >"asked.$want/text" && mv "asked.$want/text" "want.$want" || exit 1
 until=$(($(date +%s) + $1))
 until [ -e "got.$want" ]; do
-    [ "$(date +%s)" -lt "$until" ] || { echo "nobody has brought it for $1 s" >&2; exit 1; }
+    [ "$(date +%s)" -lt "$until" ] || { echo "it was not brought within $1 s" >&2; exit 1; }
     sleep 0.2
 done
 read -r said <"got.$want"
@@ -95,7 +95,7 @@ done
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedFile:
     """A file that a job asks for."""
 
     number: str
@@ -113,7 +113,7 @@ class Visit:
     """Whether the job's script has made its folder."""
     foreign: bool = False
     """Whether somebody else has made it."""
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[WantedFile, ...] = ()
     started: bool = False
     """Whether the worker's own program was reached."""
     ended: bool = False
@@ -153,7 +153,7 @@ def bringing_script(run: str, number: str, files: Mapping[str, bytes]) -> str:
     return _visit(run, number, [*lines, ": >ready", "fi"])
 
 
-def answering_script(run: str, number: str, answers: Iterable[tuple[Wanted, str]]) -> str:
+def answering_script(run: str, number: str, answers: Iterable[tuple[WantedFile, str]]) -> str:
     """The script of a visit that says what became of what the job wanted: nothing for what it got."""
     lines = []
     for wanted, problem in answers:
@@ -184,7 +184,7 @@ def read_visit(text: str) -> Visit:
     """What the shell of a visit printed."""
     lines = iter(text.splitlines())
     begun = foreign = started = ended = False
-    wanted: list[Wanted] = []
+    wanted: list[WantedFile] = []
     output: dict[Stream, bytes] = {}
     streams = {name: stream for stream, name in OUTPUT.items()}
     for line in lines:
@@ -194,7 +194,7 @@ def read_visit(text: str) -> Visit:
         started |= word == "started"
         ended |= word == "ended"
         if word.startswith("want."):
-            wanted.append(Wanted(word.removeprefix("want."), next(lines, ""), next(lines, "")))
+            wanted.append(WantedFile(word.removeprefix("want."), next(lines, ""), next(lines, "")))
         elif word in streams:
             output[streams[word]] = base64.b64decode(rest)
     return Visit(begun, foreign, tuple(wanted), started, ended, output)
