@@ -122,15 +122,17 @@ class Stock:
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
-        with storage.writing(self.folder):
+        another = "name another folder for caches by the variable CENOTE_CACHE"
+        try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not storage.is_own_folder(self.folder.lstat()):
-                raise errors.error(
-                    errors.NO_ACCESS,
-                    f"{self.folder} is not a folder of your own",
-                    hint="name another one for caches by the variable CENOTE_CACHE",
-                )
+                raise errors.error(errors.NO_ACCESS, f"{self.folder} is not a folder of your own", hint=another)
             self.folder.chmod(0o700)
+        except OSError as problem:
+            kind = storage.KINDS.get(problem.errno or 0, errors.NO_ACCESS)
+            words = f"packed environments would be kept in {self.folder}: {problem.strerror}"
+            raise errors.error(kind, words, hint=another) from problem
+        with storage.writing(self.folder):
             yield
 
     def _packed(self, wanted: Wanted, pack: Pack) -> StockRecord:
