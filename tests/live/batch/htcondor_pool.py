@@ -129,8 +129,9 @@ class HTCondorPool:
 
     strategy = "htcondor"
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, release: Path) -> None:
         self.root = root
+        self.release = release
         self.programs = root / "programs"
 
     def ask(self, *command: str, seconds: float = 20) -> str:
@@ -212,7 +213,7 @@ def htcondor_pool() -> Iterator[HTCondorPool]:
     configuration = root / "condor_config"
     configuration.write_text(CONFIGURATION.format(release=release, root=root, port=free_port()))
     disguise = _disguise()
-    pool = HTCondorPool(root)
+    pool = HTCondorPool(root, release)
     for program in (*release.glob("bin/condor_*"), *release.glob("sbin/condor_*")):
         wrapper = pool.programs / program.name
         wrapper.write_text(WRAPPER.format(configuration=configuration, disguise=" ".join(disguise), program=program))

@@ -1,0 +1,87 @@
+"""Packed environments on a real HTCondor whose machine has no Python and sees no file of the run but the data."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from builders.conda_channel import worker_project
+from builders.wheels import small_wheel
+from cenote.engine.messages import WorkerJoined
+from cenote.packing.stock import Stock
+
+from ..foreign_node import ForeignNode, foreign_node
+from .conftest import OWN_POOLS, Workshop, numbers, pools_of
+from .htcondor_pool import HTCondorPool
+
+LEFT_OUT = "['*/tests/*', '*/pygments/*', '*/lib2to3/*']"
+"""Half of the time goes into compiling modules."""
+TELL = """
+import importlib.util, os, sys
+print(sys.prefix, importlib.util.find_spec("gputool") is not None, os.path.exists({folder!r}), flush=True)
+"""
+
+
+@pytest.fixture
+def node(tmp_path_factory: pytest.TempPathFactory) -> ForeignNode:
+    return foreign_node(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture
+def on_node(workshop: Workshop, htcondor: HTCondorPool, node: ForeignNode, tmp_path: Path) -> list[str]:
+    """Settings for a run whose workers are on the node; those of pool `gpu` have an environment of their own."""
+    ops = workshop.folder / "ops.py"
+    ops.write_text(ops.read_text() + TELL.format(folder=str(workshop.folder)))
+    shutil.move(workshop.folder / "a.root", node.data / "a.root")
+    shown = [htcondor.root / "execute", htcondor.release]
+    script = node.script(tmp_path / "on_node.sh", shown, own_users=True, starts="/bin/sh")
+    worker_project(workshop.folder)
+    gpu = worker_project(workshop.folder / "gpu")
+    gpu.add_wheels([small_wheel(workshop.folder / "gpu", "gputool", {"gputool.py": ""})])
+    return [
+        f"data.datasets=[{{name: d, files: [{node.data / 'a.root'}]}}]",
+        f"execution.config={{transfer_files: true, directives: ['executable = {script}']}}",
+        f"execution.environment={{type: packed-pixi, exclude: {LEFT_OUT}}}",
+        f"execution.pools.gpu.environment={{type: packed-pixi, manifest: gpu/pixi.toml, exclude: {LEFT_OUT}}}",
+    ]
+
+
+def test_three_pools_run_with_their_environments_where_nothing_is_installed(
+    workshop: Workshop, htcondor: HTCondorPool, node: ForeignNode, on_node: list[str]
+) -> None:
+    run = workshop.run(*on_node, strategy="htcondor")
+    assert numbers(run) == workshop.local_numbers(on_node[0])
+    assert pools_of(run) == OWN_POOLS
+    htcondor.wait_until_empty()
+    for worker in {event.worker for event in workshop.heard(WorkerJoined)}:
+        said = (workshop.out / "debug" / "distributed" / "out" / worker).read_text()
+        assert said.startswith("/var/tmp/cenote-env-0/")
+        assert said.split()[1:3] == [str(worker.startswith("gpu")), "False"]
+    (unpacked,) = node.kept.glob("cenote-env-*")
+    trees = {file.name for file in unpacked.iterdir() if file.suffix != ".lock"}
+    archives = [file for file in Stock().folder.iterdir() if ".tar." in file.name]
+    assert trees == {file.name.split("-")[-1][:16] for file in archives}
+    assert len(trees) == 3  # two environments, and this program's own code
+
+    # What is packed and unpacked already is needed no more: from here on the archives are no longer what they were.
+    for file in archives:
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+    found = numbers(run)
+    shutil.rmtree(workshop.out)
+    assert numbers(workshop.run(*on_node, strategy="htcondor")) == found
+    htcondor.wait_until_empty()
+
+    shutil.rmtree(unpacked)
+    shutil.rmtree(workshop.out)
+    one_stage = "analysis.stages=[{id: Hard, op: hep.select, params: {expr: MET_pt > 40}}]"
+    one_pool = "execution.pools={high_memory: null, gpu: null, default: {workers: 1}}"
+    failed = workshop.run(*on_node[:-1], one_stage, one_pool, "execution.limits.pool=1", strategy="htcondor")
+    assert failed.status == "failed"
+    told = str(failed.failures)
+    assert "the archive of the environment reached the node damaged: its digest is wrong (exit code 82)" in told
+    assert "is damaged: its SHA-256 is " in told  # what the node said, with the figures
+    assert not [file for file in unpacked.iterdir() if file.suffix != ".lock"]
