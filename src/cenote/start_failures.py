@@ -93,6 +93,11 @@ class StartFailure(Enum):
         "the software of the worker does not fit the driver's",
         "`cenote probe` compares them; give workers the versions that run this command",
     )
+    NOT_SEEN = Explained(
+        96,
+        "the node does not see the environment",
+        "its errors name what is missing: choose nodes that have it, or a packed environment",
+    )
 
     def __str__(self) -> str:
         code, words, hint = self.value

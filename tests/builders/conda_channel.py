@@ -98,10 +98,14 @@ def pixi_project(folder: Path, *, version: int = 7) -> PixiProject:
 
 def worker_project(folder: Path) -> PixiProject:
     """A project in whose environment Cenote's workers start: everything that this installation of Cenote needs."""
-    needs = made_once(f"worker-wheels-{_digest(*_installed())}", sys.base_prefix, _make_wheels)
     project = _project(folder, version=7)
-    project.add_wheels(sorted(needs.glob("*.whl")))
+    project.add_wheels(sorted(worker_wheels().glob("*.whl")))
     return project
+
+
+def worker_wheels() -> Path:
+    """A folder with wheels of everything that workers of this installation of Cenote need."""
+    return made_once(f"worker-wheels-{_digest(*_installed())}", sys.base_prefix, _make_wheels)
 
 
 def _project(folder: Path, *, version: int) -> PixiProject:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from builders.conda_channel import small_channel
+from builders.conda_channel import small_channel, worker_wheels
 from builders.machine_cache import made_once
 
 
@@ -25,6 +25,20 @@ def python_prefix() -> Path:
     """One with nothing but Python, for all tests that only read it."""
     made = made_once(f"python-prefix-{small_channel().name}", sys.base_prefix, _make_python_prefix)
     return made / "prefix"
+
+
+def worker_prefix() -> Path:
+    """One with all that workers need but Cenote itself, for all tests that only read it."""
+    wheels = worker_wheels()
+    made = made_once(f"worker-prefix-{small_channel().name}-{wheels.name}", sys.base_prefix, _make_worker_prefix)
+    return made / "prefix"
+
+
+def _make_worker_prefix(folder: Path) -> None:
+    python = str(conda_prefix(folder) / "bin" / "python")
+    install = ["pip", "install", "--quiet", "--offline", "--no-index", "--no-deps", "--compile-bytecode"]
+    wheels = [str(wheel) for wheel in sorted(worker_wheels().glob("*.whl"))]
+    subprocess.run([sys.executable, "-m", "uv", *install, "--python", python, *wheels], check=True, timeout=300)
 
 
 def _make_python_prefix(folder: Path) -> None:

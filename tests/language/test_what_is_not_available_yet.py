@@ -30,7 +30,6 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
         ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
         ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions", "1:23"),
-        ("execution: {pools: {p: {environment: shared}}}" + AFTER, "environments", "1:38"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
         (STAGE % "write: {path: x.root, when: final}", "writing when: final", "1:54"),
         (OVERLAY, "a picture of several products", "2:21"),
@@ -53,7 +52,7 @@ def test_what_a_run_would_need_is_a_problem_of_the_plan(workflow: Load, text: st
         (STAGE % "render: {op: hep.render.hist1d, when: dataset}", "drawing when: dataset"),
         ("observers: [{kind: hep.branches, at: stage.a}]" + AFTER, "observers"),
         ("execution: {staging: {a: b}}" + AFTER, "execution.staging"),
-        ("execution: {backend: local, environment: {type: container}, credentials: kerberos}" + AFTER, "environments"),
+        ("execution: {backend: local, credentials: kerberos}" + AFTER, "Kerberos"),
     ],
 )
 def test_what_changes_no_result_is_left_out_with_a_warning(workflow: Load, text: str, words: str) -> None:

@@ -20,6 +20,9 @@ SUITE = "trixie"
 PACKAGES = """
     base-files bash dash coreutils tar zstd gzip util-linux grep sed findutils hostname mawk debianutils libc-bin zlib1g
 """
+CHROOT = 'exec chroot "$new"'
+OWN_ROOT = "mkdir .old; pivot_root . .old; cd /; umount -l /.old; exec"
+"""As containers want to find it; the node must have `umount`."""
 LINKS = ("bin", "lib", "lib64", "sbin")
 INSIDE = """#!/bin/sh
 # Runs its words on the foreign node.
@@ -38,7 +41,7 @@ for folder in proc sys dev; do mount --rbind "/$folder" "$folder"; done
 mount --bind {kept} var/tmp
 for folder in {shown}; do mkdir -p ".$folder"; mount --rbind "$folder" ".$folder"; done
 here=$1; shift
-exec chroot "$new" /bin/sh -c "cd \\"\\$0\\" 2>/dev/null || cd /; exec \\"\\$@\\"" "$here" "$@"
+{enter} /bin/sh -c "cd \\"\\$0\\" 2>/dev/null || cd /; exec \\"\\$@\\"" "$here" "$@"
 ' node "$here" {starts} "$@"
 """
 
@@ -53,7 +56,9 @@ class ForeignNode:
     data: Path
     """A folder that it sees under the same path as this machine, as nodes see a store of data."""
 
-    def script(self, path: Path, shown: Sequence[Path], *, own_users: bool = False, starts: str = "") -> Path:
+    def script(
+        self, path: Path, shown: Sequence[Path], *, own_users: bool = False, starts: str = "", enter: str = CHROOT
+    ) -> Path:
         """Write a script that runs its words there, after those of `starts`; it sees these folders of this machine.
 
         With `own_users` it needs no rights here.
@@ -66,15 +71,21 @@ class ForeignNode:
             links=" ".join(LINKS),
             shown=" ".join(str(folder) for folder in (self.data, *shown)),
             starts=starts,
+            enter=enter,
         )
         path.write_text(text)
         path.chmod(0o755)
         return path
 
 
+def node_root() -> Path:
+    """Its programs."""
+    return unpacked("node", PACKAGES.split(), with_needed=["lib"], suite=SUITE, then=finish)
+
+
 def foreign_node(folder: Path) -> ForeignNode:
     """A node whose own files are in this folder."""
-    root = unpacked("node", PACKAGES.split(), with_needed=["lib"], suite=SUITE, then=_finish)
+    root = node_root()
     kept, data = folder / "var-tmp", folder / "data"
     for own in (kept, data):
         own.mkdir()
@@ -88,7 +99,7 @@ def foreign_node(folder: Path) -> ForeignNode:
     return node
 
 
-def _finish(folder: Path) -> None:
+def finish(folder: Path) -> None:
     """What the packages' own scripts, which do not run, would write; and a place to put it all together."""
     (folder / "mnt").mkdir(exist_ok=True)
     (folder / "etc/hosts").touch()

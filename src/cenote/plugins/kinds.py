@@ -58,10 +58,6 @@ PLANNED: dict[PluginKind, dict[str, str]] = {
     ),
     PluginKind.RENDERER: dict.fromkeys(("hep.render.comparison", "hep.render.project"), "more renderers"),
     PluginKind.MODIFIER: {"gpu.preload": "GPU modifiers", "cuda.jit": "GPU modifiers"},
-    PluginKind.ENVIRONMENT: dict.fromkeys(
-        ("shared", "shared-prefix", "container"),
-        "environments for workers",
-    ),
     PluginKind.CREDENTIAL: {"kerberos": "Kerberos tickets for workers"},
 }
 """Names the language knows already, and the later piece of work that makes them run."""

@@ -36,14 +36,24 @@ def unpacked_on_node(
     `scratch` is a folder of the node with its `$VARIABLES`; None for one that the node has. Nothing of the software of
     this machine comes along: `PATH` is the node's usual one, with the archives before it.
     """
+    launch = alone_on_node(launch, variables)
+    launch = replace(launch, interpreter=((NodeVariable(PREFIX), "/bin/python"),))
+    if not archives:
+        return launch
+    return replace(
+        launch,
+        setup=(*launch.setup, *_lines(archives, scratch)),
+        files=(*launch.files, SentFile(UNPACK), *(SentFile(archive.file, on_demand=True) for archive in archives)),
+    )
+
+
+def alone_on_node(launch: Launch, variables: Mapping[str, str]) -> Launch:
+    """Without anything of the software of this machine, and with these variables."""
     own = {"PATH": USUAL_PATH, "PYTHONNOUSERSITE": "1", **variables}
     return replace(
         launch,
-        interpreter=((NodeVariable(PREFIX), "/bin/python"),),
         variables={**{name: (value,) for name, value in own.items()}, **launch.variables},
-        unset=(*launch.unset, *OF_THIS_MACHINE),
-        setup=(*launch.setup, *_lines(archives, scratch)),
-        files=(*launch.files, SentFile(UNPACK), *(SentFile(archive.file, on_demand=True) for archive in archives)),
+        unset=tuple(dict.fromkeys((*launch.unset, *OF_THIS_MACHINE))),
     )
 
 

@@ -4,54 +4,35 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
-from cenote import errors, storage
-from cenote.environments.interface import Environment
 from cenote.environments.support.on_node import unpacked_on_node
-from cenote.errors import Problem
+from cenote.environments.support.with_code import NOT_YET, EnvironmentWithCode, described_code
 from cenote.launch import Launch
-from cenote.packing.archive import ANY_PLATFORM, Archive, Compression
-from cenote.packing.code import CODE, Project, code_content, needed_code, pack_code
-from cenote.packing.locks import InUse
+from cenote.packing.archive import ANY_PLATFORM, Archive
+from cenote.packing.code import CODE, Project, needed_code
 from cenote.packing.pack_prefix import pack_prefix
 from cenote.packing.prefix import PLACEHOLDER, FilledPrefix
-from cenote.packing.progress import PackingStep, Progress
+from cenote.packing.progress import Progress
 from cenote.packing.software import Software, software_of
 from cenote.packing.stock import Pack, Packed, Stock, StockRecord, Wanted
-from cenote.packing.write import best_compression
 from cenote.plugins.kinds import PluginKind
 
-_AT_ONCE = 1 << 22
-_NOT_YET = "not-packed-yet"
-"""Instead of the digest of an archive that is still to be made."""
 
-
-class PackedEnvironment(Environment):
+class PackedEnvironment(EnvironmentWithCode):
     """A prefix that is packed on this machine and unpacked on each node. A kind says what is in it."""
 
-    scratch: str | None = None
-    """A folder of the node for unpacked environments, with `$VARIABLES` of the node; without it, one in the node's
-    usual place for temporary files."""
-    folder: str | None = None
-    """A folder that nodes see too: archives are copied there, and nodes read them there."""
-    compression: Compression | None = None
-    """`gzip` for nodes without `zstd`; without it, the best that is installed here."""
     exclude: tuple[str, ...] = ()
     """Patterns of files to leave out: `share/doc/*`."""
     unmoved: tuple[str, ...] = ()
     """Patterns of compiled files that may go on holding the path of the prefix: they do not need it on nodes."""
-    variables: dict[str, str] = Field(default_factory=dict)
-    """Environment variables for workers."""
 
     _records: tuple[StockRecord, ...] = PrivateAttr(())
     """What was prepared."""
-    _held: list[InUse] = PrivateAttr(default_factory=list)
 
     @abstractmethod
     def _key(self) -> str:
@@ -74,15 +55,6 @@ class PackedEnvironment(Environment):
         """Projects whose code the prefix only links to."""
         return ()
 
-    def check(self) -> Iterable[Problem]:
-        """Whether archives can be written."""
-        if self.compression == "zstd" and best_compression() != "zstd":
-            yield Problem(
-                errors.ENVIRONMENT,
-                "`compression: zstd` needs a package that is not installed: zstandard",
-                hint="install cenote[environments], or leave `compression` out",
-            )
-
     def prepare(self, progress: Progress) -> None:
         """Pack it, unless that is done, and the code that travels beside it."""
         stock = Stock()
@@ -90,36 +62,22 @@ class PackedEnvironment(Environment):
         code = needed_code(_software(own), self._edited())
         records = [own]
         if code:
-            records.append(self._obtained(stock, self._wanted_code(code), self._pack_code(code, progress), progress))
-        if self.folder is not None:
-            for record in records:
-                _copy(stock.archive(record), self.absolute_path(self.folder), progress)
+            records.append(self._obtained_code(stock, code, progress))
+        self._copied(map(stock.archive, records), progress)
         self._records = tuple(records)
-
-    def _obtained(self, stock: Stock, wanted: Wanted, pack: Pack, progress: Progress) -> StockRecord:
-        """From the stock, where it stays as long as this process needs it."""
-        while True:
-            record = stock.obtain(wanted, pack, progress)
-            with suppress(FileNotFoundError):  # somebody cleaned up in between
-                self._held.append(stock.hold(record))
-                return record
 
     def complete(self, launch: Launch) -> Launch:
         """With its archives unpacked on the node, and its Python."""
-        archives = self._archives()
-        if self.folder is not None:
-            shared = self.absolute_path(self.folder)
-            archives = [replace(archive, file=shared / archive.file.name) for archive in archives]
+        archives = self._as_nodes_see(self._archives())
         return unpacked_on_node(launch, archives, scratch=self.scratch, variables=self.variables)
 
     def describe(self) -> Mapping[str, Any]:
         """Its digests, packages, Python and platform."""
         own, *code = self._known() or (None,)
         if own is None:
-            return {"source": self._source(), "digest": _NOT_YET}
+            return {"source": self._source(), "digest": NOT_YET}
         facts = {"source": own.source, "digest": own.digest, "size": own.size, "python": own.python}
-        packed = {one.kind: {"digest": one.digest, "packages": one.packages} for one in code}
-        return {**facts, "platform": own.platform, **own.facts, "packages": own.packages, **packed}
+        return {**facts, "platform": own.platform, **own.facts, "packages": own.packages, **described_code(code)}
 
     def _known(self) -> tuple[StockRecord, ...]:
         """What was prepared, or is in the stock; nothing where the environment is still to be packed."""
@@ -141,21 +99,9 @@ class PackedEnvironment(Environment):
             archives.append(self._stand_in(CODE))
         return archives
 
-    def _stand_in(self, kind: str) -> Archive:
-        """For a launch that is only shown."""
-        return Archive(Stock().folder / f"{kind}-{_NOT_YET}", _NOT_YET, 0, 0, self._compression)
-
-    @property
-    def _compression(self) -> Compression:
-        return self.compression or best_compression()
-
     def _wanted(self) -> Wanted:
         content = "\0".join((self._key(), *self.exclude, "", *self.unmoved))
         return Wanted(self._kind(), content, self._compression, self._source())
-
-    def _wanted_code(self, code: list[Project]) -> Wanted:
-        names = ", ".join(project.name for project in code)
-        return Wanted(CODE, code_content(code), self._compression, names)
 
     def _pack_own(self, progress: Progress) -> Pack:
         def pack(file: Path, staging: Path) -> Packed:
@@ -169,25 +115,6 @@ class PackedEnvironment(Environment):
 
         return pack
 
-    def _pack_code(self, code: list[Project], progress: Progress) -> Pack:
-        def pack(file: Path, staging: Path) -> Packed:
-            written = pack_code(code, file, self._compression, staging, progress)
-            software = Software(platform=ANY_PLATFORM, packages={one.name: one.version for one in code})
-            return Packed(written, software)
-
-        return pack
-
 
 def _software(record: StockRecord) -> Software:
     return Software(record.python, record.platform, record.packages)
-
-
-def _copy(archive: Archive, folder: Path, progress: Progress) -> None:
-    """To a folder that nodes see, unless it is there."""
-    target = folder / archive.file.name
-    if storage.is_file(target) and target.stat().st_size == archive.size:
-        return
-    with storage.appearing(target) as temporary, archive.file.open("rb") as source, temporary.open("wb") as copy:
-        while part := source.read(_AT_ONCE):
-            copy.write(part)
-            progress(PackingStep(f"copying to {folder}", copy.tell(), archive.size))
