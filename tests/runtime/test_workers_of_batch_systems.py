@@ -313,6 +313,19 @@ def test_closing_cancels_them_also_when_somebody_presses_ctrl_c_once_more(shell:
     assert ("scancel", "7") in shell.typed
 
 
+def test_at_the_end_nobody_waits_for_the_output_of_workers_that_never_joined(
+    shell: ScriptedShell, tmp_path: Path
+) -> None:
+    shell.says("squeue", "7_1|RUNNING|None\n7_2|PENDING|Priority\n", "", "7_1|COMPLETED|None\n7_2|CANCELLED|None\n")
+    shell.says("scontrol", complains("Invalid job id specified"))
+    site = Site(tmp_path, Slurm(transfer_files=True))
+    site.jobs.start_workers("gpu", 2)
+    site.events(site.joined("gpu-1"))
+    site.now += 60
+    site.jobs.close()
+    assert [words for words in shell.typed if words[0] == "scancel"] == [("scancel", "7_2")]
+
+
 def test_at_the_end_nobody_is_asked_for_any_more(shell: ScriptedShell, tmp_path: Path) -> None:
     ad = {"ClusterId": 7, "ProcId": 0, "JobStatus": 4, "ExitCode": 0}
     down = complains("Failed to connect")

@@ -158,7 +158,8 @@ class WorkerJobs(Session):
         self._calls.hear()
         patience = max((queue.strategy.seconds_to_end for queue in self._queues.values()), default=0.0)
         until = time.monotonic() + patience
-        for queue in self._patient_queues():
+        for queue in self._patient_queues():  # those that never joined have nothing to bring
+            queue.cancel(job.id for job in self._jobs.values() if job.pool == queue.launch.pool and not job.joined)
             queue.workers_left()
         while not all(queue.is_empty for queue in self._patient_queues()):
             if self._hurried() or time.monotonic() >= until:
