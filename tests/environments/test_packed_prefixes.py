@@ -195,6 +195,12 @@ def test_without_zstandard_archives_are_gzip(prefix: Path, monkeypatch: pytest.M
     assert PackedConda(prefix=str(prefix))._wanted().compression == "gzip"
 
 
+def test_a_damaged_record_of_conda_is_named(prefix: Path) -> None:
+    (prefix / "conda-meta" / "numpy-2.1-0.json").write_text("{cut off")
+    with pytest.raises(CenoteError, match=r"numpy-2\.1-0\.json is damaged"):
+        list(PackedConda(prefix=str(prefix)).check())
+
+
 def test_a_prefix_that_vanishes_is_an_error_and_no_traceback(prefix: Path) -> None:
     environment = PackedConda(prefix=str(prefix))
     shutil.rmtree(prefix)

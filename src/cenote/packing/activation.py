@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from cenote.packing.software import json_object
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_ENVIRONMENTS = """\
@@ -65,7 +65,7 @@ def _assignments(prefix: Path, paths: Sequence[str]) -> Iterator[str]:
     variables: dict[str, Any] = {}  # Any: JSON
     for file in files:
         if file.is_file():
-            written = msgspec.json.decode(file.read_bytes())
+            written = json_object(file)
             variables |= written.get("env_vars", {}) if file.name == "state" else written
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name) and value != "***unset***":  # conda's own word for it

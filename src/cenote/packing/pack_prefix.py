@@ -20,7 +20,7 @@ from cenote.packing.bytecode import compile_sources, python_runs_here
 from cenote.packing.placeholder import NoRoomError, PrefixPaths
 from cenote.packing.prefix import PLACEHOLDER, FilledPrefix
 from cenote.packing.progress import PackingStep, Progress
-from cenote.packing.software import conda_records
+from cenote.packing.software import conda_records, json_object
 from cenote.packing.tree import Found, left_out, walk
 from cenote.packing.write import Member, Written, write_archive
 from cenote.text import first_of
@@ -111,7 +111,7 @@ class _Contents:
 
     def _content(self, one: Found) -> bytes | Path:
         if one.name.startswith("conda-meta/") and one.name.endswith(".json"):
-            return _slim(one.path.read_bytes())
+            return _slim(json_object(one.path))
         if one.facts.st_size > _LARGE and not self._hold(one.path):
             return one.path
         content = one.path.read_bytes()
@@ -141,8 +141,7 @@ class _Contents:
         yield Member(f"{OWN_FOLDER}/relocations.json", json.dumps(listed, indent=0).encode())
 
 
-def _slim(record: bytes) -> bytes:
-    written = msgspec.json.decode(record)
+def _slim(written: dict[str, Any]) -> bytes:  # Any: JSON
     return msgspec.json.encode({key: written[key] for key in _KEPT_OF_RECORDS if key in written})
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from cenote import errors
+
 _MACHINES = {"x86_64": "64", "i686": "32"}
 """Where conda has another name than Linux."""
 NOARCH = "noarch"
@@ -58,9 +60,17 @@ def this_platform() -> str:
 def conda_records(prefix: Path) -> Iterator[dict[str, Any]]:  # Any: JSON as conda writes it
     """What conda, or a program like it, wrote about each package that it installed; in the order of their names."""
     for file in sorted((prefix / "conda-meta").glob("*.json")):
-        record = msgspec.json.decode(file.read_bytes())
-        if isinstance(record, dict) and "name" in record and "version" in record:
+        record = json_object(file)
+        if "name" in record and "version" in record:
             yield record
+
+
+def json_object(file: Path) -> dict[str, Any]:  # Any: JSON
+    """What a file of a prefix says."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except msgspec.DecodeError as problem:
+        raise errors.error(errors.BAD_ENVIRONMENT, f"{file} is damaged: {problem}") from problem
 
 
 def site_packages(prefix: Path) -> list[Path]:

@@ -99,7 +99,7 @@ class PackedPrefix(PackedEnvironment):
         prefix = self._folder_of_prefix()
         return FilledPrefix(
             prefix,
-            paths=tuple({str(prefix), str(storage.resolved(prefix))}),
+            paths=tuple(dict.fromkeys((str(prefix), str(storage.resolved(prefix))))),
             platform=software_of(prefix).platform,
             activation=self._activation(prefix),
         )
