@@ -70,6 +70,8 @@ SLOWLY = "analysis.stages.BuildIndex.params={seconds: 0.6}"
 FOR_LONG = "analysis.stages.BuildIndex.params={seconds: 5}"
 """Half a minute at least, with two workers for twelve partitions: enough to be interrupted."""
 OWN_POOLS = {"BuildIndex": {"high_memory"}, "RunInference": {"gpu"}, "MuonPt": {"default"}}
+LEFT_OUT = "['*/tests/*', '*/pygments/*', '*/lib2to3/*']"
+"""Of packed environments: half of the time of packing goes into compiling modules."""
 
 BatchSystem = SlurmCluster | HTCondorPool
 E = TypeVar("E", bound=AnyEvent)

@@ -13,11 +13,9 @@ from cenote.engine.messages import WorkerJoined
 from cenote.packing.stock import Stock
 
 from ..foreign_node import ForeignNode, foreign_node
-from .conftest import OWN_POOLS, Workshop, numbers, pools_of
+from .conftest import LEFT_OUT, OWN_POOLS, Workshop, numbers, pools_of
 from .htcondor_pool import HTCondorPool
 
-LEFT_OUT = "['*/tests/*', '*/pygments/*', '*/lib2to3/*']"
-"""Half of the time goes into compiling modules."""
 TELL = """
 import importlib.util, os, sys
 print(sys.prefix, importlib.util.find_spec("gputool") is not None, os.path.exists({folder!r}), flush=True)

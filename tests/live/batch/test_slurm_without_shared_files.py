@@ -24,7 +24,7 @@ from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 
 from ..foreign_node import ForeignNode, foreign_node
-from .conftest import OWN_POOLS, Workshop, numbers, pools_of
+from .conftest import LEFT_OUT, OWN_POOLS, Workshop, numbers, pools_of
 from .slurm_cluster import SlurmCluster, slurm_cluster
 
 COUNTED = """#!/bin/sh
@@ -125,7 +125,7 @@ def test_the_example_runs_in_an_environment_of_pixi_with_the_local_numbers_and_t
     data = f"data.datasets=[{{name: d, files: [{shutil.move(workshop.folder / 'a.root', node.data)}]}}]"
     project = worker_project(workshop.folder / "project")
     config = "execution.config={host: 127.0.0.1, poll_every: 2s, transfer_files: true}"
-    environment = f"execution.environment={{type: packed-pixi, manifest: {project.manifest}}}"
+    environment = f"execution.environment={{type: packed-pixi, manifest: {project.manifest}, exclude: {LEFT_OUT}}}"
     first = workshop.run(data, config, environment, strategy="slurm")
     assert numbers(first) == workshop.local_numbers(data)
     assert pools_of(first) == OWN_POOLS
