@@ -40,10 +40,12 @@ class Node:
 
     def launch(self, *archives: Archive, scratch: str | None = None) -> Launch:
         launch = replace(a_launch("x", folder=self.folder), interpreter=(), arguments=())
-        return unpacked_on_node(launch, archives, scratch=scratch or str(self.scratch), variables=self.asked)
+        place = str(self.scratch) if scratch is None else scratch or None
+        return unpacked_on_node(launch, archives, scratch=place, variables=self.asked)
 
     def start(self, *archives: Archive, then: str = "", scratch: str | None = None) -> subprocess.Popen[str]:
-        """The worker is what the environment's Python does, or another command."""
+        """The worker is what the environment's Python does, or another command; without a `scratch` ("") the node has
+        to find one."""
         ready = self.launch(*archives, scratch=scratch)
         ready = ready.filled(ready.blanks(("worker-1",)))
         last = f"exec sh -c {shlex.quote(then)}" if then else ready.exec_line()

@@ -50,7 +50,8 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def names(folder: Path) -> set[str]:
-    return {one.name for one in folder.iterdir()}
+    """Of what is there of archives."""
+    return {one.name for one in folder.iterdir() if not one.name.startswith(".")}
 
 
 def test_the_exit_codes_are_those_that_are_explained() -> None:

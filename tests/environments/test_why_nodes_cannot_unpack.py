@@ -31,7 +31,7 @@ def archive(tmp_path: Path) -> Archive:
 
 def is_clean(node: Node) -> bool:
     """Whether only locks are in its folder."""
-    return all(one.name.endswith(".lock") for one in node.environments.iterdir())
+    return all(one.name.endswith(".lock") or one.name == ".runs" for one in node.environments.iterdir())
 
 
 def tools(node: Node, *without: str) -> Path:
@@ -47,10 +47,12 @@ def tools(node: Node, *without: str) -> Path:
     return folder
 
 
-def mounted(node: Node, options: str) -> None:
-    """Have another file system where its environments go, which only the node's shell sees."""
-    node.scratch.mkdir()
-    mount = f'mount -t tmpfs -o {options} none {node.scratch} && exec sh "$@"'
+def mounted(node: Node, options: str, folder: Path | None = None) -> None:
+    """Have another file system where its environments go, or elsewhere, which only the node's shell sees."""
+    if folder is None:
+        folder = node.scratch
+        folder.mkdir()
+    mount = f'mount -t tmpfs -o {options} none {folder} && exec sh "$@"'
     words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "node"]
     if subprocess.run([*words, "-c", ":"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this machine lets nobody mount file systems of one's own")
@@ -132,6 +134,18 @@ def test_a_disk_that_becomes_full(node: Node) -> None:
 def test_a_folder_that_cannot_be_written(node: Node, archive: Archive) -> None:
     mounted(node, "ro")
     assert f"{node.environments} cannot be made: " in node.fails(StartFailure.NO_FOLDER, archive)
+
+
+def test_a_folder_from_which_nothing_can_be_run(node: Node, archive: Archive) -> None:
+    mounted(node, "noexec,mode=755")
+    assert f"no programs can be run in {node.environments}: " in node.fails(StartFailure.NO_FOLDER, archive)
+
+
+def test_a_usual_place_from_which_nothing_can_be_run_is_passed_over(node: Node, archive: Archive) -> None:
+    mounted(node, "noexec,mode=1777", Path("/var/tmp"))
+    node.scratch.mkdir()
+    node.variables = {"TMPDIR": str(node.scratch)}
+    assert node.run(archive, scratch="") == (0, f"python in {node.place(archive)}", "")
 
 
 def test_a_file_where_the_folder_should_be(node: Node, archive: Archive) -> None:

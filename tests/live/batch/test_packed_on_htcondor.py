@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from builders.conda_channel import worker_project
+from builders.small_archives import small_archive
 from builders.wheels import small_wheel
 from cenote.engine.messages import WorkerJoined
+from cenote.environments.support.on_node import unpacked_on_node
 from cenote.packing.stock import Stock
+from cenote.start_failures import StartFailure
+from cenote.strategies.htcondor.strategy import HTCondor
+from cenote.strategies.interface import OVER, JobId, JobStatus
+from cenote.testing.launches import a_launch
 
 from ..foreign_node import ForeignNode, foreign_node
 from .conftest import LEFT_OUT, OWN_POOLS, Workshop, numbers, pools_of
 from .htcondor_pool import HTCondorPool
+from .processes import until
 
 TELL = """
 import importlib.util, os, sys
 print(sys.prefix, importlib.util.find_spec("gputool") is not None, os.path.exists({folder!r}), flush=True)
+"""
+COUNTED = """#!/bin/sh
+echo "$@" >>{log}
+exec {program} "$@"
 """
 
 
@@ -83,3 +95,48 @@ def test_three_pools_run_with_their_environments_where_nothing_is_installed(
     assert "the archive of the environment reached the node damaged: its digest is wrong (exit code 82)" in told
     assert "is damaged: its SHA-256 is " in told  # what the node said, with the figures
     assert not [file for file in unpacked.iterdir() if file.suffix != ".lock"]
+
+
+def test_an_archive_is_fetched_once_for_all_workers_of_a_machine_or_sent_where_that_cannot_be(
+    htcondor: HTCondorPool, node: ForeignNode, tmp_path: Path
+) -> None:
+    counting = tmp_path / "counting"
+    counting.mkdir()
+    chirp = counting / "condor_chirp"
+    chirp.write_text(
+        COUNTED.format(log=counting / "log", program=htcondor.release / "libexec" / "condor" / "condor_chirp")
+    )
+    chirp.chmod(0o755)
+    execute = htcondor.root / "execute"
+    with_chirp = node.script(tmp_path / "with.sh", [execute, htcondor.release, counting], own_users=True, starts="sh")
+    without = node.script(tmp_path / "without.sh", [execute], own_users=True, starts="sh")
+    launch = a_launch("python", folder=tmp_path / "run")
+    launch.run.make_folders()
+    archive = small_archive(tmp_path)
+    launch = unpacked_on_node(launch, [archive], scratch=None, variables={"PATH": f"{counting}:/usr/bin:/bin"})
+
+    def ended(script: Path, *workers: str, **settings: Any) -> list[JobStatus]:
+        strategy = HTCondor(transfer_files=True, directives=(f"executable = {script}",), poll_every=1, **settings)
+        jobs = strategy.submit(launch, workers)
+        found: dict[JobId, JobStatus] = {}
+        until(lambda: found.update(strategy.poll(jobs)) or _are_over(found, jobs), "the end of the jobs")
+        return [found[job] for job in jobs]
+
+    place = f"python in /var/tmp/cenote-env-0/{archive.digest[:16]}\n"
+    four = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
+    assert [status.reason for status in ended(with_chirp, *four)] == ["it exited"] * 4
+    assert [(launch.run.folder("out") / worker).read_text() for worker in four] == [place] * 4
+    assert (counting / "log").read_text() == f"fetch {archive.file} {place[10:-1]}.archive\n"
+
+    shutil.rmtree(node.kept / "cenote-env-0")
+    (failed,) = ended(without, "gpu-5")
+    assert failed.reason == str(StartFailure.NO_ARCHIVE)
+    assert "condor_chirp: not found" in (launch.run.folder("err") / "gpu-5").read_text()
+
+    (sent,) = ended(without, "gpu-6", archives="sent")
+    assert sent.reason == "it exited"
+    assert (launch.run.folder("out") / "gpu-6").read_text() == place
+
+
+def _are_over(found: dict[JobId, JobStatus], jobs: list[JobId]) -> bool:
+    return all(job in found and found[job].state in OVER for job in jobs)

@@ -11,6 +11,9 @@
 #   DIGEST.archive   what is being fetched
 #   DIGEST.old       what is being removed
 # A worker inherits the descriptor that holds its lock, so the tree is in use until it ends, however it ends.
+#
+# A node may say by variables: CENOTE_KEEP_DAYS, after which trees that nobody used are removed (14), and
+# CENOTE_LOCK_SECONDS, for which a worker waits for another one that unpacks (600).
 
 # The codes of `StartFailure`, which says more about them.
 cenote_MISSING_TOOL=80
@@ -68,26 +71,34 @@ cenote_variables() { # NAME…
 # Sets `cenote_home`: the folder of this user's environments, which nobody else can write to.
 cenote_find_home() {
     cenote_user=$(id -u)
-    cenote_base=${CENOTE_SCRATCH:-}
-    if [ -z "$cenote_base" ]; then
-        # Not $TMPDIR first: batch systems give each job one of its own, and take it away with the job.
-        for cenote_base in /var/tmp "${TMPDIR:-/tmp}" /tmp; do
-            [ ! -d "$cenote_base" ] || [ ! -w "$cenote_base" ] || break
-        done
+    if [ -n "${CENOTE_SCRATCH:-}" ]; then
+        cenote_make_home "$CENOTE_SCRATCH"
+        [ -x "$cenote_home/.runs" ] || cenote_fail "$cenote_NO_FOLDER" \
+            "no programs can be run in $cenote_home: its file system is mounted with 'noexec'"
+        return
     fi
-    cenote_base=${cenote_base%/}
-    cenote_home=$cenote_base/cenote-env-$cenote_user
-    case $cenote_home in
+    # Not $TMPDIR first: batch systems give each job one of its own, and take it away with the job.
+    for cenote_base in /var/tmp "${TMPDIR:-/tmp}" /tmp; do
+        [ -d "$cenote_base" ] && [ -w "$cenote_base" ] || continue
+        cenote_make_home "$cenote_base"
+        [ ! -x "$cenote_home/.runs" ] || return 0
+    done
+    cenote_fail "$cenote_NO_FOLDER" "none of /var/tmp, ${TMPDIR:-\$TMPDIR} and /tmp can be written to and run programs from"
+}
+
+cenote_make_home() { # FOLDER
+    cenote_home=${1%/}/cenote-env-$cenote_user
+    case $1 in
         /*) ;;
-        *) cenote_fail "$cenote_NO_FOLDER" "'scratch' must be an absolute path, and is '$cenote_base'" ;;
+        *) cenote_fail "$cenote_NO_FOLDER" "'scratch' must be an absolute path, and is '$1'" ;;
     esac
     if [ ! -d "$cenote_home" ]; then
-        cenote_said=$(mkdir -p "$cenote_base/" 2>&1 && mkdir -m 700 "$cenote_home" 2>&1) || [ -d "$cenote_home" ] ||
+        cenote_said=$(mkdir -p "$1/" 2>&1 && mkdir -m 700 "$cenote_home" 2>&1) || [ -d "$cenote_home" ] ||
             cenote_fail "$cenote_NO_FOLDER" "$cenote_home cannot be made: $(cenote_first_line "$cenote_said")"
     fi
-    case $(ls -ldnL "$cenote_base/") in
+    case $(ls -ldnL "$1/") in
         d???????w[!tT]*)
-            cenote_fail "$cenote_UNSAFE_FOLDER" "everybody may rename what is in $cenote_base: it has no sticky bit" ;;
+            cenote_fail "$cenote_UNSAFE_FOLDER" "everybody may rename what is in $1: it has no sticky bit" ;;
     esac
     cenote_facts=$(ls -ldn "$cenote_home" | { read -r mode links owner rest; echo "$mode, owner $owner"; })
     case $cenote_facts in
@@ -95,6 +106,11 @@ cenote_find_home() {
         *) cenote_fail "$cenote_UNSAFE_FOLDER" "$cenote_home must be a folder that only user $cenote_user can write" \
             "to, and is $cenote_facts" ;;
     esac
+    # Where a file system is mounted with `noexec`, no file looks as if it could be run.
+    [ -f "$cenote_home/.runs" ] || {
+        cenote_new=$cenote_home/.runs.$$
+        (: >"$cenote_new") && chmod 700 "$cenote_new" && mv -f "$cenote_new" "$cenote_home/.runs"
+    } 2>/dev/null || cenote_fail "$cenote_NO_FOLDER" "$cenote_home cannot be written"
 }
 
 cenote_check_platform() { # PLATFORM
