@@ -58,6 +58,7 @@ class Node:
             stderr=subprocess.PIPE,
             text=True,
             env=environment,
+            cwd=self.folder,
             process_group=0,
         )
 

@@ -209,7 +209,7 @@ def test_a_path_that_does_not_fit_into_the_environments_files(node: Node, tmp_pa
 
 def test_relocation_is_told_the_place_and_its_failure_is_told(node: Node, tmp_path: Path) -> None:
     long = "/placeholder" * 20
-    python = '#!/bin/sh\n[ "$4" = -c ] || { echo "$@" > moved; pwd >> moved; }\n'
+    python = '#!/bin/sh\n[ "$4" != .cenote/relocate.py ] || { echo "$@" > moved; pwd >> moved; }\n'
     archive = small_archive(tmp_path, {"bin/python": python}, placeholder=long)
     place = node.place(archive)
     assert node.run(archive)[0] == 0
