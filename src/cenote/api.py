@@ -208,8 +208,9 @@ class Analysis:
         What an earlier run in the folder has done and nothing has changed is not done again (`resume` says so too);
         `force` names stages that are, with all that follow them, and `fresh` forgets the earlier run (`replace` is its
         older name). `until` and `only` name stages: the run ends with them, or is for their results alone.
-        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event. In a
-        notebook a run without `listen` shows a bar by itself.
+        `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event;
+        `progress` hears how far the planning is, `packing` how far an environment. In a notebook a run without `listen`
+        shows a bar by itself.
         """
         if resume and (fresh or replace):
             raise errors.error(errors.USAGE, "a run cannot be both resumed and discarded: choose one")

@@ -59,3 +59,14 @@ def test_without_bash_the_others_still_work(prefix: Path) -> None:
     assert found["DATA"] == f"{prefix}/share"
     assert "TOOL" not in found
     assert said == "cenote: a_compiler.sh was left out of the activation: it needs bash\n"
+
+
+def test_variables_of_packages_and_of_the_user_are_set_with_the_folder_on_the_node(prefix: Path) -> None:
+    packages = prefix / "etc" / "conda" / "env_vars.d"
+    packages.mkdir()
+    (packages / "a.json").write_text(json.dumps({"DATA_OF_A": f"{prefix}/share:it's", "SAME": "of the package"}))
+    own = {"env_vars": {"SAME": "of the user", "GONE": "***unset***", "not a name": "x"}}
+    (prefix / "conda-meta" / "state").write_text(json.dumps(own))
+    text = f"CENOTE_HERE='/on the node'\n{activation_of(prefix, (str(prefix),), ())}"
+    shown = run_command(["sh", "-c", f'{text} echo "$DATA_OF_A $SAME ${{GONE-unset}}"'], seconds=60).stdout
+    assert shown.strip() == "/on the node/share:it's of the user unset"

@@ -10,6 +10,7 @@ import pytest
 
 from builders.unpacked import unpack
 from cenote.errors import CenoteError
+from cenote.machine import Machine
 from cenote.packing.archive import Compression
 from cenote.packing.progress import PackingStep, unheard
 from cenote.packing.write import Member, write_archive
@@ -32,6 +33,15 @@ def test_the_same_members_are_the_same_bytes(tmp_path: Path, compression: Compre
     other = write_archive(second, MEMBERS, compression, unheard, total=0)
     assert first.read_bytes() == second.read_bytes()
     assert (one, one.size) == (other, first.stat().st_size)
+
+
+def test_on_how_many_cores_it_was_compressed_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = [Member("file", b"".join(f"line {number}\n".encode() for number in range(300_000)))]
+    found = set()
+    for cpus in (1, 3):
+        monkeypatch.setattr("cenote.packing.write.this_machine", lambda cpus=cpus: Machine(cpus, 0))
+        found.add(write_archive(tmp_path / f"{cpus}", content, "zstd", unheard, total=0))
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip"])

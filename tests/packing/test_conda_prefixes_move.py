@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.conda_channel import small_channel
 from builders.conda_prefix import conda_prefix
 from builders.unpacked import move_to, unpack
 from cenote.errors import CenoteError
@@ -21,6 +22,8 @@ from cenote.packing.progress import PackingStep, unheard
 from cenote.packing.software import software_of
 from cenote.packing.write import Written
 
+ODD_NAME = os.fsdecode(b"caf\xe9 'n' $x\n.txt")
+"""Which is not even UTF-8."""
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -38,6 +41,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prefix = conda_prefix(folder)
     os.link(prefix / "share" / "activated.txt", prefix / "share" / "linked.txt")
     (prefix / "share" / "absolute").symlink_to(prefix / "bin" / "python")
+    (prefix / "share" / ODD_NAME).write_text(f"{prefix}/share\n")
+    wheels = str(small_channel() / "wheels")
+    uv = [
+        str(Path(sys.executable).with_name("uv")),
+        "pip",
+        "install",
+        "--offline",
+        "--no-index",
+        "--find-links",
+        wheels,
+    ]
+    subprocess.run([*uv, "--quiet", "--python", str(prefix / "bin" / "python"), "hello"], check=True)
     (prefix / "pkgs").mkdir()
     (prefix / "pkgs" / "cache").write_text("of the base prefix")
     pack(prefix, folder / "archive")
@@ -69,10 +84,12 @@ def test_its_python_runs_from_there(moved: Path) -> None:
 def test_scripts_of_its_packages_run_from_there(moved: Path) -> None:
     assert said(moved / "bin" / "greet") == "good day"
     assert (moved / "bin" / "greet").read_text().startswith(f"#!{moved}/bin/python")
+    assert said(moved / "bin" / "say-hello") == "hello"
 
 
 def test_paths_in_texts_are_those_of_the_new_place(moved: Path) -> None:
     assert (moved / "share" / "activated.txt").read_text() == f"data = {moved}/share/data\n"
+    assert (moved / "share" / ODD_NAME).read_text() == f"{moved}/share\n"
     assert (moved / "share" / "activated.txt").samefile(moved / "share" / "linked.txt")
 
 
@@ -116,7 +133,7 @@ def test_what_is_about_this_machine_does_not_travel(moved: Path) -> None:
     assert json.loads(record.read_text()).keys() <= {
         *("name", "version", "build", "build_number", "subdir", "noarch", "depends"),
     }
-    assert software_of(moved).packages.keys() == {"activated", "compiled", "greeting", "python"}
+    assert software_of(moved).packages.keys() == {"activated", "compiled", "greeting", "hello", "python"}
 
 
 def test_a_longer_path_than_there_is_room_for_is_refused(moved: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cenote.packing.library_paths import with_own_places
@@ -96,6 +96,7 @@ def test_libraries_that_were_built_in_the_prefix_find_others_from_where_they_are
 
 
 @given(content=st.binary(max_size=200))
+@example(content=bytes(7) + b"\x80" + bytes(15) + b"\x01\x00\x01")
 def test_whatever_is_no_library_stays_as_it_is(content: bytes) -> None:
     for beginning in (b"", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + bytes(26)):
         assert with_own_places(beginning + content, "x", HERE) == beginning + content

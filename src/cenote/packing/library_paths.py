@@ -46,7 +46,7 @@ def _lists(content: bytes) -> Iterator[tuple[int, int]]:
         for tag, place in tags:
             if tag in (_RPATH, _RUNPATH):
                 yield strings + place, content.index(b"\0", strings + place)
-    except (struct.error, KeyError, ValueError):  # cut off, or static: no list
+    except (struct.error, KeyError, ValueError, OverflowError):  # cut off, or static: no list
         return
 
 

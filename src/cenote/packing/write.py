@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from cenote import errors
+from cenote.machine import this_machine
 from cenote.packing.archive import Compression
 from cenote.packing.progress import PackingStep, Progress
 
@@ -150,7 +151,7 @@ def _compressed(sink: _Hashed, compression: Compression) -> Iterator[_Sink]:
         return
     from zstandard import ZstdCompressor  # an extra: `cenote[environments]`
 
-    # However many threads there are, the bytes are the same; without any they would be others.
-    compressor = ZstdCompressor(level=_ZSTD_LEVEL, threads=-1, write_checksum=True)
+    # However many threads there are, the bytes are the same; without any (0) they would be others.
+    compressor = ZstdCompressor(level=_ZSTD_LEVEL, threads=this_machine().cpus, write_checksum=True)
     with compressor.stream_writer(cast("BinaryIO", sink), closefd=False) as stream:
         yield stream
