@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
 
 BATCH_SYSTEMS = "tests/live/batch"
-CLIENTS = re.compile(r"sbatch|squeue|scancel|scontrol|sinfo|sacct|salloc|srun|condor_\w+")
+CLIENTS = re.compile(r"sbatch|squeue|scancel|scontrol|sinfo|sacct|salloc|srun|sbcast|condor_\w+")
 """Commands of batch systems."""
 
 
