@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 import cenote
-from cenote import errors
+from cenote import errors, software
 from cenote.cli.command_list import COMMANDS
 from cenote.cli.commands.clean import as_object as clean_as_object
 from cenote.cli.main import cli
@@ -31,6 +31,7 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.runs.summary import Summary
+from cenote.start_failures import StartFailure
 from cenote.strategies.interface import JobId, TracedJob
 from cenote.testing.muons import write_muons
 
@@ -206,3 +207,14 @@ def keys_of(value: Any, depth: int = 2) -> set[str]:
         return set()
     inner = [keys_of(child, depth - 1) for child in value.values() if isinstance(child, list)]
     return set(value).union(*inner)
+
+
+def test_the_page_on_environments_has_every_rule_and_every_failure() -> None:
+    numbers = {0: "–", 1: "the first number", 2: "the first two numbers", software.WHOLE: "the whole version"}
+    page = (DOCS / "how-to" / "environments.md").read_text(encoding="utf-8")
+    names = {name: "Python" if name == "python" else f"`{name}`" for name in software.RULES}
+    rules = [f"| {names[name]} | {numbers[rule.numbers]} | {rule.why} |" for name, rule in software.RULES.items()]
+    failures = [f"| {code} | {words} | {hint} |" for code, words, hint in (failure.value for failure in StartFailure)]
+    assert [line for line in (*rules, *failures) if line not in page.splitlines()] == []
+    types = [name for name in registry.names(PluginKind.ENVIRONMENT) if f"`{name}`" not in page]
+    assert types == []

@@ -410,3 +410,15 @@ def test_one_that_ends_before_the_work_is_warned_of_while_it_runs_and_at_the_nex
     replace_pass(time.time() + 5.0)
     plan = cenote.load(user.folder / "flow.yaml", backend="local", sets=["execution.pools.default.workers=1"]).plan()
     assert any("Nap is predicted to end" in warning for warning in plan.warnings)
+
+
+def test_a_plan_shows_the_software_of_each_pool_where_it_is_not_that_of_the_command(user: Desk) -> None:
+    sets = ["--set", "execution.pools.big={workers: 1, environment: {type: current}}"]
+    shown = user.typed("plan", "flow.yaml", "--backend", "dask", *sets)
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    start = lines.index(["environment", "default", "boxed", "(greeting:", "it's", "$HOME)"])
+    assert lines[start + 1] == ["big", "current"]
+    told = json.loads(user.typed("plan", "flow.yaml", "--backend", "dask", "--json", *sets).stdout)
+    assert {pool["name"]: pool["environment"] for pool in told["pools"]} == {"default": "boxed", "big": "current"}
+    plain = user.typed("plan", "flow.yaml", "--set", "execution.environment=current")
+    assert "environment" not in plain.stdout.replace("`environment`", "")

@@ -224,6 +224,22 @@ def test_values_of_the_wrong_kind_are_not_there(run_folder: Path) -> None:
     report_of(run_folder)
 
 
+def test_environments_of_workers_are_shown_with_their_digests(run_folder: Path) -> None:
+    packed = {
+        "type": "packed-pixi",
+        "source": "pixi.lock",
+        "digest": "0f" * 32,
+        "packages": {"numpy": "2.1", "hist": "2"},
+    }
+    rewrite(run_folder, "provenance.json", environments={"gpu": packed, "default": {"type": "current"}, "odd": {}})
+
+    page, _ = report_of(run_folder)
+
+    assert "<caption>Environments of workers</caption>" in page
+    assert "packed-pixi" in page
+    assert "0f" * 32 in page
+
+
 def test_without_a_drawing_the_plan_is_shown_as_its_segments(run_folder: Path) -> None:
     (run_folder / "plan.svg").unlink()
     _, page = report_of(run_folder)

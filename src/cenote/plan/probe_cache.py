@@ -25,7 +25,8 @@ _MOST_ROWS = 1000
 def probe_key(plan: Plan, pool: PlacedPool) -> str:
     """Changes with anything that decides where a pool's workers start, and how."""
     execution = plan.workflow.execution
-    return digest_of([execution.backend, pool.strategy, execution.config_of(pool.name), asdict(pool.granted)])
+    how = [execution.config_of(pool.name), execution.environment_of(pool.name), asdict(pool.granted)]
+    return digest_of([execution.backend, pool.strategy, *how])
 
 
 class ProbeHistory:

@@ -24,6 +24,7 @@ from cenote.placement.pools import Candidate, PlacedPool, StagePlacement
 from cenote.plan.plan import MERGE, Learned, Partition, Plan, Segment, StageSummary, TaskTable
 from cenote.plan.probe_cache import probe_key
 from cenote.plan.probe_result import Finding, Probed, ProbeVerdict
+from cenote.plugins.capabilities import runs_here
 
 
 class PlannedStage(msgspec.Struct, frozen=True):
@@ -117,6 +118,8 @@ class _DecidedPool:
 class PlannedPool(PoolTerms, _DecidedPool):
     """A pool as the file asks for it; `granted` is what there will be. Either `workers` or `elastic` is set."""
 
+    environment: str = "current"
+    """The type of the software that its workers run."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Setting (`resources.memory`) → where its value came from. What is not there is built in."""
     probe: ProbeRecord = ProbeRecord()  # noqa: RUF009 (frozen)
@@ -134,7 +137,7 @@ class PlannedPool(PoolTerms, _DecidedPool):
         return self.granted.workers or 0 if self.granted.workers is not UNSET else 0
 
     @classmethod
-    def of(cls, pool: PlacedPool, origins: dict[str, str], probe: ProbeRecord) -> Self:
+    def of(cls, pool: PlacedPool, environment: str, origins: dict[str, str], probe: ProbeRecord) -> Self:
         """From the pool itself."""
         return cls(
             name=pool.name,
@@ -145,6 +148,7 @@ class PlannedPool(PoolTerms, _DecidedPool):
             labels=tuple(sorted(pool.spec.labels)),
             fallback=pool.fallback,
             **settings_of(pool.spec, PoolTerms),
+            environment=environment,
             origins=origins,
             probe=probe,
         )
@@ -281,7 +285,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, plan: Plan) -> Self:
         """The record of a plan."""
         runs = plan.layout.runs
-        origins = _origins(plan)
+        origins, here = _origins(plan), runs_here(plan.workflow.execution.backend)
         return cls(
             workflow=plan.workflow.file.name,
             backend=plan.workflow.execution.backend,
@@ -290,7 +294,10 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
             stages=tuple(PlannedStage.of(stage, plan.placement.by_stage.get(stage.stage)) for stage in plan.stages),
             pools=tuple(
                 PlannedPool.of(
-                    pool, origins[pool.name], ProbeRecord.of(probe_key(plan, pool), plan.probes.get(pool.name))
+                    pool,
+                    plan.workflow.execution.environment_of("" if here else pool.name)["type"],
+                    origins[pool.name],
+                    ProbeRecord.of(probe_key(plan, pool), plan.probes.get(pool.name)),
                 )
                 for pool in plan.placement.pools
             ),

@@ -13,9 +13,11 @@ from rich.text import Text
 from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
 from cenote.cli.views.origins import given_by_site, origins_of_pool
 from cenote.cli.views.probe_table import VERDICT_STYLES
+from cenote.names import listed
 from cenote.placement.pools import PlacedPool, Verdict
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probe_result import Probed
+from cenote.plugins.capabilities import runs_here
 from cenote.text import format_age, format_amounts, format_pools, plural
 from cenote.units import format_count
 
@@ -48,6 +50,9 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print()
     console.print(pool_table(plan))
     console.print()
+    if (environments := environment_table(plan)) is not None:
+        console.print(environments)
+        console.print()
     if (probes := probe_table(plan, now=time.time())) is not None:
         console.print(probes)
         console.print()
@@ -89,6 +94,22 @@ def pool_table(plan: Plan) -> FittedTable:
             worker_in_words(pool),
             "\n".join(origins_of_pool(plan.workflow, pool.name)),
         )
+    return table
+
+
+def environment_table(plan: Plan) -> Table | None:
+    """The software of workers, where it is not that of this command; None where it is."""
+    execution = plan.workflow.execution
+    here = runs_here(execution.backend)
+    of_pools = {one.name: execution.environment_of("" if here else one.name) for one in plan.placement.pools}
+    if all(one == {"type": "current"} for one in of_pools.values()):
+        return None
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=len("environment"), style="bold")
+    for number, (pool, written) in enumerate(of_pools.items()):
+        settings = [f"{key}: {value}" for key, value in written.items() if key != "type" and isinstance(value, str)]
+        words = f"{written['type']}{f' ({listed(settings)})' if settings else ''}"
+        table.add_row("" if number else "environment", name(pool), Text(words))
     return table
 
 
