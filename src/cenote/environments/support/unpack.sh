@@ -114,15 +114,16 @@ cenote_make_home() { # FOLDER
 }
 
 cenote_check_platform() { # PLATFORM
-    cenote_here=$(uname -s)-$(uname -m)
+    [ "$1" != noarch ] || return 0
+    cenote_here=$(uname -sm)
     case $cenote_here in
-        Linux-x86_64) cenote_here=linux-64 ;;
-        Linux-arm64) cenote_here=linux-aarch64 ;;
-        Linux-*) cenote_here=linux-${cenote_here#Linux-} ;;
-        Darwin-x86_64) cenote_here=osx-64 ;;
-        Darwin-*) cenote_here=osx-${cenote_here#Darwin-} ;;
+        'Linux x86_64') cenote_here=linux-64 ;;
+        'Linux arm64') cenote_here=linux-aarch64 ;;
+        'Linux '*) cenote_here=linux-${cenote_here#Linux } ;;
+        'Darwin x86_64') cenote_here=osx-64 ;;
+        'Darwin '*) cenote_here=osx-${cenote_here#Darwin } ;;
     esac
-    [ "$1" = noarch ] || [ "$1" = "$cenote_here" ] ||
+    [ "$1" = "$cenote_here" ] ||
         cenote_fail "$cenote_WRONG_PLATFORM" "the environment is for $1, and the node is $cenote_here"
 }
 
@@ -270,16 +271,18 @@ cenote_unpack() { # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
     cenote_check_platform "$6"
     cenote_tools flock
     cenote_find_home
-    cenote_place=$cenote_home/$(printf %.16s "$2")
+    cenote_place=$cenote_home/${2%"${2#????????????????}"}  # 16 characters
     (: >>"$cenote_place.lock") 2>/dev/null && touch "$cenote_place.lock" 2>/dev/null ||
         cenote_fail "$cenote_NO_FOLDER" "$cenote_home cannot be written"
     cenote_fd=$((${cenote_fd:-10} - 1))  # all shells know descriptors up to 9
     [ "$cenote_fd" -gt 3 ] || cenote_fail "$cenote_NOT_UNPACKED" 'a worker can have at most 6 archives'
     eval "exec $cenote_fd>>\"\$cenote_place.lock\""
 
-    cenote_until=$(($(date +%s) + ${CENOTE_LOCK_SECONDS:-600}))
+    cenote_until=
     until cenote_ready "$@"; do
-        [ "$(date +%s)" -lt "$cenote_until" ] || cenote_fail "$cenote_LOCKED" \
+        cenote_now=$(date +%s)
+        cenote_until=${cenote_until:-$((cenote_now + ${CENOTE_LOCK_SECONDS:-600}))}
+        [ "$cenote_now" -lt "$cenote_until" ] || cenote_fail "$cenote_LOCKED" \
             "another worker holds $cenote_place.lock for ${CENOTE_LOCK_SECONDS:-600} s"
         sleep 0.2 2>/dev/null || sleep 1
     done
