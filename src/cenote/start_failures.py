@@ -26,7 +26,8 @@ class StartFailure(Enum):
     NO_ARCHIVE = Explained(
         81,
         "the node could not get the archive of the environment",
-        "put it into a folder that nodes see, by the environment's `folder`, or let the strategy send files",
+        "name a folder that nodes see by the environment's `folder`, or have archives sent: `transfer_files`, on "
+        "HTCondor also `archives: sent`",
     )
     CORRUPT_ARCHIVE = Explained(
         82,
