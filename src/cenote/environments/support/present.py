@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from cenote.environments.support.on_node import alone_on_node, unpacked_on_node
 from cenote.environments.support.with_code import EnvironmentWithCode, described_code
 from cenote.launch import Launch, Sent, SentFile, Word
-from cenote.packing.archive import Archive
+from cenote.packing.archive import Archive, Compression
 from cenote.packing.code import CODE, needed_code
 from cenote.packing.progress import Progress
 from cenote.packing.software import Software
@@ -28,11 +28,18 @@ USE = Path(__file__).with_name("use.sh")
 class PresentEnvironment(EnvironmentWithCode):
     """Software that is on the nodes. Cenote travels beside it where it has another version, or nobody knows which."""
 
+    compression: Compression | None = None
+    """Of the code that is sent: `zstd`, or `gzip` as long as nobody asks for more, since every node has that."""
+
     _code: StockRecord | None = PrivateAttr(None)
 
     @abstractmethod
     def _software(self) -> Software | None:
         """What is in it; None where this machine cannot tell."""
+
+    @property
+    def _compression(self) -> Compression:
+        return self.compression or "gzip"
 
     def prepare(self, progress: Progress) -> None:
         """Pack the code that travels beside it, unless that is done."""
