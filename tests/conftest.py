@@ -68,5 +68,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndGroups:
-    """For `pytest -n 4 --dist loadgroup`."""
+    """For `pytest -n 5 --dist loadgroup`."""
     return FilesAndGroups(config, log)
