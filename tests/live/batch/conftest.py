@@ -62,7 +62,7 @@ FLOW = """
       backend: dask
       config: {host: 127.0.0.1, poll_every: 2s}
       pools:
-        default: {workers: 2, resources: {cpus: 1, memory: 4GB}, config: {walltime: 04:00:00}}
+        default: {workers: 1, resources: {cpus: 1, memory: 4GB}, config: {walltime: 04:00:00}}
         high_memory: {workers: 2, resources: {memory: 128GB}, config: {walltime: 04:00:00}}
         gpu: {workers: 1, resources: {gpus: 1}, config: {walltime: 04:00:00}}
 """

@@ -52,7 +52,7 @@ def test_workers_that_do_not_see_the_runs_folder_give_the_same_numbers_and_their
     assert pools_of(run) == OWN_POOLS
     htcondor.wait_until_empty()
     debug = workshop.out / "debug" / "distributed"
-    for worker in ("default-1", "default-2", "high_memory-1", "high_memory-2", "gpu-1"):
+    for worker in ("default-1", "high_memory-1", "high_memory-2", "gpu-1"):
         assert f"{worker} begins" in (debug / "logs" / worker).read_text()
         said = (debug / "out" / worker).read_text()
         assert said.startswith("sees [] from ")

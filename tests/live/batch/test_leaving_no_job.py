@@ -30,7 +30,7 @@ def test_after_ctrl_c(workshop: Workshop, system: BatchSystem) -> None:
     with workshop.driver("--strategy", system.strategy, "--set", FOR_LONG) as driver:
         workshop.wait_for(TaskStarted)
         driver.send_signal(signal.SIGINT)
-        assert driver.wait(timeout=60) == 130
+        assert driver.wait(timeout=180) == 130
     system.wait_until_empty()
 
 
@@ -70,13 +70,13 @@ def test_after_a_signal_that_comes_while_jobs_are_submitted(
         driver.send_signal(signal.SIGTERM)
         driver.send_signal(signal.SIGTERM)
         (workshop.folder / "go").touch()
-        assert driver.wait(timeout=60) == 143
+        assert driver.wait(timeout=180) == 143
     assert cenote.open_run(workshop.out).status == "cancelled"
     system.wait_until_empty()
 
 
 def send_until_it_ends(driver: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while driver.poll() is None:
         assert time.monotonic() < deadline, "it goes on"
         driver.send_signal(number)
@@ -92,12 +92,12 @@ def test_after_ctrl_c_while_a_worker_waits_in_the_queue_and_why_tells_slurms_rea
         until(lambda: any("DOWN" in job.reason for job in workshop.heard(JobChanged, pool="gpu")), "Slurm's reason")
         assert "required for job are DOWN" in workshop.why("RunInference")
         driver.send_signal(signal.SIGINT)
-        assert driver.wait(timeout=60) == 130
+        assert driver.wait(timeout=180) == 130
     slurm.wait_until_empty()
 
 
 def test_after_the_driver_was_killed_workers_end_by_themselves(workshop: Workshop, system: BatchSystem) -> None:
     with workshop.driver("--strategy", system.strategy, "--set", FOR_LONG) as driver:
-        until(lambda: len(workshop.heard(WorkerJoined)) == 5, "all workers")
+        until(lambda: len(workshop.heard(WorkerJoined)) == 4, "all workers")
         driver.kill()
     system.wait_until_empty(seconds=120)

@@ -69,7 +69,7 @@ def sent(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def until_over(strategy: Slurm, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
     """How the jobs ended."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     found: dict[JobId, JobStatus] = {}
     while not found or any(status.state not in OVER for status in found.values()):
         assert time.monotonic() < deadline, found
