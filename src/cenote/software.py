@@ -19,35 +19,41 @@ WHOLE = 99
 """All numbers of a version."""
 
 
-class Rule(NamedTuple):
+class Agreement(NamedTuple):
     """When workers with another version of a package are turned away."""
 
     numbers: int
     """How many of the first numbers of both versions have to agree; the rest of the version may differ, with a warning.
     None of them where any version will do."""
     why: str
+    always: bool = True
+    """Whether it is a package that every run compares; else a backend that uses it says so. Python is no package."""
 
 
-RULES: dict[str, Rule] = {
-    "python": Rule(2, "functions travel as bytecode, which only the same minor version runs"),
-    "cenote": Rule(WHOLE, "tasks and messages are as this version has them, and results are named by what it computes"),
-    "dask": Rule(WHOLE, "scheduler and workers speak the language of one release"),
-    "distributed": Rule(WHOLE, "scheduler and workers speak the language of one release"),
-    "cloudpickle": Rule(1, "functions are put together again by code of the same major version"),
-    "msgpack": Rule(1, "major versions read text and bytes differently"),
-    "msgspec": Rule(1, "tasks and their outcomes are values of its types"),
-    "numpy": Rule(1, "arrays of 2 cannot be read by 1, and both compute with other types: numbers change silently"),
-    "awkward": Rule(1, "arrays of one major version cannot be read by another"),
-    "boost-histogram": Rule(1, "histograms of one major version cannot be read by another"),
-    "hist": Rule(1, "histograms of one major version cannot be read by another"),
-    "pyarrow": Rule(0, "data is read by it; nothing of it travels"),
-    "uproot": Rule(0, "data is read by it; nothing of it travels"),
+RULES: dict[str, Agreement] = {
+    "python": Agreement(2, "functions travel as bytecode, which only the same minor version runs", always=False),
+    "cenote": Agreement(
+        WHOLE, "tasks and messages are as this version has them, and results are named by what it computes"
+    ),
+    "dask": Agreement(WHOLE, "scheduler and workers speak the language of one release", always=False),
+    "distributed": Agreement(WHOLE, "scheduler and workers speak the language of one release", always=False),
+    "cloudpickle": Agreement(1, "functions are put together again by code of the same major version", always=False),
+    "msgpack": Agreement(1, "major versions read text and bytes differently", always=False),
+    "msgspec": Agreement(1, "tasks and their outcomes are values of its types"),
+    "numpy": Agreement(
+        1, "arrays of 2 cannot be read by 1, and both compute with other types: numbers change silently"
+    ),
+    "awkward": Agreement(1, "arrays of one major version cannot be read by another"),
+    "boost-histogram": Agreement(1, "histograms of one major version cannot be read by another"),
+    "hist": Agreement(1, "histograms of one major version cannot be read by another"),
+    "pyarrow": Agreement(0, "data is read by it; nothing of it travels"),
+    "uproot": Agreement(0, "data is read by it; nothing of it travels"),
 }
 """Packages that driver and workers share. A version that differs and need not agree is worth a warning; of Python, the
 third number is not even that."""
-PACKAGES = tuple(name for name in RULES if name not in ("python", "dask", "distributed", "cloudpickle", "msgpack"))
+PACKAGES = tuple(name for name, rule in RULES.items() if rule.always)
 """Those of every run; a backend may add some."""
-_ANY = Rule(0, "")
+_ANY = Agreement(0, "")
 _INSTALLED = re.compile(r"(?P<name>.+?)-(?P<version>\d[^-]*)(-py[\d.]+)?\.(dist|egg)-info")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import cenote
 from builders.unpacked import unpack
-from cenote.packing.code import Project, code_content, editable_projects, needed_code, own_project, pack_code
+from cenote.packing.code import CodeProject, code_content, editable_projects, needed_code, own_project, pack_code
 from cenote.packing.progress import unheard
 from cenote.packing.software import Software
 from cenote.packing.write import Written
@@ -39,7 +39,7 @@ def install(site: Path, name: str, files: dict[str, str], *, url: str = "file://
     (site / info / "RECORD").write_text("".join(f"{path},,\n" for path in (*files, f"{info}/RECORD")))
 
 
-def packed(projects: list[Project], file: Path) -> Written:
+def packed(projects: list[CodeProject], file: Path) -> Written:
     staging = file.with_name(f"{file.name}-staging")
     staging.mkdir()
     return pack_code(projects, file, "zstd", staging, unheard)
@@ -61,7 +61,7 @@ def source(folder: Path) -> Path:
     return folder
 
 
-def files_of(project: Project) -> set[str]:
+def files_of(project: CodeProject) -> set[str]:
     return {name for name, _ in project.files()}
 
 
@@ -110,7 +110,7 @@ def test_cenote_travels_where_the_environment_has_another_version(monkeypatch: p
 def test_what_is_edited_travels_always(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(site, "own", {"own.pth": f"{source(tmp_path / 'project')}\n"})
     monkeypatch.setattr(sys, "path", [str(site)])
-    in_prefix = Project("own", "0.9", ()), Project("another", "1", ())
+    in_prefix = CodeProject("own", "0.9", ()), CodeProject("another", "1", ())
     there = Software(packages={"cenote": cenote.__version__, "own": "1.0"})
     assert [(one.name, one.version) for one in needed_code(there, in_prefix)] == [("another", "1"), ("own", "1.0")]
 

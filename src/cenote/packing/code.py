@@ -33,7 +33,7 @@ _FOR_DEVELOPERS = {"setup", "conftest", "noxfile", "tests", "test", "docs", "doc
 
 
 @dataclass(frozen=True)
-class Project:
+class CodeProject:
     """A package whose files are somewhere on this machine: the name, the version, and what it brings."""
 
     name: str
@@ -57,7 +57,7 @@ class Project:
                     yield f"{self.info.name}/{name}", self.info / name
 
 
-def needed_code(there: Software | None, others: Iterable[Project] = ()) -> list[Project]:
+def needed_code(there: Software | None, others: Iterable[CodeProject] = ()) -> list[CodeProject]:
     """What must travel beside an environment that holds this software (None where nobody knows): what is edited here,
     Cenote itself unless this very version is in there, and the `others`. Of each name the first counts."""
     found = {project.name: project for project in reversed([*editable_projects(sys.path), *others])}
@@ -67,17 +67,17 @@ def needed_code(there: Software | None, others: Iterable[Project] = ()) -> list[
     return [found[name] for name in sorted(found)]
 
 
-def own_project() -> Project:
+def own_project() -> CodeProject:
     """Cenote, as it runs now."""
     modules = (Path(cenote.__file__).parent,)
     try:
         info = Path(str(distribution(_OURS).locate_file(""))) / f"{_OURS}-{distribution(_OURS).version}.dist-info"
     except PackageNotFoundError:  # it runs from its sources
-        return Project(_OURS, cenote.__version__, modules)
-    return Project(_OURS, cenote.__version__, modules, info if info.is_dir() else None)
+        return CodeProject(_OURS, cenote.__version__, modules)
+    return CodeProject(_OURS, cenote.__version__, modules, info if info.is_dir() else None)
 
 
-def editable_projects(folders: Sequence[str]) -> list[Project]:
+def editable_projects(folders: Sequence[str]) -> list[CodeProject]:
     """Packages that are installed in these folders as links to where they are edited."""
     return [_project(one) for one in distributions(path=list(folders)) if _is_edited(one)]
 
@@ -88,7 +88,7 @@ def _is_edited(one: Distribution) -> bool:
     return bool(one.metadata["Name"] and written.get("dir_info", {}).get("editable"))
 
 
-def _project(one: Distribution) -> Project:
+def _project(one: Distribution) -> CodeProject:
     folder = Path(str(one.locate_file("")))
     files = [folder / file for file in (str(file) for file in one.files or ()) if "/" not in file]
     modules: list[Path] = []
@@ -100,7 +100,7 @@ def _project(one: Distribution) -> Project:
             modules += _mapped(file)
     info = next((folder / str(file).split("/")[0] for file in one.files or () if ".dist-info/" in str(file)), None)
     name = normal_name(one.metadata["Name"])
-    return Project(name, one.version, tuple(sorted(set(modules))), info)
+    return CodeProject(name, one.version, tuple(sorted(set(modules))), info)
 
 
 def _modules_in(root: Path, one: Distribution) -> list[Path]:
@@ -129,7 +129,7 @@ def _mapped(finder: Path) -> list[Path]:
     return []
 
 
-def code_content(projects: Sequence[Project]) -> str:
+def code_content(projects: Sequence[CodeProject]) -> str:
     """Changes when a file of the projects does, or the Python that compiles them."""
     digest = hashlib.sha256(sys.version.encode())
     for project in projects:
@@ -139,7 +139,7 @@ def code_content(projects: Sequence[Project]) -> str:
 
 
 def pack_code(
-    projects: Sequence[Project], file: Path, compression: Compression, staging: Path, progress: Progress
+    projects: Sequence[CodeProject], file: Path, compression: Compression, staging: Path, progress: Progress
 ) -> Written:
     """Write the archive of these projects, importable from the folder that it is unpacked to."""
     tree = staging / "tree"

@@ -20,7 +20,7 @@ from cenote.environments.packed_pixi.projects import projects_of
 from cenote.environments.support.packed import PackedEnvironment
 from cenote.errors import CenoteError, Problem
 from cenote.launch import Launch
-from cenote.packing.code import Project
+from cenote.packing.code import CodeProject
 from cenote.packing.prefix import FilledPrefix
 from cenote.packing.progress import Progress
 from cenote.packing.software import this_platform
@@ -114,7 +114,7 @@ class PackedPixi(PackedConda):
             facts=(("lock_sha256", locked.digest), ("environment", locked.name), ("platform", locked.platform)),
         )
 
-    def _edited(self) -> Iterable[Project]:
+    def _edited(self) -> Iterable[CodeProject]:
         return super()._edited() if self.prefix is not None else projects_of(self._locked())
 
     def _source(self) -> str:

@@ -185,7 +185,7 @@ def _checked(
             )
         )
     if bare := [one.name for one in (*conda, *wheels) if not one.sha256]:
-        what = f"{lock} has no SHA-256 of {listed(bare)}, so nobody can tell whether the right files were fetched"
+        what = f"{lock} has no SHA-256 of {listed(bare)}, so the files that are fetched cannot be checked"
         problems.append(Problem(errors.BAD_ENVIRONMENT, what, hint=_RELOCK))
     if not any(one.name == "python" for one in conda):
         hint = "workers are Python programs: add `python` to its dependencies, then `pixi lock`"

@@ -14,7 +14,7 @@ from cenote.environments.support.on_node import unpacked_on_node
 from cenote.environments.support.with_code import NOT_YET, EnvironmentWithCode, described_code
 from cenote.launch import Launch
 from cenote.packing.archive import ANY_PLATFORM, Archive
-from cenote.packing.code import CODE, Project, needed_code
+from cenote.packing.code import CODE, CodeProject, needed_code
 from cenote.packing.pack_prefix import pack_prefix
 from cenote.packing.prefix import PLACEHOLDER, FilledPrefix
 from cenote.packing.progress import Progress
@@ -51,7 +51,7 @@ class PackedEnvironment(EnvironmentWithCode):
         """Its name in YAML."""
         return PluginKind.ENVIRONMENT.spelled(type(self).__module__.rpartition(".")[2])
 
-    def _edited(self) -> Iterable[Project]:
+    def _edited(self) -> Iterable[CodeProject]:
         """Projects whose code the prefix only links to."""
         return ()
 

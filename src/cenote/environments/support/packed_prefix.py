@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 from cenote import errors, storage
 from cenote.environments.support.packed import PackedEnvironment
 from cenote.errors import Problem
-from cenote.packing.code import Project, editable_projects
+from cenote.packing.code import CodeProject, editable_projects
 from cenote.packing.pack_prefix import packed_files
 from cenote.packing.prefix import FilledPrefix
 from cenote.packing.progress import Progress
@@ -104,7 +104,7 @@ class PackedPrefix(PackedEnvironment):
             activation=self._activation(prefix),
         )
 
-    def _edited(self) -> Iterable[Project]:
+    def _edited(self) -> Iterable[CodeProject]:
         return editable_projects([str(folder) for folder in site_packages(self._folder_of_prefix())])
 
 

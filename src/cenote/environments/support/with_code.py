@@ -14,7 +14,7 @@ from cenote import errors, storage
 from cenote.environments.interface import Environment
 from cenote.errors import Problem
 from cenote.packing.archive import ANY_PLATFORM, Archive, Compression
-from cenote.packing.code import CODE, Project, code_content, pack_code
+from cenote.packing.code import CODE, CodeProject, code_content, pack_code
 from cenote.packing.locks import InUse
 from cenote.packing.progress import PackingStep, Progress
 from cenote.packing.software import Software
@@ -62,7 +62,7 @@ class EnvironmentWithCode(Environment):
                 self._held.append(stock.hold(record))
                 return record
 
-    def _obtained_code(self, stock: Stock, code: list[Project], progress: Progress) -> StockRecord:
+    def _obtained_code(self, stock: Stock, code: list[CodeProject], progress: Progress) -> StockRecord:
         """The archive of these projects."""
 
         def pack(file: Path, staging: Path) -> Packed:
@@ -72,7 +72,7 @@ class EnvironmentWithCode(Environment):
 
         return self._obtained(stock, self._wanted_code(code), pack, progress)
 
-    def _wanted_code(self, code: list[Project]) -> Wanted:
+    def _wanted_code(self, code: list[CodeProject]) -> Wanted:
         names = ", ".join(project.name for project in code)
         return Wanted(CODE, code_content(code), self._compression, names)
 
