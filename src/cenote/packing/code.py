@@ -85,7 +85,7 @@ def editable_projects(folders: Sequence[str]) -> list[CodeProject]:
 def _is_edited(one: Distribution) -> bool:
     text = one.read_text("direct_url.json")
     written: Any = msgspec.json.decode(text) if text else {}  # Any: JSON
-    return bool(one.metadata["Name"] and written.get("dir_info", {}).get("editable"))
+    return bool(written.get("dir_info", {}).get("editable") and one.metadata["Name"])
 
 
 def _project(one: Distribution) -> CodeProject:

@@ -6,13 +6,12 @@ import platform
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from cenote import errors
+from cenote import errors, storage
 
 _MACHINES = {"x86_64": "64", "i686": "32"}
 """Where conda has another name than Linux."""
@@ -35,9 +34,10 @@ def software_of(prefix: Path) -> Software:
     """Everything that conda or an installer of Python packages recorded there."""
     records = list(conda_records(prefix))
     packages = {normal_name(one["name"]): str(one["version"]) for one in records}
-    for one in distributions(path=[str(folder) for folder in site_packages(prefix)]):
-        if one.metadata["Name"]:
-            packages[normal_name(one.metadata["Name"])] = one.version
+    for folder in site_packages(prefix):
+        for info in folder.glob("*-*.dist-info"):  # the metadata in there would take long to read
+            package, _, version = info.stem.rpartition("-")
+            packages[normal_name(package)] = version
     platforms = {str(one["subdir"]) for one in records if one.get("subdir", NOARCH) != NOARCH}
     return Software(
         python=packages.get("python") or _configured_python(prefix),
@@ -75,12 +75,14 @@ def json_object(file: Path) -> dict[str, Any]:  # Any: JSON
 
 def site_packages(prefix: Path) -> list[Path]:
     """The folders that its Python imports packages from."""
-    return sorted(prefix.glob("lib*/python3.*/site-packages"))
+    found = prefix.glob("lib*/python3.*/site-packages")
+    return sorted({storage.resolved(folder) for folder in found})  # `lib64` is often a link to `lib`
 
 
 def _configured_python(prefix: Path) -> str:
     """Of a virtual environment."""
-    return venv_settings(prefix).get("version", "") or venv_settings(prefix).get("version_info", "")
+    written = venv_settings(prefix)
+    return ".".join((written.get("version_info") or written.get("version", "")).split(".")[:3])
 
 
 def venv_settings(prefix: Path) -> dict[str, str]:
