@@ -75,9 +75,14 @@ class Difference(NamedTuple):
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Of these packages here; None for one that is missing. Read from the names of folders: nothing is imported, and
-    no file is opened, since workers ask as they start."""
-    asked = list(packages)
+    """Of these packages here; None for one that is missing."""
+    found = installed_packages()
+    return {name: found.get(_plain(name)) for name in packages}
+
+
+def installed_packages() -> dict[str, str]:
+    """All packages here with their versions, as PyPI spells them. Read from the names of folders: nothing is imported,
+    and no file is opened, since workers ask as they start."""
     found: dict[str, str] = {"cenote": __version__}
     for folder in sys.path:
         try:
@@ -87,7 +92,7 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str | None]:
         for name in names:
             if name.endswith("-info") and (match := _INSTALLED.fullmatch(name)):
                 found.setdefault(_plain(match["name"]), match["version"])
-    return {name: found.get(_plain(name)) for name in asked}
+    return dict(sorted(found.items()))
 
 
 def _plain(name: str) -> str:

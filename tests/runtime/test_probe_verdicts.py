@@ -113,6 +113,9 @@ def test_versions_that_workers_are_turned_away_for_are_a_problem_and_others_a_wa
     assert said("packages", judge(expected(), replace(GOOD, packages={**here, "numpy": None}))) == [
         ("problem", "missing there: numpy")
     ]
+    assert said("packages", judge(expected(), replace(GOOD, packages={**here, "pyarrow": None}))) == [
+        ("warning", "missing there: pyarrow")
+    ]
 
 
 def test_what_the_driver_has_not_got_either_is_not_missed() -> None:

@@ -32,6 +32,12 @@ def test_why_a_node_could_not_unpack_an_environment(tmp_path: Path) -> None:
     )
 
 
+def test_a_worker_whose_software_does_not_fit_is_told_from_one_that_died(tmp_path: Path) -> None:
+    status = ended(tmp_path, f"exit {StartFailure.OTHER_SOFTWARE.value.code}")
+    assert (status.state, status.cause) == (JobState.FAILED, "unfit")
+    assert status.reason.startswith("the software of the worker does not fit the driver's (exit code 95): ")
+
+
 @pytest.mark.parametrize(
     ("command", "reason", "cause"),
     [

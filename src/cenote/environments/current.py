@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from cenote.environments.interface import Environment
 from cenote.launch import Launch, words
+from cenote.software import installed_packages
 
 
 class CurrentEnvironment(Environment):
@@ -25,5 +26,5 @@ class CurrentEnvironment(Environment):
         return replace(launch, interpreter=words(sys.executable))
 
     def describe(self) -> Mapping[str, Any]:
-        """Its path and version."""
-        return {"python": sys.executable, "version": sys.version.split()[0]}
+        """Its path and version, and its packages."""
+        return {"python": sys.executable, "version": sys.version.split()[0], "packages": installed_packages()}

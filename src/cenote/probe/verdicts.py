@@ -74,12 +74,17 @@ def _python(_: Expectation, report: NodeReport) -> Iterator[Finding]:
 def _packages(_: Expectation, report: NodeReport) -> Iterator[Finding]:
     here = {name: found for name, found in software.installed_versions(report.packages).items() if found}
     found = software.differences(here, report.packages)
-    missing = [one.package for one in found if one.there is None]
+    missing = [one for one in found if one.there is None]
+    needed = [one.package for one in missing if one.refused or one.package not in software.RULES]
+    spared = [one.package for one in missing if one.package not in needed]
     unfit = [one for one in found if one.there is not None and one.refused]
     other = [one for one in found if one.there is not None and not one.refused]
-    if missing:
+    if needed:
         hint = "install them into the Python that workers use"
-        yield Finding("packages", "problem", f"missing there: {listed(missing)}", hint)
+        yield Finding("packages", "problem", f"missing there: {listed(needed)}", hint)
+    if spared:
+        hint = "files of some kinds cannot be read or written there: install them if the workflow has such files"
+        yield Finding("packages", "warning", f"missing there: {listed(spared)}", hint)
     if unfit:
         hint = "workers are turned away: install the versions that are here"
         yield Finding("packages", "problem", f"versions that do not fit: {_versions(unfit)}", hint)
