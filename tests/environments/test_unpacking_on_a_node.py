@@ -149,6 +149,18 @@ def test_a_tree_of_which_the_node_removed_parts_is_unpacked_again(node: Node, ar
     assert node.run(archive) == (0, f"python in {node.place(archive)}", "")
 
 
+def test_a_tree_is_unpacked_again_if_the_node_went_down_before_it_was_on_the_disk(node: Node, archive: Archive) -> None:
+    node.run(archive)
+    tree = node.place(archive)
+    (tree / ".cenote" / "ready").write_text("another start of the node\n")
+    while not (tree / ".cenote" / "on-disk").exists():  # written behind the worker's back
+        time.sleep(0.02)
+    (tree / "bin" / "python").write_text("#!/bin/sh\necho the same\n")
+    assert node.run(archive) == (0, "the same", "")
+    (tree / ".cenote" / "on-disk").unlink()
+    assert node.run(archive) == (0, f"python in {tree}", "")
+
+
 def test_all_of_a_tree_in_use_looks_used(node: Node, archive: Archive) -> None:
     node.run(archive)
     place = node.place(archive)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cenote.launch import Launch, NodeVariable, Part, Sent, SentFile, Word, shell_word
 from cenote.packing.archive import Archive
+from cenote.start_failures import StartFailure
 
 UNPACK = Path(__file__).with_name("unpack.sh")
 """What unpacks, in the language of every node."""
@@ -61,7 +62,7 @@ def _lines(archives: Sequence[Archive], scratch: str | None) -> tuple[Word, ...]
     unpack = Sent(UNPACK.name)
     missing = "the node does not see the file that unpacks environments"
     lines: list[Word] = [
-        ("[ -r ", unpack, f" ] || {{ echo 'cenote: {missing}' >&2; exit 81; }}"),
+        ("[ -r ", unpack, f" ] || {{ echo 'cenote: {missing}' >&2; exit {StartFailure.NO_ARCHIVE.value.code}; }}"),
         (". ", unpack),
     ]
     if scratch is not None:

@@ -243,9 +243,22 @@ cenote_make() ( # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
         said=$(cd "$new" && bin/python -I -S -B .cenote/relocate.py "$cenote_place" 2>&1) || cenote_fail \
             "$cenote_NOT_UNPACKED" "the environment cannot be moved to $cenote_place: $(cenote_last_line "$said")"
     fi
-    said=$({ : >"$new/.cenote/ready" && mv "$new" "$cenote_place"; } 2>&1) || cenote_fail \
+    said=$({ cenote_boot >"$new/.cenote/ready" && mv "$new" "$cenote_place"; } 2>&1) || cenote_fail \
         "$cenote_NOT_UNPACKED" "$cenote_place cannot be made: $(cenote_first_line "$said")"
+    (exec >/dev/null 2>&1 </dev/null
+        { sync -f "$cenote_place" || sync; } && : >"$cenote_place/.cenote/on-disk") &
 )
+
+# Which start of the node this is; nothing where nobody knows.
+cenote_boot() {
+    cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo
+}
+
+# Whether the tree is there, and whole also if the node went down before all of it was on the disk.
+cenote_is_there() {
+    [ -f "$cenote_place/.cenote/ready" ] || return 1
+    [ -f "$cenote_place/.cenote/on-disk" ] || [ "$(cat "$cenote_place/.cenote/ready")" = "$(cenote_boot)" ]
+}
 
 cenote_lock() { # HOW; whether the lock could be taken
     flock "$1" -n "$cenote_fd" 2>/dev/null
@@ -256,12 +269,12 @@ cenote_lock() { # HOW; whether the lock could be taken
 
 # Whether the tree is there, with a lock on it that this shell shares: unpacked now, if need be.
 cenote_ready() { # as cenote_make
-    if [ ! -f "$cenote_place/.cenote/ready" ]; then
+    if ! cenote_is_there; then
         cenote_lock -x || return 1
-        [ -f "$cenote_place/.cenote/ready" ] || cenote_make "$@" || exit $?
+        cenote_is_there || cenote_make "$@" || exit $?
     fi
     cenote_lock -s || return 1
-    [ ! -f "$cenote_place/.cenote/ready" ] || return 0
+    ! cenote_is_there || return 0
     flock -u "$cenote_fd"  # it was removed meanwhile
     return 1
 }
