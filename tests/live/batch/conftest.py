@@ -83,13 +83,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.batch)
-            item.add_marker(pytest.mark.xdist_group("htcondor" if meets_htcondor(item) else "slurm"))
-
-
-def meets_htcondor(item: pytest.Function) -> bool:
-    """Whether the test starts HTCondor's daemons, perhaps besides those of Slurm."""
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return "htcondor" in item.fixturenames or "htcondor" in parameters
+            parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+            met = [name for name in ("htcondor", "slurm") if name in item.fixturenames or name in parameters]
+            if met:  # elsewhere it is a cluster of the file's own
+                item.add_marker(pytest.mark.xdist_group(met[0]))
 
 
 @pytest.fixture(scope="package")
