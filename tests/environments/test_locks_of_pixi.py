@@ -253,3 +253,10 @@ def test_an_activation_script_that_is_missing_is_named(project: PixiProject) -> 
     )
     project.manifest.write_text(text)
     assert problem(project) == f"there is no {project.folder}/no.sh, an activation script of {project.manifest}"
+
+
+def test_packages_that_install_are_asked_for(project: PixiProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cenote.environments.packed_pixi.install.find_spec", lambda _: None)
+    said = problem(project)
+    assert "needs packages that are not installed: py-rattler, uv" in said
+    assert "pip install 'cenote[environments]'" in said

@@ -30,6 +30,7 @@ _NOT_PACKED = frozenset({"pkgs", "envs", "conda-bld", OWN_FOLDER})
 _OF_THIS_MACHINE = ("conda-meta/history", "conda-meta/state", "conda-meta/pixi*", "conda-meta/.*")
 _KEPT_OF_RECORDS = ("name", "version", "build", "build_number", "subdir", "noarch", "depends")
 """What conda's records say of a package. The rest is about this machine: paths, and addresses that may hold a token."""
+_TESTS = frozenset({"test", "tests"})
 _LARGE = 1 << 20
 _BINARY = "binary"
 
@@ -49,7 +50,7 @@ def pack_prefix(
     compiled = staging / "bytecode"
     compiled.mkdir(parents=True, exist_ok=True)
     if python_runs_here(python):
-        sources = [one.name for one in found if one.name.startswith("lib/python") and one.name.endswith(".py")]
+        sources = [one.name for one in found if _is_worth_compiling(one.name)]
         names = [name for name in sources if not (prefix.folder / name).is_symlink()]
         compile_sources(python, prefix.folder, names, compiled, (PLACEHOLDER, *prefix.paths), progress)
     else:
@@ -57,6 +58,12 @@ def pack_prefix(
     found = sorted([*found, *_bytecode(compiled)], key=lambda one: os.fsencode(one.name))
     total = sum(one.facts.st_size for one in found if not one.is_folder)
     return write_archive(file, _Contents(prefix).members(found), compression, progress, total=total)
+
+
+def _is_worth_compiling(name: str) -> bool:
+    """Whether a worker may import it: of the tests that packages bring, which are a fifth of all code, none does."""
+    is_source = name.startswith("lib/python") and name.endswith(".py")
+    return is_source and not any(part in _TESTS for part in name.split("/")[:-1])
 
 
 def _bytecode(folder: Path) -> list[Found]:
