@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,13 @@ def test_a_file_that_others_can_read_or_write_is_at_fault(tmp_path: Path, mode: 
     found = file_faults(file)
     assert len(found) == faults
     assert all(f"{mode:04o}" in one.what and "chmod 600" in (one.hint or "") for one in found)
+
+
+def test_the_command_that_closes_it_can_be_typed_whatever_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "my proxy $(touch x)"
+    file.touch(0o644)
+    (found,) = file_faults(file)
+    assert shlex.split(found.hint or "") == ["chmod", "600", str(file)]
 
 
 def test_a_folder_in_the_place_of_a_file_is_not_to_be_closed(tmp_path: Path) -> None:
