@@ -143,6 +143,36 @@ def test_a_container_is_started_with_what_workers_need_inside(tmp_path: Path) ->
     assert len(environment.describe()["digest"]) == 64
 
 
+def test_every_folder_that_python_imports_from_is_shown_inside(tmp_path: Path) -> None:
+    (tmp_path / "image.sif").write_text("an image")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    environment = Container(
+        image=str(tmp_path / "image.sif"),
+        runtime=str(a_runtime(tmp_path)),
+        variables={"PYTHONPATH": f"{tmp_path}/one:{tmp_path}/missing:{tmp_path}/two:/"},
+    )
+
+    ended = started(launched(environment, tmp_path, "-c", ""))
+
+    assert ended.returncode == 0, ended.stderr
+    shown = (tmp_path / "apptainer.log").read_text().split()[2].split(",")
+    assert {f"{tmp_path}/one", f"{tmp_path}/two"} <= set(shown)
+    assert not {f"{tmp_path}/missing", "/"} & set(shown)
+
+
+def test_a_folder_that_cannot_be_shown_inside_is_an_error_and_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "image.sif").write_text("an image")
+    (tmp_path / "a,b").mkdir()
+    settings = {"image": str(tmp_path / "image.sif"), "runtime": str(a_runtime(tmp_path))}
+    launch = launched(Container(**settings, variables={"PYTHONPATH": f"{tmp_path}/a,b"}), tmp_path, "-c", "")
+
+    ended = started(launch)
+
+    assert ended.returncode == StartFailure.NOT_SEEN.value.code
+    assert "a,b cannot be shown in a container: it has a comma or a colon in its name" in ended.stderr
+
+
 def test_the_gpus_of_a_pool_are_usable_inside(tmp_path: Path) -> None:
     gpu = replace(a_launch("python3", "-c", "pass", folder=tmp_path), resources=Amounts(gpus=1))
     words = [word for part in Container(image="docker://x").complete(gpu).interpreter for word in part]

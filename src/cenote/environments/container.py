@@ -80,7 +80,8 @@ class Container(PresentEnvironment):
         command = tuple(self._command(launch))
         shown = [str(launch.run.output), str(self.absolute_path("."))]
         after: list[Word] = [
-            (f'cenote_show "${{TMPDIR:-/tmp}}" /tmp /var/tmp "${{PYTHONPATH:-}}" {shlex.join(shown)}',),
+            (f'cenote_show "${{TMPDIR:-/tmp}}" /tmp /var/tmp {shlex.join(shown)}',),
+            ('cenote_show_path "${PYTHONPATH:-}"',),
             ("cenote_show_folder_of", *(part for file in sent for part in (" ", file))),
             (f"CENOTE_BINDS=$CENOTE_BINDS{shlex.quote(''.join(f',{one}' for one in self._binds()))}",),
             ("cenote_try", *_as_line(command)),

@@ -67,7 +67,20 @@ cenote_needs() { # FILE…
 # Shows folders inside, under the same paths; those that the node does not have are left out.
 cenote_show() { # FOLDER…
     for cenote_folder in "$@"; do
-        [ ! -d "$cenote_folder" ] || CENOTE_BINDS=${CENOTE_BINDS:+$CENOTE_BINDS,}$cenote_folder
+        [ -d "$cenote_folder" ] && [ "$cenote_folder" != / ] || continue
+        case $cenote_folder in
+            *[,:]*) cenote_fail "$cenote_NOT_SEEN" \
+                "$cenote_folder cannot be shown in a container: it has a comma or a colon in its name" ;;
+        esac
+        CENOTE_BINDS=${CENOTE_BINDS:+$CENOTE_BINDS,}$cenote_folder
+    done
+}
+
+cenote_show_path() { # FOLDER:FOLDER…
+    cenote_rest=$1:
+    while [ -n "$cenote_rest" ]; do
+        cenote_show "${cenote_rest%%:*}"
+        cenote_rest=${cenote_rest#*:}
     done
 }
 
