@@ -208,6 +208,20 @@ def test_a_prefix_that_vanishes_is_an_error_and_no_traceback(prefix: Path) -> No
         environment.prepare(unheard)
 
 
+def test_scripts_that_name_the_prefix_by_another_path_run_too(tmp_path: Path) -> None:
+    (tmp_path / "home").symlink_to(tmp_path)
+    make_venv(tmp_path / "home")
+    script = tmp_path / "venv" / "bin" / "tool"
+    script.write_text(f"#!{tmp_path}/home/venv/bin/python\nimport sys; print(sys.prefix)\n")
+    script.chmod(0o755)
+    environment = PackedVenv(prefix=str(tmp_path / "venv"), scratch=str(tmp_path / "node"))
+    environment.prepare(unheard)
+    (tmp_path / "home").unlink()
+    done = started(environment, tmp_path)
+    tool = subprocess.run([f"{done.stdout.strip()}/bin/tool"], capture_output=True, text=True, check=True)
+    assert tool.stdout == done.stdout
+
+
 def started(environment: PackedPrefix, folder: Path) -> subprocess.CompletedProcess[str]:
     launch = environment.complete(a_launch("python3", "-c", "import sys; print(sys.prefix)", folder=folder))
     command, variables = launch.here("worker-1")

@@ -15,7 +15,7 @@ from cenote.environments.support.packed import PackedEnvironment
 from cenote.errors import Problem
 from cenote.packing.code import CodeProject, editable_projects
 from cenote.packing.pack_prefix import packed_files
-from cenote.packing.prefix import FilledPrefix
+from cenote.packing.prefix import FilledPrefix, paths_of
 from cenote.packing.progress import Progress
 from cenote.packing.software import site_packages, software_of
 from cenote.packing.stock import Stock
@@ -99,7 +99,7 @@ class PackedPrefix(PackedEnvironment):
         prefix = self._folder_of_prefix()
         return FilledPrefix(
             prefix,
-            paths=tuple(dict.fromkeys((str(prefix), str(storage.resolved(prefix))))),
+            paths=paths_of(prefix),
             platform=software_of(prefix).platform,
             activation=self._activation(prefix),
         )
