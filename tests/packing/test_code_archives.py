@@ -93,6 +93,12 @@ def test_a_finder_of_setuptools_brings_what_it_maps(site: Path, tmp_path: Path) 
     assert {path.name for path in project.modules} == {"own", "single.py"}
 
 
+def test_what_is_built_on_import_is_left_out(site: Path) -> None:
+    finder = "import sys\nKNOWN = {'own': '/elsewhere/own.so'}\n"
+    install(site, "own", {"_own_editable.py": finder, "_own_editable.pth": "import _own_editable"})
+    assert editable_projects([str(site)]) == []
+
+
 def test_what_is_installed_in_the_usual_way_stays(site: Path) -> None:
     install(site, "usual", {"usual/__init__.py": ""})
     (site / "usual-1.0.dist-info" / "direct_url.json").write_text('{"url": "file:///x.whl", "archive_info": {}}')

@@ -52,7 +52,8 @@ def compile_sources(
             last = (ended.stderr.strip() or f"it ended with code {ended.returncode}").splitlines()[-1]
             raise errors.error(errors.BAD_ENVIRONMENT, f"{python} cannot compile the modules of its prefix: {last}")
 
-    progress(PackingStep(what, done, sum(sizes)))
+    if names:
+        progress(PackingStep(what, done, sum(sizes)))
     with ThreadPoolExecutor(this_machine().cpus) as pool:
         work = {pool.submit(compile_part, part): size for part, size in zip(parts, sizes, strict=True)}
         try:

@@ -78,8 +78,12 @@ def own_project() -> CodeProject:
 
 
 def editable_projects(folders: Sequence[str]) -> list[CodeProject]:
-    """Packages that are installed in these folders as links to where they are edited."""
-    return [_project(one) for one in distributions(path=list(folders)) if _is_edited(one)]
+    """Packages that are installed in these folders as links to where they are edited.
+
+    Those that are built anew on import (by meson-python, scikit-build-core) name no folder of code, and are left out.
+    """
+    found = [_project(one) for one in distributions(path=list(folders)) if _is_edited(one)]
+    return [project for project in found if project.modules]
 
 
 def _is_edited(one: Distribution) -> bool:
