@@ -171,8 +171,9 @@ class HTCondorPool:
         until(lambda: not self.jobs(), "the queue to become empty", seconds=seconds)
 
     def machines(self) -> int:
-        """Machines that jobs can run on."""
-        return len(self.ask("condor_status", "-af", "Name", "-constraint", "PartitionableSlot").split())
+        """Machines that jobs can run on; one that has just begun does not know yet that it can transfer files."""
+        ready = "PartitionableSlot && HasFileTransfer"
+        return len(self.ask("condor_status", "-af", "Name", "-constraint", ready).split())
 
     def place_token(self, service: str, token: str) -> None:
         """As HTCondor's credential daemon would, once it has one from its issuer."""
