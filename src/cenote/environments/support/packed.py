@@ -76,7 +76,7 @@ class PackedEnvironment(EnvironmentWithCode):
         own, *code = self._known() or (None,)
         if own is None:
             return {"source": self._source(), "digest": NOT_YET}
-        facts = {"source": own.source, "digest": own.digest, "size": own.size, "python": own.python}
+        facts = {"source": self._source(), "digest": own.digest, "size": own.size, "python": own.python}
         return {**facts, "platform": own.platform, **own.facts, "packages": own.packages, **described_code(code)}
 
     def _known(self) -> tuple[StockRecord, ...]:
