@@ -346,8 +346,14 @@ def test_a_refused_submission_is_told_in_htcondors_words() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [complains("ERROR: Can't find address of local schedd"), HANGS, Reply("hello\n"), Reply("12.0 - 12.5\n")],
-    ids=["down", "silent", "garbled", "too many"],
+    [
+        complains("ERROR: Can't find address of local schedd"),
+        complains("Failed to process job credential requests (1): 'CRED: locate(credd) failed!; '; BAILING OUT."),
+        HANGS,
+        Reply("hello\n"),
+        Reply("12.0 - 12.5\n"),
+    ],
+    ids=["down", "no credd", "silent", "garbled", "too many"],
 )
 def test_a_submission_that_may_work_later_is_not_a_refusal_and_what_may_have_been_taken_is_removed(
     reply: Reply,

@@ -44,7 +44,15 @@ from cenote.strategies.support.batch import (
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.process.scratch import filled_in
 
-_PASSING = ("failed to connect", "can't find address", "timed out", "communication", "failed to fetch", "unreachable")
+_PASSING = (
+    "failed to connect",
+    "can't find address",
+    "locate(credd) failed",
+    "timed out",
+    "communication",
+    "failed to fetch",
+    "unreachable",
+)
 _TAKEN = re.compile(r"^\s*(\d+)\.(\d+) - (\d+)\.(\d+)\s*$", re.MULTILINE)
 _ANALYSE_SECONDS = 60.0
 """Between two analyses of why the same jobs wait: they are expensive for the batch system."""
