@@ -61,7 +61,7 @@ def pack_prefix(
 
 
 def _is_worth_compiling(name: str) -> bool:
-    """Whether a worker may import it: of the tests that packages bring, which are a fifth of all code, none does."""
+    """Whether a worker may import it: of the tests that packages bring, which may be a sixth of all code, none does."""
     is_source = name.startswith("lib/python") and name.endswith(".py")
     return is_source and not any(part in _TESTS for part in name.split("/")[:-1])
 
