@@ -12,8 +12,9 @@ from types import ModuleType
 
 import pytest
 
+from cenote.packing.archive import PREFIX
 from cenote.plugins import own_files, registry
-from cenote.plugins.shipped import SourceFile, bring_along
+from cenote.plugins.shipped import SourceFile, bring_along, extend_path
 
 OPS = """
     from my_cuts import threshold
@@ -91,3 +92,15 @@ def test_a_file_that_changes_meanwhile_travels_as_it_was(plugin: Path) -> None:
 
 def test_packages_that_are_installed_do_not_travel() -> None:
     assert own_files.sources_of(["numpy", "cenote.units"]) == ()
+
+
+def test_folders_of_the_driver_serve_workers_of_the_same_software_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv(PREFIX, "/var/tmp/unpacked")
+    extend_path([str(tmp_path)])
+    assert str(tmp_path) not in sys.path
+    monkeypatch.delenv(PREFIX)
+    extend_path([str(tmp_path)])
+    assert sys.path[-1] == str(tmp_path)

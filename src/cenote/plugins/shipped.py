@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cenote import errors
+from cenote.packing.archive import PREFIX
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,10 @@ def own_path() -> tuple[str, ...]:
 
 
 def extend_path(folders: Iterable[str]) -> None:
-    """Import from these too, after all others."""
+    """Import from these folders of the driver's machine too, after all others; not where an environment brought the
+    software, which would then not be the same everywhere."""
+    if PREFIX in os.environ:
+        return
     known = {str(Path(entry).absolute()) for entry in sys.path}
     sys.path.extend(folder for folder in folders if folder not in known)
 

@@ -8,13 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from cenote.launch import Launch, NodeVariable, Part, Sent, SentFile, Word, shell_word
-from cenote.packing.archive import Archive
+from cenote.packing.archive import PREFIX, Archive
 from cenote.start_failures import StartFailure
 
 UNPACK = Path(__file__).with_name("unpack.sh")
 """What unpacks, in the language of every node."""
-PREFIX = "CENOTE_PREFIX"
-"""Variable by which an environment says where it was unpacked to."""
 SCRATCH = "CENOTE_SCRATCH"
 """Variable with the node's folder for environments, for `UNPACK`; where it is empty, it chooses one."""
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
