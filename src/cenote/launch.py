@@ -60,6 +60,11 @@ Blanks = Mapping[Blank | Sent, Word]
 """What a strategy writes in place of each blank."""
 
 
+def can_name_variable(name: str) -> bool:
+    """Whether a shell and every node take it as the name of an environment variable."""
+    return _VARIABLE.fullmatch(name) is not None
+
+
 def words(*written: Part | Word) -> tuple[Word, ...]:
     """Words of which most are one part: `words("--name", WORKER, ("out/", WORKER))`."""
     return tuple(one if isinstance(one, tuple) else (one,) for one in written)
@@ -205,7 +210,7 @@ class Launch:
     """A folder of the node for temporary files, with `$VARIABLES` of the node; None for its usual place."""
 
     def __post_init__(self) -> None:
-        if wrong := [name for name in self.variables if not _VARIABLE.fullmatch(name)]:
+        if wrong := [name for name in self.variables if not can_name_variable(name)]:
             raise ValueError(f"{wrong[0]!r} cannot name an environment variable")
         if wrong := [name for name in self.unset if not _VARIABLES.fullmatch(name)]:
             raise ValueError(f"{wrong[0]!r} cannot name environment variables")

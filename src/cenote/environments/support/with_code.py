@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, field_validator
 
 from cenote import errors, storage
 from cenote.environments.interface import Environment
 from cenote.errors import Problem
+from cenote.launch import can_name_variable
 from cenote.packing.archive import ANY_PLATFORM, Archive, Compression
 from cenote.packing.code import CODE, CodeProject, code_content, pack_code
 from cenote.packing.locks import InUse
@@ -40,6 +41,20 @@ class EnvironmentWithCode(Environment):
     """Environment variables for workers."""
 
     _held: list[InUse] = PrivateAttr(default_factory=list)
+
+    @field_validator("scratch")
+    @classmethod
+    def _anywhere_the_same(cls, written: str | None) -> str | None:
+        if written is not None and not written.startswith(("/", "~", "$")):
+            raise ValueError(f"should be an absolute path on the node, not '{written}'")
+        return written
+
+    @field_validator("variables")
+    @classmethod
+    def _can_be_set(cls, written: dict[str, str]) -> dict[str, str]:
+        if wrong := [name for name in written if not can_name_variable(name)]:
+            raise ValueError(f"'{wrong[0]}' cannot name an environment variable")
+        return written
 
     def check(self) -> Iterable[Problem]:
         """Whether archives can be written."""
