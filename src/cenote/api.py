@@ -32,6 +32,7 @@ from cenote.report import write_report
 from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.cancel import PATIENCE, cancel_run
+from cenote.runs.configured import PoolEnvironments
 from cenote.runs.credentials import RunCredentials
 from cenote.runs.folder import RunFolder
 from cenote.runs.horizon import Horizon
@@ -137,6 +138,9 @@ class Analysis:
             with RunCredentials(checked.workflow).used_here():
                 analysed = analyse(checked.workflow, this_machine(), look)
             found = [*analysed.problems, *analysed.inputs.unreadable()]
+            if read_files and not analysed.placement.problems:
+                pools = [pool.name for pool in analysed.placement.pools]
+                found += PoolEnvironments(checked.workflow, pools).environment_problems()
             problems += [problem for problem in found if problem.place is None or problem.place not in known]
             warnings += analysed.warnings
         elif checked.rest is not None:

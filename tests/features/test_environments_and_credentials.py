@@ -248,11 +248,22 @@ def test_what_is_wrong_with_it_is_said_before_anything_starts(user: Desk) -> Non
         cenote.load(user.folder / "flow.yaml", backend="dask").run(user.folder / "out")
 
 
+def test_check_finds_it_too_and_says_where_it_is_named(user: Desk) -> None:
+    (user.folder / "box.sh").unlink()
+    flow = cenote.load(user.folder / "flow.yaml", backend="dask")
+    (problem,) = flow.check().problems
+    line = next(i for i, text in enumerate((user.folder / "flow.yaml").read_text().splitlines(), 1) if "boxed" in text)
+    assert (problem.message, problem.place and problem.place.line) == ("the box is not there", line)
+    assert flow.check(read_files=False).ok
+
+
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
         ("environment=boxd", "there is no environment 'boxd'"),
         ("environment={type: boxed, greting: x}", "greting"),
+        ("environment={type: packed-venv, variables: {A B: x}}", "'A B' cannot name an environment variable"),
+        ("environment={type: packed-venv, scratch: here}", "should be an absolute path on the node, not 'here'"),
         ("credentials=[pas]", "there is no credential 'pas'"),
     ],
 )

@@ -105,8 +105,15 @@ class PoolEnvironments:
         for pool in self._pools:
             name, environment = self._environment(pool)
             with registry.blamed(PluginKind.ENVIRONMENT, name):
-                problems += environment.check()
-        return problems
+                problems += [self._placed(pool, problem) for problem in environment.check()]
+        return list(errors.unique(problems))
+
+    def _placed(self, pool: str, problem: errors.Problem) -> errors.Problem:
+        """With where the workflow names the environment, if the problem is not in a file of its own."""
+        own = ("execution", "pools", pool, "environment")
+        is_own = own in self._workflow.origins and not self._one_for_all
+        place = problem.place or self._workflow.place(*(own if is_own else ("execution", "environment")))
+        return replace(problem, place=place)
 
 
 class WorkerSetup(PoolEnvironments):
