@@ -153,6 +153,17 @@ def test_packing_it_again_packs_nothing_until_a_file_changes(prefix: Path) -> No
     assert packed()[0] != first[0]
 
 
+def test_the_record_names_what_this_run_packed_from_also_where_another_packed_it_before(
+    prefix: Path, tmp_path: Path
+) -> None:
+    PackedConda(prefix=str(prefix)).prepare(unheard)
+    link = tmp_path / "other-name"
+    link.symlink_to(prefix)
+    again = PackedConda(prefix=str(link))
+    again.prepare(unheard)
+    assert again.describe()["source"] == str(link)
+
+
 def test_a_run_keeps_its_archives_from_being_cleaned_away(prefix: Path) -> None:
     environment = PackedConda(prefix=str(prefix))
     environment.prepare(unheard)
