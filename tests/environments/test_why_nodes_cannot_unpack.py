@@ -207,6 +207,15 @@ def test_a_path_that_does_not_fit_into_the_environments_files(node: Node, tmp_pa
     assert is_clean(node)
 
 
+@pytest.mark.parametrize("odd", ["it's", "$(touch run)", 'a"b', "`touch run`", "a\\b"])
+def test_a_path_that_would_break_the_files_it_is_written_into(node: Node, tmp_path: Path, odd: str) -> None:
+    node.variables = {"ODD": str(tmp_path / odd)}
+    moved = small_archive(tmp_path, placeholder="/placeholder" * 20)
+    line = node.fails(StartFailure.NO_FOLDER, moved, scratch="$ODD")
+    assert f"an environment cannot be in {tmp_path / odd}/" in line
+    assert not (tmp_path / "run").exists()
+
+
 def test_relocation_is_told_the_place_and_its_failure_is_told(node: Node, tmp_path: Path) -> None:
     long = "/placeholder" * 20
     python = '#!/bin/sh\n[ "$4" != .cenote/relocate.py ] || { echo "$@" > moved; pwd >> moved; }\n'

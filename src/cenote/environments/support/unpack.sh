@@ -215,6 +215,12 @@ cenote_make() ( # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
     length=$(($(printf %s "$cenote_place" | wc -c)))
     [ "$7" -eq 0 ] || [ "$length" -le "$7" ] || cenote_fail "$cenote_LONG_PATH" \
         "$cenote_place has $length characters, and the environment takes paths of at most $7"
+    # The path is written into scripts and modules as it is: there it would end a text, or be run.
+    case $7$cenote_place in
+        0*) ;;
+        *[\'\"\`\$\\]*) cenote_fail "$cenote_NO_FOLDER" \
+            "an environment cannot be in $cenote_place: files of it would break on the quotes, \$ or \\ in this name" ;;
+    esac
     cenote_remove "$new" "$cenote_place.archive" "$cenote_place.old" "$cenote_place"
     cenote_clean "${CENOTE_KEEP_DAYS:-14}"
     if [ -r "$1" ]; then
