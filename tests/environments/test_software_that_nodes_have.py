@@ -50,6 +50,15 @@ def test_the_exit_codes_are_those_that_are_explained() -> None:
     assert written.items() <= {failure.name: failure.value.code for failure in StartFailure}.items()
 
 
+def test_a_site_s_own_python_of_another_version_is_refused_before_a_worker_starts(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    (tmp_path / "lib" / "python3.9" / "site-packages").mkdir(parents=True)
+    (found,) = SharedEnvironment(prefix=str(tmp_path)).check()
+    assert f"workers cannot use {tmp_path}: " in found.message
+    assert "Python 3.9 (the driver has 3." in found.message
+
+
 def test_a_shared_prefix_is_activated_as_conda_would_and_nothing_of_the_submit_host_leaks(tmp_path: Path) -> None:
     prefix = conda_prefix(tmp_path)
     (prefix / "conda-meta" / "state").write_text('{"env_vars": {"MINE": "it\'s \\"$HOME\\""}}')

@@ -23,7 +23,7 @@ class Software:
     """What is installed in a prefix."""
 
     python: str = ""
-    """Its version; empty where nothing tells."""
+    """Its version, or only the first two numbers of it; empty where nothing tells."""
     platform: str = ""
     """As conda names it: `linux-64`."""
     packages: dict[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ def software_of(prefix: Path) -> Software:
             packages[normal_name(package)] = version
     platforms = {str(one["subdir"]) for one in records if one.get("subdir", NOARCH) != NOARCH}
     return Software(
-        python=packages.get("python") or _configured_python(prefix),
+        python=packages.get("python") or _configured_python(prefix) or _library_python(prefix),
         platform=platforms.pop() if len(platforms) == 1 else this_platform(),
         packages=dict(sorted(packages.items())),
     )
@@ -83,6 +83,12 @@ def _configured_python(prefix: Path) -> str:
     """Of a virtual environment."""
     written = venv_settings(prefix)
     return ".".join((written.get("version_info") or written.get("version", "")).split(".")[:3])
+
+
+def _library_python(prefix: Path) -> str:
+    """Of software that was built or put together otherwise, as sites do: the first two numbers."""
+    found = {folder.parent.name.removeprefix("python") for folder in prefix.glob("lib*/python3.*/site-packages")}
+    return found.pop() if len(found) == 1 else ""
 
 
 def venv_settings(prefix: Path) -> dict[str, str]:
