@@ -202,6 +202,15 @@ def test_a_package_that_cannot_be_fetched_is_named(project: PixiProject) -> None
         assert "404" in refused(project, remote.replace("/hello-1.0-py3-", "/hello-1.0-py2.py3-"))
 
 
+def test_a_full_disk_is_said_to_be_one(project: PixiProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = ("failed to link python-3.11.7-0_cpython.conda", "copying failed: No space left on device (os error 28)")
+    monkeypatch.setattr("cenote.environments.packed_pixi.install._run", lambda *_, **__: said)
+    monkeypatch.setenv("CENOTE_CACHE", str(project.folder / "cache"))
+    with pytest.raises(CenoteError, match="No space left on device") as raised:
+        PackedPixi().beside(project.folder).prepare(unheard)
+    assert (raised.value.exit_code, "CENOTE_CACHE" in str(raised.value)) == (31, True)
+
+
 def test_a_failure_leaves_nothing_behind(project: PixiProject, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = project.folder / "cache"
     monkeypatch.setenv("CENOTE_CACHE", str(cache))

@@ -23,6 +23,7 @@ from cenote.shell import ALONE, end_processes, start_process
 
 _POLL_SECONDS = 0.05
 _MOST_LINES = 6
+_FULL = ("No space left on device", "Disk quota exceeded")
 _NEEDED = {"rattler": "py-rattler", "uv": "uv"}
 
 
@@ -122,6 +123,12 @@ def _install_wheels(locked: LockedEnvironment, folder: Path, progress: Progress)
 
 def _refused(what: str, locked: LockedEnvironment, said: Sequence[str]) -> errors.CenoteError:
     first, *causes = said
+    if full := [line for line in said if any(words in line for words in _FULL)]:
+        return errors.error(
+            errors.DISK_FULL,
+            f"the {what} of {locked.lock} cannot be installed: {full[0]}",
+            hint="`cenote env clean` removes old archives, and CENOTE_CACHE names another folder for them",
+        )
     wrong_hash = any("hash mismatch" in line.lower() for line in said)
     return errors.error(
         errors.BAD_ENVIRONMENT,
