@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # what a type checker sees; at run time names are imported wh
     from typing import Any
 
     from cenote.api import Analysis, Run, cancel, load, open_run
-    from cenote.cli.views.progress_line import show_progress
+    from cenote.cli.views.progress.line import show_progress
     from cenote.errors import CenoteError
     from cenote.operations.support.custom import operation
     from cenote.operations.support.events import Events
@@ -39,7 +39,7 @@ _HOMES = {
     "Events": "cenote.operations.support.events",
     "operation": "cenote.operations.support.custom",
     "resource": "cenote.plugins.resources",
-    "show_progress": "cenote.cli.views.progress_line",
+    "show_progress": "cenote.cli.views.progress.line",
 }
 
 

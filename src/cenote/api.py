@@ -17,23 +17,23 @@ from cenote.language.workflow import Workflow
 from cenote.machine import this_machine
 from cenote.packing.progress import Progress, unheard
 from cenote.plan.build import analyse, build_plan, stage_problems
+from cenote.plan.forecast.memory import with_history
+from cenote.plan.forecast.task_history import TaskHistory, task_key
 from cenote.plan.inputs.look import Look
 from cenote.plan.inputs.metadata import InputsProgress
-from cenote.plan.memory_forecast import with_history
-from cenote.plan.output_names import product_stem
+from cenote.plan.outputs.names import product_stem
 from cenote.plan.plan import MERGE, Plan
-from cenote.plan.probe_cache import ProbeHistory, with_probes
+from cenote.plan.probes.cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
-from cenote.plan.task_history import TaskHistory, task_key
 from cenote.plugins.capabilities import runs_here
 from cenote.probe import run as probing
 from cenote.report import write_report
 from cenote.report.notebook_progress import notebook_progress
 from cenote.report.notebook_view import analysis_as_html, run_as_html
-from cenote.runs.cancel import PATIENCE, cancel_run
 from cenote.runs.configured import PoolEnvironments
 from cenote.runs.credentials import RunCredentials
+from cenote.runs.driver.cancel import PATIENCE, cancel_run
 from cenote.runs.folder import RunFolder
 from cenote.runs.horizon import Horizon
 from cenote.runs.journal import JournalReader

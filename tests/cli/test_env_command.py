@@ -12,8 +12,8 @@ from rich.console import Console
 
 from builders.small_prefixes import small_conda_prefix
 from cenote.cli.main import cli
-from cenote.cli.views.packing_progress import PackingLines, packing_bar
-from cenote.cli.views.progress import progress_on
+from cenote.cli.views.progress.live import progress_on
+from cenote.cli.views.progress.packing import PackingLines, packing_bar
 from cenote.errors import CenoteError
 from cenote.packing.progress import PackingStep, unheard
 from cenote.packing.software import Software

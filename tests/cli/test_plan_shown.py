@@ -11,7 +11,7 @@ from rich.console import Console
 
 from builders.plans import a_plan, a_segment
 from cenote.cli.views.origins import origins_of_pool
-from cenote.cli.views.plan_table import show_plan, worker_in_words, workers_in_words
+from cenote.cli.views.tables.plan import show_plan, worker_in_words, workers_in_words
 from cenote.errors import Place
 from cenote.language.execution import Amounts, Elastic, Pool
 from cenote.language.origins import Origin

@@ -6,9 +6,9 @@ import io
 
 from rich.console import Console
 
-from cenote.cli.views.probe_progress import NewsLines, in_words, probe_progress_on
-from cenote.cli.views.probe_table import in_short, show_probe
-from cenote.plan.probe_result import Finding
+from cenote.cli.views.progress.probe import NewsLines, in_words, probe_progress_on
+from cenote.cli.views.tables.probe import in_short, show_probe
+from cenote.plan.probes.result import Finding
 from cenote.probe.run import PoolProbe, ProbeResult
 
 WELL = PoolProbe("default", "slurm", "over", "17", findings=(Finding("job", "ok", "ran on node07 as job 17"),))

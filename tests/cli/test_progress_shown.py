@@ -7,9 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
-from cenote.cli.views.progress import LiveTable, PlainLines, Silence, progress_line, progress_on
-from cenote.cli.views.progress_table import pool_rows, shown_stages, stage_rows
+from cenote.cli.views.progress.live import LiveTable, PlainLines, Silence, progress_line, progress_on
+from cenote.cli.views.progress.table import pool_rows, shown_stages, stage_rows
+from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.engine.messages import (
     FailureInfo,
     PoolChanged,

@@ -29,7 +29,7 @@ from cenote.expressions.functions import FUNCTIONS
 from cenote.plan.record import PlanRecord
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
-from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
+from cenote.runs.driver.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.runs.summary import Summary
 from cenote.start_failures import StartFailure
 from cenote.strategies.interface import JobId, TracedJob

@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 
 from builders.plans import a_plan, a_segment
 from cenote.engine.messages import FailureInfo
-from cenote.engine.retries import RULES, History, decide, retries_allowed
+from cenote.engine.recovery.retries import RULES, History, decide, retries_allowed
 from cenote.language.execution import RunLimits
 from cenote.plan.plan import Segment
 

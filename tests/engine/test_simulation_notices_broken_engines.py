@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cenote.engine import autoscaler, capacity, fallback, machine, moving, ready, retries, scaling, tasks
-from cenote.engine.retries import RetryDecision
+from cenote.engine import autoscaler, capacity, machine, ready, scaling, tasks
+from cenote.engine.recovery import fallback, moving, retries
+from cenote.engine.recovery.retries import RetryDecision
 from cenote.engine.workers import PoolWorkers
 from cenote.plan.plan import RUN
 from simulation.check import SeedError, play

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cenote.packing.activation import activation_of
+from cenote.packing.prefixes.activation import activation_of
 from cenote.shell import run_command
 
 COMPILER = """

@@ -12,7 +12,7 @@ import hist
 import pytest
 
 import cenote
-from cenote.cli.views.progress_line import ProgressLine
+from cenote.cli.views.progress.line import ProgressLine
 from cenote.errors import CenoteError
 from cenote.runs.view import RunView
 

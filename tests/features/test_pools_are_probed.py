@@ -9,8 +9,8 @@ from typing import Any
 
 import cenote
 from cenote.cli.main import exit_code_of
-from cenote.plan.probe_cache import ProbeHistory, probe_key
-from cenote.plan.probe_result import Finding, Probed
+from cenote.plan.probes.cache import ProbeHistory, probe_key
+from cenote.plan.probes.result import Finding, Probed
 from cenote.runs.follow import FollowedRun
 
 from .conftest import Desk

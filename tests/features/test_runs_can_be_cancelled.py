@@ -16,7 +16,7 @@ import cenote
 from cenote.backends.support.process_state import vital_signs
 from cenote.engine.messages import TaskDone, TaskStarted
 from cenote.errors import CenoteError
-from cenote.runs.driver_socket import open_socket
+from cenote.runs.driver.socket import open_socket
 from cenote.runs.folder import Pulse, RunFolder, lock_owner, name_socket
 from cenote.runs.journal import read_events
 from cenote.signals import Interruptions

@@ -16,8 +16,8 @@ from builders.conda_channel import small_channel
 from builders.conda_prefix import conda_prefix
 from builders.unpacked import move_to, unpack
 from cenote.errors import CenoteError
-from cenote.packing.pack_prefix import pack_prefix
-from cenote.packing.prefix import PLACEHOLDER, FilledPrefix
+from cenote.packing.prefixes.pack import pack_prefix
+from cenote.packing.prefixes.prefix import PLACEHOLDER, FilledPrefix
 from cenote.packing.progress import PackingStep, unheard
 from cenote.packing.software import software_of
 from cenote.packing.write import Written

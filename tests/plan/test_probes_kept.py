@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan.probe_cache import ProbeHistory, as_seen_by
-from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, in_a_sentence, worst
+from cenote.plan.probes.cache import ProbeHistory, as_seen_by
+from cenote.plan.probes.result import Finding, Probed, ProbeVerdict, in_a_sentence, worst
 from cenote.plan.record import ProbeRecord, as_json
 from cenote.text import format_age
 

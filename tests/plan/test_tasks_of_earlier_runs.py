@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cenote.plan import task_history as history
-from cenote.plan.memory_forecast import expected_peak, too_little
+from cenote.plan.forecast import task_history as history
+from cenote.plan.forecast.memory import expected_peak, too_little
+from cenote.plan.forecast.task_history import Seen, TaskHistory
 from cenote.plan.plan import Learned
-from cenote.plan.task_history import Seen, TaskHistory
 
 GB = 10**9
 

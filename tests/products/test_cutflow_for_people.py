@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cenote.cli.views.product_table import MOST_ROWS, table_lines
+from cenote.cli.views.tables.product import MOST_ROWS, table_lines
 from cenote.products.cutflow import Cutflow, CutflowProduct, CutflowRow
 from cenote.products.support.latex import in_latex
 

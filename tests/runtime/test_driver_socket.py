@@ -21,8 +21,8 @@ from cenote import signals
 from cenote.engine.messages import RunStarted
 from cenote.errors import CenoteError
 from cenote.plan.record import PlanRecord, write_record
-from cenote.runs.cancel import cancel_run
-from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, ask, open_socket
+from cenote.runs.driver.cancel import cancel_run
+from cenote.runs.driver.socket import DriverSilentError, ForeignDriverError, ask, open_socket
 from cenote.runs.folder import LOCK, Pulse, RunFolder, lock_owner, name_socket
 from cenote.runs.follow import STALLED_SECONDS, FollowedRun
 from cenote.runs.journal import Journal
@@ -52,7 +52,7 @@ CANCELLING_STRANGER = """
 import os, sys
 from pathlib import Path
 from cenote.errors import CenoteError
-from cenote.runs.cancel import cancel_run
+from cenote.runs.driver.cancel import cancel_run
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
     cancel_run(Path(sys.argv[1]))
@@ -239,7 +239,7 @@ def test_a_driver_that_is_stopped_or_hangs_is_not_said_to_run(run: RunFolder) ->
 @pytest.mark.usefixtures("place")
 def test_what_killed_drivers_left_goes_with_the_next_run(pulse: Pulse) -> None:
     killed = (
-        "import os, time\nfrom pathlib import Path\nfrom cenote.runs.driver_socket import open_socket\n"
+        "import os, time\nfrom pathlib import Path\nfrom cenote.runs.driver.socket import open_socket\n"
         "from cenote.runs.folder import Pulse, RunFolder\nfrom cenote.signals import Interruptions\n"
         "with open_socket(Pulse(RunFolder(Path('.')), time.time), Interruptions(), time.time) as path:\n"
         "    print(path, flush=True)\n    os.kill(os.getpid(), 9)\n"

@@ -27,7 +27,7 @@ from cenote.engine.messages import (
 from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
 from cenote.language.execution import FallbackWhen
-from cenote.plan.probe_result import Finding, Probed
+from cenote.plan.probes.result import Finding, Probed
 from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
 from cenote.runs.explain import explain_run, explain_stage, waiting_in_words
 from cenote.runs.view import RunView

@@ -17,9 +17,9 @@ from pydantic import PrivateAttr
 from cenote.engine.messages import RunStarted
 from cenote.errors import BATCH_SYSTEM, CenoteError, error
 from cenote.launch import Launch, RunLocation
+from cenote.runs.driver.left_behind import DriverStatus, Leftover, Search, driver_status, find_left_behind, remove_jobs
 from cenote.runs.folder import LOCK, PULSE_SECONDS, Pulse, RunFolder, last_beat
 from cenote.runs.journal import Journal
-from cenote.runs.left_behind import DriverStatus, Leftover, Search, driver_status, find_left_behind, remove_jobs
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 
 HERE = socket.gethostname()

@@ -13,7 +13,7 @@ import pytest
 
 import cenote
 from cenote.plan.plan import Plan
-from cenote.plan.probe_result import Finding
+from cenote.plan.probes.result import Finding
 from cenote.probe.run import Pace, PoolProbe, ProbeResult, probe
 from cenote.testing.muons import write_muons
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, ScriptedShell, complains, scripted_shell

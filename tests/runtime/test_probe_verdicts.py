@@ -9,7 +9,7 @@ import pytest
 
 from builders.plans import a_pool
 from cenote.language.execution import Amounts
-from cenote.plan.probe_result import Finding, worst
+from cenote.plan.probes.result import Finding, worst
 from cenote.probe.question import imported_packages
 from cenote.probe.report import NOT_THERE, CredentialSeen, FileSeen, FolderSeen, Loaded, NodeReport, Question
 from cenote.probe.verdicts import Expectation, judge

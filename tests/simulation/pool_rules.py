@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from cenote.engine.fallback import time_to_leave
 from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
@@ -26,6 +25,7 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
+from cenote.engine.recovery.fallback import time_to_leave
 from cenote.engine.task_classes import CandidatePools, choices_of
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import assert_never
 
-from cenote.engine.attempts import Attempts
 from cenote.engine.autoscaler import Autoscaler
 from cenote.engine.capacity import Pools
 from cenote.engine.messages import (
@@ -47,10 +46,11 @@ from cenote.engine.messages import (
     WorkerRequested,
     WorkerSilent,
 )
-from cenote.engine.moving import TaskMover
 from cenote.engine.options import EngineOptions
 from cenote.engine.ready import ReadyTasks
-from cenote.engine.retries import History, decide
+from cenote.engine.recovery.attempts import Attempts
+from cenote.engine.recovery.moving import TaskMover
+from cenote.engine.recovery.retries import History, decide
 from cenote.engine.scaling import Load
 from cenote.engine.task_classes import TaskClasses
 from cenote.engine.task_ranges import ranges_of

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class PoolState(Enum):
-    """How a pool is; `runs/pool_words.py` says what each word means."""
+    """How a pool is; `runs/counting/pool_words.py` says what each word means."""
 
     SUBMITTED = "Submitted"
     PARTIALLY_DISPATCHED = "PartiallyDispatched"

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 import cenote
-from cenote.packing.activation import CODE_ACTIVATION
 from cenote.packing.archive import OWN_FOLDER, Compression
-from cenote.packing.bytecode import compile_sources
+from cenote.packing.prefixes.activation import CODE_ACTIVATION
+from cenote.packing.prefixes.bytecode import compile_sources
 from cenote.packing.progress import Progress
 from cenote.packing.software import Software, normal_name
 from cenote.packing.tree import left_out, walk

@@ -76,7 +76,7 @@ class Wanted:
 @cache
 def _way_of_packing() -> str:
     """Changes with the code that packs: what another version packed may be put together otherwise."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
 
 

@@ -15,7 +15,7 @@ from cenote.plan.fingerprint import digest_of
 from cenote.plan.inputs.look import Inputs, Look, look_at_inputs, nothing_to_read
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
-from cenote.plan.outputs import output_clashes, renders_of
+from cenote.plan.outputs.rules import output_clashes, renders_of
 from cenote.plan.partitions import make_partitions, missing_columns
 from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary, maker_of
 from cenote.plan.segments import make_segments

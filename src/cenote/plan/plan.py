@@ -13,7 +13,7 @@ from cenote.language.execution import Amounts
 from cenote.language.workflow import Render, Workflow
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import Placement
-from cenote.plan.probe_result import Probed
+from cenote.plan.probes.result import Probed
 from cenote.plugins.resources import ResourceFile
 
 ScopeName = Literal["partition", "dataset", "run"]

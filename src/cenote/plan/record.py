@@ -22,8 +22,8 @@ from cenote.language.execution import Amounts, Elastic, PoolSize, PoolTerms, Run
 from cenote.language.origins import KeyPath, Origin
 from cenote.placement.pools import Candidate, PlacedPool, StagePlacement
 from cenote.plan.plan import MERGE, Learned, Partition, Plan, Segment, StageSummary, TaskTable
-from cenote.plan.probe_cache import probe_key
-from cenote.plan.probe_result import Finding, Probed, ProbeVerdict
+from cenote.plan.probes.cache import probe_key
+from cenote.plan.probes.result import Finding, Probed, ProbeVerdict
 from cenote.plugins.capabilities import runs_here
 
 

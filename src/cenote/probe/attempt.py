@@ -9,7 +9,7 @@ from typing import Literal
 from cenote.engine.messages import JobState
 from cenote.errors import CenoteError, Problem
 from cenote.launch import Launch
-from cenote.plan.probe_result import Finding
+from cenote.plan.probes.result import Finding
 from cenote.probe.listener import read_report
 from cenote.probe.node import ALL_SECONDS
 from cenote.probe.report import MARK, NodeReport

@@ -18,8 +18,8 @@ from cenote.names import worker_name
 from cenote.packing.progress import Progress, unheard
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
-from cenote.plan.probe_cache import ProbeHistory, probe_key
-from cenote.plan.probe_result import Finding, Probed, ProbeVerdict, worst
+from cenote.plan.probes.cache import ProbeHistory, probe_key
+from cenote.plan.probes.result import Finding, Probed, ProbeVerdict, worst
 from cenote.probe.attempt import Attempt, ProbePhase
 from cenote.probe.listener import ReportListener
 from cenote.probe.question import credentials_asked, question_for_all

@@ -11,7 +11,7 @@ from cenote import software
 from cenote.names import listed
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
-from cenote.plan.probe_result import Finding, ProbeVerdict
+from cenote.plan.probes.result import Finding, ProbeVerdict
 from cenote.probe.report import NOT_THERE, NodeReport, Question
 from cenote.units import format_bytes, format_seconds
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cenote.plan.output_names import product_stem
+from cenote.plan.outputs.names import product_stem
 from cenote.products.interface import ProductTable
 from cenote.runs.folder import RunFolder
 from cenote.runs.summary import ProductRecord

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cenote.runs.pool_words import pool_word
+from cenote.runs.counting.pool_words import pool_word
 from cenote.text import FAILURE_CAUSES, format_amounts, plural
 from cenote.units import format_bytes, format_count, format_seconds
 

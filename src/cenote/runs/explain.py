@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterator
 
 from cenote import errors
-from cenote.engine.fallback import time_to_leave
+from cenote.engine.recovery.fallback import time_to_leave
 from cenote.engine.task_classes import CandidatePools
 from cenote.names import did_you_mean, listed
-from cenote.plan.probe_result import in_a_sentence
+from cenote.plan.probes.result import in_a_sentence
 from cenote.plan.record import PlannedPool, PlannedSegment
-from cenote.runs.pool_words import pool_word
+from cenote.runs.counting.pool_words import pool_word
 from cenote.runs.summary import PoolRecord, StageRecord, seconds_from
 from cenote.runs.view import RunView
 from cenote.text import RUN_STATUSES, plural

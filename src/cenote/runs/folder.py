@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from cenote import errors, storage
-from cenote.plan.output_names import PLOTS, PRODUCTS
+from cenote.plan.outputs.names import PLOTS, PRODUCTS
 
 LOCK = ".lock"
 """Held by the driver of a run; it says which process that is, `4711 on hostname`, and below it where its owner reaches

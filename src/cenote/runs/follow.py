@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 from cenote.engine.messages import Tick
-from cenote.plan.probe_cache import ProbeHistory, as_seen_by
-from cenote.plan.probe_result import Probed
+from cenote.plan.probes.cache import ProbeHistory, as_seen_by
+from cenote.plan.probes.result import Probed
 from cenote.plan.record import PlanRecord
-from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, NoSocketError, ask
+from cenote.runs.driver.socket import DriverSilentError, ForeignDriverError, NoSocketError, ask
 from cenote.runs.folder import STILL_SECONDS, RunFolder, is_locked, last_beat, lock_owner
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import damaged, read_plan

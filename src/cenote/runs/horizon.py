@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cenote.credentials.interface import CredentialFacts
+from cenote.plan.forecast.task_history import Seen
+from cenote.plan.forecast.time import predicted_ends
 from cenote.plan.plan import Plan
-from cenote.plan.task_history import Seen
-from cenote.plan.time_forecast import predicted_ends
 from cenote.runs.configured import strategy_of
 from cenote.runs.credentials import RunCredentials
 from cenote.runs.view import RunView

@@ -37,10 +37,10 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.engine.task_ranges import tasks_in
-from cenote.plan.probe_result import Probed
+from cenote.plan.probes.result import Probed
 from cenote.plan.record import PlannedPool, PlannedSegment, PlannedStage, PlanRecord
-from cenote.runs.counts import StageTally, TaskTally, totals
-from cenote.runs.pool_counts import PoolTally
+from cenote.runs.counting.counts import StageTally, TaskTally, totals
+from cenote.runs.counting.pool_counts import PoolTally
 from cenote.runs.summary import (
     FailureRecord,
     FallbackRecord,

@@ -20,13 +20,13 @@ from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.names import worker_name
 from cenote.packing.progress import PackingStep, Progress, unheard
-from cenote.plan.outside import links_outside
+from cenote.plan.forecast.task_history import TaskHistory
+from cenote.plan.outputs.outside import links_outside
 from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
-from cenote.plan.task_history import TaskHistory
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
-from cenote.runs.driver_socket import reachable
+from cenote.runs.driver.socket import reachable
 from cenote.runs.folder import Pulse, RunFolder
 from cenote.runs.horizon import Horizon
 from cenote.runs.journal import Journal

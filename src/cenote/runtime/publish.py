@@ -11,7 +11,7 @@ from typing import Any
 from cenote import errors, signals, storage
 from cenote.errors import CenoteError, ErrorKind, words_of
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.output_names import plot_stem, product_stem
+from cenote.plan.outputs.names import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_file

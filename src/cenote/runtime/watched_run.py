@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from cenote.engine.messages import AnyEvent, Tick
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord
+from cenote.runs.counting.tasks_seen import TasksSeen
 from cenote.runs.folder import Pulse
-from cenote.runs.tasks_seen import TasksSeen
 from cenote.runs.view import RunView
 
 RunListener = Callable[[RunView], None]

@@ -27,7 +27,7 @@ def command(folder: Path, *, wait: float, as_json: bool) -> None:
     FOLDER is the run's output folder (`cenote run --out`). The command waits for the end and
     prints how the run ended.
     """
-    from cenote.runs.cancel import cancel_run
+    from cenote.runs.driver.cancel import cancel_run
     from cenote.units import format_seconds
 
     ended = cancel_run(folder, patience=wait)

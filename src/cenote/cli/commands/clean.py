@@ -13,7 +13,7 @@ from cenote.cli.options import JSON_OPTION
 from cenote.errors import BATCH_SYSTEM, USAGE, Problem, error
 
 if TYPE_CHECKING:  # what `cenote clean --help` must not pay for
-    from cenote.runs.left_behind import LeftBehind, Leftover, Search
+    from cenote.runs.driver.left_behind import LeftBehind, Leftover, Search
 
 
 @click.command("clean")
@@ -35,7 +35,7 @@ def command(
     is the run's output folder (`cenote run --out`); without it, all your runs are searched. A run in progress is kept.
     """
     from cenote import storage
-    from cenote.runs.left_behind import Search, find_left_behind, remove_jobs
+    from cenote.runs.driver.left_behind import Search, find_left_behind, remove_jobs
     from cenote.worker.process.scratch import remove_scratch_of_the_dead
 
     search = Search(folder, run)
@@ -43,7 +43,7 @@ def command(
     found = find_left_behind(search)
     chosen = _chosen(found, search, unseen=unseen, force=force)
     if not as_json:
-        from cenote.cli.views.left_behind_table import show_left_behind
+        from cenote.cli.views.tables.left_behind import show_left_behind
 
         show_left_behind(found, chosen)
     something = bool(chosen or found.files or found.scratch)
@@ -77,8 +77,8 @@ def _refuse_contradictions(search: Search, *, unseen: bool, force: bool) -> None
 
 def _chosen(found: LeftBehind, search: Search, *, unseen: bool, force: bool) -> tuple[Leftover, ...]:
     """The jobs to remove. Raises when all there is belongs to a run that goes on, and somebody asked for just that."""
-    from cenote.cli.views.left_behind_table import driver_of
-    from cenote.runs.left_behind import DriverStatus
+    from cenote.cli.views.tables.left_behind import driver_of
+    from cenote.runs.driver.left_behind import DriverStatus
 
     statuses = [DriverStatus.OVER]
     statuses += [DriverStatus.UNKNOWN] if unseen or search.named else []
@@ -96,7 +96,7 @@ def _chosen(found: LeftBehind, search: Search, *, unseen: bool, force: bool) -> 
 
 
 def _agreed(jobs: tuple[Leftover, ...], found: LeftBehind, *, yes: bool, quiet: bool) -> bool:
-    from cenote.cli.views.left_behind_table import in_words
+    from cenote.cli.views.tables.left_behind import in_words
 
     if yes:
         return True
@@ -113,8 +113,8 @@ def _can_ask(*, quiet: bool) -> bool:
 
 
 def _tell(jobs: tuple[Leftover, ...], found: LeftBehind, stayed: tuple[Leftover, ...]) -> None:
-    from cenote.cli.views.left_behind_table import in_words
     from cenote.cli.views.problems import show_problems
+    from cenote.cli.views.tables.left_behind import in_words
 
     gone = tuple(one for one in jobs if _key(one) not in map(_key, stayed))
     if gone or found.files or found.scratch:

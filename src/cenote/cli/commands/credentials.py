@@ -12,7 +12,7 @@ from cenote.cli.options import JSON_OPTION, Choices, optional_workflow_choices
 from cenote.errors import CenoteError
 
 if TYPE_CHECKING:  # what `cenote credentials --help` must not pay for
-    from cenote.cli.views.credential_table import SeenCredential
+    from cenote.cli.views.tables.credentials import SeenCredential
 
 
 @click.command("credentials")
@@ -25,7 +25,7 @@ def command(choices: Choices | None, *, as_json: bool) -> int:
     set the exit code; without FILE, a missing credential is no problem.
     """
     from cenote.cli.console import output, user_code_aside
-    from cenote.cli.views.credential_table import credentials_as_json, show_credentials
+    from cenote.cli.views.tables.credentials import credentials_as_json, show_credentials
 
     now = time.time()
     with user_code_aside():
@@ -40,7 +40,7 @@ def command(choices: Choices | None, *, as_json: bool) -> int:
 
 
 def _named_by(choices: Choices, now: float) -> list[SeenCredential]:
-    from cenote.cli.views.credential_table import SeenCredential
+    from cenote.cli.views.tables.credentials import SeenCredential
     from cenote.runs.credentials import RunCredentials
 
     workflow = choices.load().workflow
@@ -55,7 +55,7 @@ def _named_by(choices: Choices, now: float) -> list[SeenCredential]:
 
 
 def _in_usual_places(now: float) -> list[SeenCredential]:
-    from cenote.cli.views.credential_table import SeenCredential
+    from cenote.cli.views.tables.credentials import SeenCredential
     from cenote.plugins import registry
     from cenote.plugins.kinds import PluginKind
     from cenote.runs.credentials import NamedCredential

@@ -27,7 +27,7 @@ def command(out: Path, *, quiet: bool) -> int:
     from cenote.api import load
     from cenote.cli.commands.run import tell_outcome
     from cenote.cli.console import messages
-    from cenote.cli.views.progress import progress_on
+    from cenote.cli.views.progress.live import progress_on
 
     template = TEMPLATES["three-pools"]
     out.mkdir(parents=True, exist_ok=True)

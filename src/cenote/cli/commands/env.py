@@ -33,8 +33,8 @@ def pack(choices: Choices, *, as_json: bool) -> None:
     """Pack the environments that the pools of a workflow name, as a run would; what is packed already is found."""
     from cenote import signals
     from cenote.cli.console import messages, output, user_code_aside
-    from cenote.cli.views.progress import progress_on
-    from cenote.cli.views.stock_table import show_packed
+    from cenote.cli.views.progress.live import progress_on
+    from cenote.cli.views.tables.stock import show_packed
     from cenote.runs.configured import PoolEnvironments
 
     workflow = choices.load().workflow
@@ -56,7 +56,7 @@ def pack(choices: Choices, *, as_json: bool) -> None:
 def list_archives(*, as_json: bool) -> None:
     """List what was packed: kind, size, Python, when a run last used it, and what it was made from."""
     from cenote.cli.console import output
-    from cenote.cli.views.stock_table import record_as_json, show_stock
+    from cenote.cli.views.tables.stock import record_as_json, show_stock
 
     stock = _stock()
     records = stock.records()
@@ -72,7 +72,7 @@ def list_archives(*, as_json: bool) -> None:
 def show(archive: str, *, as_json: bool) -> None:
     """Show what is in a packed environment: digest, platform, Python, packages."""
     from cenote.cli.console import output
-    from cenote.cli.views.stock_table import record_as_json, show_record
+    from cenote.cli.views.tables.stock import record_as_json, show_record
 
     stock = _stock()
     record = _named(stock, [archive])[0]
@@ -92,8 +92,8 @@ def verify(archives: Sequence[str], *, as_json: bool) -> int:
     """
     from cenote import signals
     from cenote.cli.console import messages
-    from cenote.cli.views.progress import progress_on
-    from cenote.cli.views.stock_table import SHORT, in_words
+    from cenote.cli.views.progress.live import progress_on
+    from cenote.cli.views.tables.stock import SHORT, in_words
 
     stock = _stock()
     records = _named(stock, archives)
@@ -127,7 +127,7 @@ def clean(archives: Sequence[str], *, older_than: str | None, unused: bool, ever
 
     What a run in progress uses, or somebody is packing, stays. Copies on nodes are removed there, after two weeks.
     """
-    from cenote.cli.views.stock_table import cleaned_in_words, record_as_json
+    from cenote.cli.views.tables.stock import cleaned_in_words, record_as_json
 
     stock = _stock()
     records = stock.records()

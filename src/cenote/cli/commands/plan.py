@@ -86,7 +86,7 @@ def command(
     products and warnings.
     """
     from cenote.cli.console import messages, user_code_aside
-    from cenote.cli.views.progress import progress_on
+    from cenote.cli.views.progress.live import progress_on
 
     if graph is not None and graph.file is not None and output is not None:
         raise error(USAGE, f"--graph {graph.file} and --output {output} both name a file: choose one")
@@ -118,8 +118,8 @@ def command(
 def _table(plan: Plan, output: Path | None) -> None:
     from cenote.cli.console import output as answers
     from cenote.cli.console import to_file
-    from cenote.cli.views.plan_table import show_plan
     from cenote.cli.views.problems import show_warnings
+    from cenote.cli.views.tables.plan import show_plan
 
     if output is None:
         show_plan(plan, answers())

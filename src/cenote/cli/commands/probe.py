@@ -36,8 +36,8 @@ def command(choices: Choices, *, out: Path | None, wait: str, as_json: bool) -> 
     result.
     """
     from cenote.cli.console import messages, output
-    from cenote.cli.views.probe_progress import probe_progress_on
-    from cenote.cli.views.probe_table import show_probe
+    from cenote.cli.views.progress.probe import probe_progress_on
+    from cenote.cli.views.tables.probe import show_probe
 
     try:
         patience = float(parse_seconds(wait))

@@ -66,7 +66,7 @@ def command(
     Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
     """
     from cenote.cli.console import messages, user_code_aside
-    from cenote.cli.views.progress import progress_on
+    from cenote.cli.views.progress.live import progress_on
     from cenote.plan.record import json_text
 
     if resume and (fresh or replace):
@@ -125,7 +125,7 @@ def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     """What came out on stdout, what went wrong on stderr."""
     from cenote.cli.console import messages, output, print_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
-    from cenote.cli.views.product_table import product_tables
+    from cenote.cli.views.tables.product import product_tables
 
     if (summary := run.record) is None:
         return

@@ -41,7 +41,7 @@ def command(choices: Choices, *, as_json: bool, given: tuple[str, ...], earlier:
     counts one second per task.
     """
     from cenote.cli.console import messages
-    from cenote.cli.views.progress import progress_on
+    from cenote.cli.views.progress.live import progress_on
     from cenote.simulate import DurationModel, gains, predict
 
     with progress_on(messages(), title=choices.name.name) as progress:

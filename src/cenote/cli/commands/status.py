@@ -10,7 +10,7 @@ import click
 
 from cenote.cli.completions import complete_run
 from cenote.cli.options import JSON_OPTION
-from cenote.runs.pool_words import POOL_WORDS
+from cenote.runs.counting.pool_words import POOL_WORDS
 
 if TYPE_CHECKING:  # what `cenote status --help` must not pay for
     from cenote.runs.follow import FollowedRun
@@ -49,7 +49,7 @@ def command(folder: Path, *, follow: bool, as_json: bool) -> None:
 
 def _follow(run: FollowedRun, *, quiet: bool) -> None:
     from cenote.cli.console import messages
-    from cenote.cli.views.progress import progress_on
+    from cenote.cli.views.progress.live import progress_on
 
     with progress_on(messages(), quiet=quiet, title=str(run.folder.path)) as progress:
         while run.driven and not run.view.finished:
@@ -73,7 +73,7 @@ def _show(run: FollowedRun) -> None:
     from cenote.cli.console import output, print_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.problems import show_warnings
-    from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines
+    from cenote.cli.views.progress.table import pool_rows, stage_rows, waiting_lines
 
     console = output()
     summary = _summary(run)

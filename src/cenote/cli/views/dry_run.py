@@ -11,8 +11,8 @@ from rich.text import Text
 
 from cenote.api import Preview
 from cenote.cli.console import output, print_lines
-from cenote.cli.views.plan_table import show_plan, titled
 from cenote.cli.views.problems import show_warnings
+from cenote.cli.views.tables.plan import show_plan, titled
 from cenote.cli.views.verbose import dataset_lines
 from cenote.plan.record import PlanRecord, as_json
 from cenote.text import plural

@@ -8,7 +8,7 @@ from cenote.api import Analysis
 from cenote.engine import messages
 from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import MERGE, Plan
-from cenote.runs.pool_words import pool_word
+from cenote.runs.counting.pool_words import pool_word
 from cenote.text import clock_time, first_to_last, plural
 from cenote.units import format_bytes, format_seconds
 

@@ -21,7 +21,7 @@ from cenote.environments.support.packed import PackedEnvironment
 from cenote.errors import CenoteError, Problem
 from cenote.launch import Launch
 from cenote.packing.code import CodeProject
-from cenote.packing.prefix import FilledPrefix
+from cenote.packing.prefixes.prefix import FilledPrefix
 from cenote.packing.progress import Progress
 from cenote.packing.software import this_platform
 

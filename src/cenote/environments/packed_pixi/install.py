@@ -17,7 +17,7 @@ from cenote import errors
 from cenote.environments.packed_pixi.lock import LockedEnvironment, LockedPackage, sha256_of
 from cenote.environments.packed_pixi.wheels import forget_where_installed
 from cenote.errors import Problem
-from cenote.packing.prefix import PLACEHOLDER
+from cenote.packing.prefixes.prefix import PLACEHOLDER
 from cenote.packing.progress import PackingStep, Progress
 from cenote.shell import ALONE, end_processes, start_process
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from cenote.packing.prefix import PLACEHOLDER
+from cenote.packing.prefixes.prefix import PLACEHOLDER
 
 _ABOUT_HERE = ("direct_url.json", "uv_cache.json")
 """Which file it was installed from, and when that was written."""

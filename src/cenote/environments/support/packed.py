@@ -15,8 +15,8 @@ from cenote.environments.support.with_code import NOT_YET, EnvironmentWithCode, 
 from cenote.launch import Launch
 from cenote.packing.archive import ANY_PLATFORM, Archive
 from cenote.packing.code import CODE, CodeProject, needed_code
-from cenote.packing.pack_prefix import pack_prefix
-from cenote.packing.prefix import PLACEHOLDER, FilledPrefix
+from cenote.packing.prefixes.pack import pack_prefix
+from cenote.packing.prefixes.prefix import PLACEHOLDER, FilledPrefix
 from cenote.packing.progress import Progress
 from cenote.packing.software import Software, software_of
 from cenote.packing.stock import Pack, Packed, Stock, StockRecord, Wanted

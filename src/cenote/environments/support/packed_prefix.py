@@ -14,8 +14,8 @@ from cenote import errors, storage
 from cenote.environments.support.packed import PackedEnvironment
 from cenote.errors import Problem
 from cenote.packing.code import CodeProject, editable_projects
-from cenote.packing.pack_prefix import packed_files
-from cenote.packing.prefix import FilledPrefix, paths_of
+from cenote.packing.prefixes.pack import packed_files
+from cenote.packing.prefixes.prefix import FilledPrefix, paths_of
 from cenote.packing.progress import Progress
 from cenote.packing.software import site_packages, software_of
 from cenote.packing.stock import Stock

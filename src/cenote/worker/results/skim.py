@@ -9,7 +9,7 @@ from typing import Any
 
 from cenote import errors, storage
 from cenote.operations.support.events import Events
-from cenote.plan.output_names import PARTS, parts_folder, skim_path
+from cenote.plan.outputs.names import PARTS, parts_folder, skim_path
 from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_content, digest_of_file

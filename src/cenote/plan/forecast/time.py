@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from cenote.plan.forecast.task_history import Seen, task_key
 from cenote.plan.plan import Plan, Segment
-from cenote.plan.task_history import Seen, task_key
 from cenote.plan.tasks import applies
 
 

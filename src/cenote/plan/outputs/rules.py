@@ -9,8 +9,8 @@ from pathlib import Path
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
-from cenote.plan.output_names import PLOTS, PRODUCTS, plot_stem, product_stem, skim_path
-from cenote.plan.outside import refused_name
+from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, product_stem, skim_path
+from cenote.plan.outputs.outside import refused_name
 from cenote.plan.plan import maker_of, skims_of
 from cenote.plan.stages.resolve import Resolved, ResolvedStage
 from cenote.plugins import registry

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
+from cenote.plan.forecast.task_history import Seen, task_key
 from cenote.plan.plan import Learned, Partition, Plan, Segment
-from cenote.plan.task_history import Seen, task_key
 from cenote.plan.tasks import applies
 from cenote.text import plural
 from cenote.units import format_bytes, format_count

@@ -10,13 +10,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
 from cenote.cli.views.origins import given_by_site, origins_of_pool
-from cenote.cli.views.probe_table import VERDICT_STYLES
+from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
+from cenote.cli.views.tables.probe import VERDICT_STYLES
 from cenote.names import listed
 from cenote.placement.pools import PlacedPool, Verdict
 from cenote.plan.plan import MERGE, Plan
-from cenote.plan.probe_result import Probed
+from cenote.plan.probes.result import Probed
 from cenote.plugins.capabilities import runs_here
 from cenote.text import format_age, format_amounts, format_pools, plural
 from cenote.units import format_count

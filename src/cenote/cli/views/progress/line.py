@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from cenote.cli.views.progress import progress_line
+from cenote.cli.views.progress.live import progress_line
 from cenote.runs.view import RunView
 
 WIDTH = 110

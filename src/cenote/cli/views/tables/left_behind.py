@@ -13,8 +13,8 @@ from cenote import storage
 from cenote.cli.console import output
 from cenote.cli.views.problems import show_problems
 from cenote.plugins.capabilities import starts_here
+from cenote.runs.driver.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.runs.folder import RunFolder
-from cenote.runs.left_behind import DriverStatus, LeftBehind, Leftover
 from cenote.text import format_estimate, join_words, plural
 
 

@@ -10,8 +10,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
 from cenote.cli.views.site_page import facts
+from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.packing.stock import Cleaned, Stock, StockRecord
 from cenote.text import format_age, plural
 from cenote.units import format_bytes

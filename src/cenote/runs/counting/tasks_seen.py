@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cenote.engine.messages import AnyEvent, TaskDone, TaskSplit
+from cenote.plan.forecast.task_history import Seen, task_key
 from cenote.plan.plan import MERGE, Plan
-from cenote.plan.task_history import Seen, task_key
 from cenote.plugins.capabilities import shares_process
 
 

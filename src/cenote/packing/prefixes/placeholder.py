@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from mmap import mmap
 
-from cenote.packing.library_paths import with_own_places
-from cenote.packing.prefix import PLACEHOLDER
-from cenote.packing.relocate import is_binary
+from cenote.packing.prefixes.library_paths import with_own_places
+from cenote.packing.prefixes.prefix import PLACEHOLDER
+from cenote.packing.prefixes.relocate import is_binary
 
 _PLACEHOLDER = PLACEHOLDER.encode()
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cenote.names import listed
-from cenote.plan.probe_result import Finding
+from cenote.plan.probes.result import Finding
 from cenote.probe.run import PoolProbe, ProbeResult
 from cenote.text import plural
 from cenote.units import format_seconds

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from cenote import errors
-from cenote.packing import relocate
-from cenote.packing.activation import activation_of
 from cenote.packing.archive import OWN_FOLDER, Compression
-from cenote.packing.bytecode import compile_sources, python_runs_here
-from cenote.packing.placeholder import NoRoomError, PrefixPaths
-from cenote.packing.prefix import PLACEHOLDER, FilledPrefix
+from cenote.packing.prefixes import relocate
+from cenote.packing.prefixes.activation import activation_of
+from cenote.packing.prefixes.bytecode import compile_sources, python_runs_here
+from cenote.packing.prefixes.placeholder import NoRoomError, PrefixPaths
+from cenote.packing.prefixes.prefix import PLACEHOLDER, FilledPrefix
 from cenote.packing.progress import PackingStep, Progress
 from cenote.packing.software import conda_records, json_object
 from cenote.packing.tree import Found, left_out, walk

@@ -14,7 +14,7 @@ from cenote.cache_file import CacheFile, forget_the_oldest, rows_with_keys
 from cenote.placement.pools import PlacedPool
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import Plan
-from cenote.plan.probe_result import Probed
+from cenote.plan.probes.result import Probed
 
 _TABLE = "create table if not exists probes (key text primary key, at real not null, probe blob not null)"
 _FORMAT = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cenote import errors
 from cenote.errors import CenoteError
-from cenote.runs.driver_socket import DriverSilentError, ForeignDriverError, NoSocketError, ask
+from cenote.runs.driver.socket import DriverSilentError, ForeignDriverError, NoSocketError, ask
 from cenote.runs.folder import lock_owner
 from cenote.runs.follow import FollowedRun
 from cenote.runs.view import RunView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from cenote.engine.capacity import PoolCapacity
-from cenote.engine.retries import History
+from cenote.engine.recovery.retries import History
 
 
 class Attempts:

@@ -10,9 +10,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from cenote.cli.views.packing_progress import PackingLines, packing_bar
 from cenote.cli.views.problems import show_warnings
-from cenote.cli.views.progress_table import pool_rows, stage_rows, waiting_lines, warning_lines
+from cenote.cli.views.progress.packing import PackingLines, packing_bar
+from cenote.cli.views.progress.table import pool_rows, stage_rows, waiting_lines, warning_lines
 from cenote.packing.progress import PackingStep
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from cenote.cli.views.fitted_table import FittedTable, TableColumn, name
+from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
+from cenote.runs.counting.pool_words import pool_word
 from cenote.runs.explain import waiting_in_words
-from cenote.runs.pool_words import pool_word
 from cenote.runs.summary import StageRecord
 from cenote.runs.view import RunView
 from cenote.text import format_estimate, format_rate, plural

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from cenote.engine.attempts import Attempts
 from cenote.engine.autoscaler import Autoscaler
-from cenote.engine.fallback import LeavePool, leaves_after_preemptions, reason_to_leave
 from cenote.engine.messages import AnyCommand, CancelTask, FailureInfo, FellBack, Record, TaskFailed, TaskSplit
 from cenote.engine.options import EngineOptions
-from cenote.engine.out_of_memory import LargerPool, MorePieces, TooLarge, after_out_of_memory
 from cenote.engine.ready import ReadyTasks
+from cenote.engine.recovery.attempts import Attempts
+from cenote.engine.recovery.fallback import LeavePool, leaves_after_preemptions, reason_to_leave
+from cenote.engine.recovery.out_of_memory import LargerPool, MorePieces, TooLarge, after_out_of_memory
 from cenote.engine.task_classes import TaskClass, TaskClasses
 from cenote.engine.tasks import READY, SENT, TaskStates
 from cenote.errors import JOB_REFUSED, NO_WORKER, OUT_OF_MEMORY

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from cenote import errors, storage
 from cenote.errors import Place, Problem
 from cenote.language.workflow import Workflow
-from cenote.plan.output_names import PLOTS, PRODUCTS, plot_stem, skim_path
+from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, skim_path
 from cenote.plan.plan import Plan
 
 SETTING = "execution.write_outside"

@@ -1,0 +1,1 @@
+"""What shows how far work is: runs, probes, packing."""

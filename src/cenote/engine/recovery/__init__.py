@@ -1,0 +1,1 @@
+"""Rules for tasks that fail, wait or lose their workers."""

@@ -1,0 +1,1 @@
+"""Pack prefixes: find where they name themselves, compile, activate, move."""

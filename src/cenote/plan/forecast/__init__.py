@@ -1,0 +1,1 @@
+"""Predict the time and memory of tasks from what earlier runs measured."""

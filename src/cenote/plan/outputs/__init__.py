@@ -1,0 +1,1 @@
+"""Names and places of what a run leaves."""

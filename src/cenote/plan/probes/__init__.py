@@ -1,0 +1,1 @@
+"""What probes found on the nodes of pools, kept for plans."""

@@ -1,0 +1,1 @@
+"""Count what the events of a run say: tasks, stages, pools."""

@@ -1,0 +1,1 @@
+"""Reach the driver of a run, and find what one left behind."""
