@@ -274,7 +274,7 @@ def test_a_worker_whose_node_cannot_import_a_plugin_is_replaced_and_says_what_is
         "picky.py",
         f"""
         import os, sys
-        if "dask/worker" in sys.argv[0] and not os.path.exists({str(desk.folder / "seen")!r}):
+        if "worker/process/start" in sys.argv[0] and not os.path.exists({str(desk.folder / "seen")!r}):
             open({str(desk.folder / "seen")!r}, "w").close()
             import installed_on_some_nodes_only
         """,

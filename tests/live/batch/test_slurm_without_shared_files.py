@@ -144,12 +144,16 @@ def test_the_example_runs_in_an_environment_of_pixi_with_the_local_numbers_and_t
 
 
 def probe(workshop: Workshop, *sets: str) -> dict[str, set[str]]:
-    """Pool → the problems that `cenote probe` has with it."""
+    """Pool → the problems that `cenote probe` has with it, and what it says of packages."""
     command = [sys.executable, "-m", "cenote", "probe", "flow.yaml", "--json", "--strategy", "slurm"]
     command += [word for one in sets for word in ("--set", one)]
     told = subprocess.run(command, cwd=workshop.folder, capture_output=True, text=True, timeout=240, check=False)
     return {
-        pool["name"]: {found["words"] for found in pool["findings"] if found["verdict"] == "problem"}
+        pool["name"]: {
+            found["words"]
+            for found in pool["findings"]
+            if found["verdict"] == "problem" or found["question"] == "packages"
+        }
         for pool in json.loads(told.stdout)["pools"]
     }
 
