@@ -112,6 +112,8 @@ TRUST_CREDENTIAL_DIRECTORY = True
 CREDD_OAUTH_MODE = True
 DAEMON_LIST = $(DAEMON_LIST) CREDD
 CREDD = $(SBIN)/condor_credd
+# Not its usual port 9620, which only one of several pools of this machine could have.
+CREDD_ARGS = -f
 JAVA =
 DOCKER =
 SINGULARITY =

@@ -69,11 +69,11 @@ async def _serve(options: argparse.Namespace, scratch: Path, differs: str) -> No
     leave_if_unreachable(options.scheduler, lambda: worker.status is Status.running, options.patience)
     worker.place = OwnPlace(options.pool, scratch)
     worker.drain = Drain(*lifetime_of_job(options.walltime, os.environ, time.time()))
-    await _start(worker, options)
-    if differs:
+    if differs:  # before it joins: the run may be over soon after
         _LOG.warning("%s has other software than the driver: %s", options.name, differs)
         with suppress(Exception):  # it is a warning, and not worth a worker
             await _tell(options, differs, refused=False)
+    await _start(worker, options)
     async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
         leaving = asyncio.create_task(worker.drain.attend(worker))
