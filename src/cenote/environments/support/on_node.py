@@ -56,13 +56,15 @@ def alone_on_node(launch: Launch, variables: Mapping[str, str]) -> Launch:
     )
 
 
+def script_lines(script: Path, does: str) -> tuple[Word, Word]:
+    """Lines of shell that read a script which is sent along, or end with the reason why there is none."""
+    sent, code = Sent(script.name), StartFailure.NO_ARCHIVE.value.code
+    missing = f"the node does not see the file that {does}"
+    return ("[ -r ", sent, f" ] || {{ echo 'cenote: {missing}' >&2; exit {code}; }}"), (". ", sent)
+
+
 def _lines(archives: Sequence[Archive], scratch: str | None) -> tuple[Word, ...]:
-    unpack = Sent(UNPACK.name)
-    missing = "the node does not see the file that unpacks environments"
-    lines: list[Word] = [
-        ("[ -r ", unpack, f" ] || {{ echo 'cenote: {missing}' >&2; exit {StartFailure.NO_ARCHIVE.value.code}; }}"),
-        (". ", unpack),
-    ]
+    lines: list[Word] = [*script_lines(UNPACK, "unpacks environments")]
     if scratch is not None:
         folder, needed = _filled_on_node(scratch)
         names = "".join(f" {name}" for name in needed)

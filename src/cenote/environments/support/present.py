@@ -11,15 +11,14 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from cenote.environments.support.on_node import alone_on_node, unpacked_on_node
+from cenote.environments.support.on_node import alone_on_node, script_lines, unpacked_on_node
 from cenote.environments.support.with_code import EnvironmentWithCode, described_code
-from cenote.launch import Launch, Sent, SentFile, Word
+from cenote.launch import Launch, SentFile, Word
 from cenote.packing.archive import Archive, Compression
 from cenote.packing.code import CODE, needed_code
 from cenote.packing.progress import Progress
 from cenote.packing.software import Software
 from cenote.packing.stock import Stock, StockRecord
-from cenote.start_failures import StartFailure
 
 USE = Path(__file__).with_name("use.sh")
 """What finds and activates software on the node, in the language of every node."""
@@ -50,13 +49,9 @@ class PresentEnvironment(EnvironmentWithCode):
 
     def _used_on_node(self, launch: Launch, lines: Sequence[Word]) -> Launch:
         """With these lines, which may use `USE`, and then with the code beside it."""
-        missing = "the node does not see the file that finds its software"
-        code = StartFailure.NO_ARCHIVE.value.code
-        read = ("[ -r ", Sent(USE.name), f" ] || {{ echo 'cenote: {missing}' >&2; exit {code}; }}")
         launch = alone_on_node(launch, self.variables)
-        launch = replace(
-            launch, setup=(*launch.setup, read, (". ", Sent(USE.name)), *lines), files=(*launch.files, SentFile(USE))
-        )
+        read = script_lines(USE, "finds its software")
+        launch = replace(launch, setup=(*launch.setup, *read, *lines), files=(*launch.files, SentFile(USE)))
         archives = self._as_nodes_see(self._archives())
         return unpacked_on_node(launch, archives, scratch=self.scratch, variables=self.variables)
 
