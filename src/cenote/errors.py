@@ -156,6 +156,9 @@ ENVIRONMENT = ErrorKind("environment", 30, "Software that the run needs is missi
 BAD_ENVIRONMENT = ErrorKind(
     "bad-environment", 30, "An environment that workers cannot run: incomplete, damaged, or impossible to pack."
 )
+NO_DEVICE = ErrorKind(
+    "no-device", 30, "A stage demands a GPU (`on_unavailable: error`, `device: cuda`), and its worker can use none."
+)
 NETWORK = ErrorKind("network", 30, "The driver cannot listen for workers as its settings say.")
 DISK_FULL = ErrorKind("disk-full", 31, "No space left to write: a full disk or quota.")
 NO_ACCESS = ErrorKind("no-access", 32, "Permission denied for a file or folder that the run needs.")
@@ -171,6 +174,12 @@ BATCH_SYSTEM = ErrorKind(
     "batch-system", 40, "The batch system did not answer, or its answer made no sense.", transient=True
 )
 JOB_REFUSED = ErrorKind("job-refused", 41, "The batch system refused a job; submitting it again would not help.")
+NO_SERVICE = ErrorKind("no-service", 42, "No service of long-lived pools answers, or another one holds its folder.")
+UNKNOWN_TOKEN = ErrorKind("unknown-token", 43, "The service has no token with this id.")
+NOT_ALLOWED = ErrorKind(
+    "not-allowed", 43, "The service does not know who asks, or they may not do this; or they asked too often."
+)
+TOO_LARGE = ErrorKind("too-large", 43, "A request or an upload is larger than the service takes.")
 INTERRUPTED = ErrorKind("interrupted", 130, "Ctrl-C, `cenote cancel` or a signal ended the command.")
 
 KINDS: tuple[ErrorKind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, ErrorKind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -11,6 +12,8 @@ from typing import Protocol
 
 from cenote.units import format_bytes, format_count, format_seconds
 
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that change the direction of text."""
 FAILURE_CAUSES = {
     "error": "raised an exception",
     "bad_input": "could not read its input",
@@ -85,7 +88,8 @@ def format_amount(number: float, kind: str) -> str:
     if kind in ("memory", "disk"):
         return f"{format_bytes(number)} of {kind}"
     noun = kind.removesuffix("s").upper()
-    return f"{number:.3g} {noun}{'' if number == 1 else 's'}" if number else f"no {noun}s"
+    digits = f"{number:.3g}" if number < 100 else f"{number:.0f}"
+    return f"{digits} {noun}{'' if number == 1 else 's'}" if number else f"no {noun}s"
 
 
 def format_amounts(amounts: HasAmounts) -> str:
@@ -130,3 +134,8 @@ def format_estimate(seconds: float | None) -> str:
 def format_age(seconds: float) -> str:
     """`2h 5m ago`, in whole minutes."""
     return "just now" if seconds < 60 else f"{format_seconds(60 * (seconds // 60))} ago"
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a terminal shows it as it is, in one line: no control characters, nothing that turns the direction."""
+    return not any(unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") or one in _TURNING for one in text)

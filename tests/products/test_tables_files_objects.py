@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders.onnx_models import dense, layers
 from cenote import errors
 from cenote.machine import Machine
 from cenote.products.cutflow import CSV_COLUMNS, Cutflow, CutflowProduct, CutflowRow
@@ -125,11 +126,14 @@ class Thing:
         ({"loss": [0.5, 0.25], "epochs": 3, "best": np.float64(0.25)}, [".json"]),
         (np.arange(6).reshape(2, 3), [".npz"]),
         ({"weights": np.ones(3), "bias": np.zeros(1)}, [".npz"]),
+        (b"any bytes", [".bin"]),
+        (b"", [".bin"]),
+        (dense(layers(2, 1)), [".onnx"]),
         ((1, 2), [".pkl", ".txt"]),
         ({"x": float("nan")}, [".pkl", ".txt"]),
         ({1: "a"}, [".pkl", ".txt"]),
     ],
-    ids=["json", "array", "arrays", "tuple", "nan", "numbered"],
+    ids=["json", "array", "arrays", "bytes", "nothing", "onnx", "tuple", "nan", "numbered"],
 )
 def test_objects_are_saved_as_openly_as_they_allow(value: Any, suffixes: list[str], tmp_path: Path) -> None:
     product = ObjectProduct()

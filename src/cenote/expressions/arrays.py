@@ -20,7 +20,18 @@ def plain(value: Column) -> Column:
 
 def is_array(value: Column) -> bool:
     """Whether it is more than one Python scalar."""
-    return value.ndim > 0 if isinstance(value, np.ndarray) else isinstance(value, ak.Array)
+    flat = isinstance(value, np.ndarray) or is_on_device(value)
+    return value.ndim > 0 if flat else isinstance(value, ak.Array)
+
+
+def is_on_device(value: Column) -> bool:
+    """Whether it is an array in the memory of a GPU; those of awkward are arrays of awkward, wherever they lie."""
+    return hasattr(type(value), "__cuda_array_interface__")
+
+
+def on_host(value: Column) -> Column:
+    """The same values where numpy can reach them."""
+    return value.get() if is_on_device(value) else value
 
 
 def is_text(value: Column) -> bool:
@@ -51,6 +62,8 @@ def leaf_type(value: Column) -> np.dtype[Any] | None:
         return np.asarray(value).dtype
     layout = value.layout
     while layout.parameter("__array__") not in ("string", "bytestring") and hasattr(layout, "content"):
+        if layout.is_record:  # whose `content` is a function
+            return None
         layout = layout.content
     if layout.parameter("__array__") in ("string", "bytestring"):
         return np.dtype(np.str_)

@@ -8,7 +8,7 @@ from cenote import errors
 from cenote.errors import Problem
 from cenote.language.execution import ExecutionSettings, PoolSettings
 from cenote.language.origins import KeyPath
-from cenote.language.workflow import PluginUse, Workflow
+from cenote.language.workflow import Workflow
 from cenote.plugins import registry
 from cenote.plugins.capabilities import runs_here, starts_here
 from cenote.plugins.kinds import PluginKind
@@ -83,14 +83,9 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
     for part in workflow.unexecuted:
         if not part.matters:
             yield _warning(workflow, part.what, part.path)
-    modifiers: list[PluginUse] = [*workflow.execution.modifiers]
     for stage in workflow.stages:
-        modifiers += stage.requirement.modifiers
         for inspection in stage.inspect:
             yield _warning(workflow, f"inspect '{inspection.name}'", inspection.path)
-    for modifier in modifiers:
-        if registry.is_planned(PluginKind.MODIFIER, modifier.name):
-            yield _warning(workflow, f"modifier '{modifier.name}'", modifier.path)
     if _stays_here(workflow):
         for what, path in _other_machines(workflow):
             yield _warning(workflow, what, path)

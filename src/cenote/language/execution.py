@@ -12,6 +12,7 @@ from cenote.language.schema.forms import (
     Credentials,
     EnvironmentSpec,
     Factor,
+    Flag,
     Folders,
     Free,
     OrNothing,
@@ -83,7 +84,7 @@ class FallbackWhen:
     """The pool had no worker for this long."""
     preempted: Positive | None = None
     """A task lost its worker to preemption this many times."""
-    oom: bool = False
+    oom: Flag = False
     """A task needed more memory than a worker has."""
 
 

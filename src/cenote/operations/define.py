@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import AliasChoices, Field, model_validator
 
+from cenote.expressions.arrays import leaf_type
+from cenote.expressions.expression import expression
+from cenote.expressions.scalar_code import NotScalarError, scalar_code
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Events
-from cenote.operations.support.variables import Variables, texts_read, with_variables
+from cenote.operations.support.kernels import Kernel, NoKernelError
+from cenote.operations.support.variables import Variable, Variables, texts_read, with_variables
 
 _KEYS = {"variables", "columns"}
 
@@ -60,3 +66,28 @@ class Define(Operation):
     def run(self, events: Events) -> Result:
         """Evaluate in order."""
         return Result(with_variables(self.variables, events))
+
+    def kernels(self, events: Events) -> Mapping[str, Kernel]:
+        """Of expressions that go value by value."""
+        types: dict[str, np.dtype[Any]] = {}
+        found: dict[str, Kernel] = {}
+        for variable in self.variables:
+            found[variable.name] = _kernel(variable, events, types)
+            types[variable.name] = np.dtype(found[variable.name].dtype)
+        return found
+
+
+def _kernel(variable: Variable, events: Events, defined: Mapping[str, np.dtype[Any]]) -> Kernel:
+    if variable.reduce is not None:
+        raise NoKernelError(f"'{variable.name}' goes over the elements of each event")
+    columns = [name for name in expression(variable.text).names if name in events and name not in defined]
+    types = {**defined, **{name: found for name in columns if (found := leaf_type(events[name])) is not None}}
+    try:
+        code = scalar_code(variable.text, types, lambda name: value_of(name, events))
+    except NotScalarError as problem:
+        raise NoKernelError(f"'{variable.name}' cannot be computed value by value: {problem}") from None
+    wanted = variable.dtype or code.dtype
+    if np.dtype(wanted).kind in "iu" and np.dtype(code.dtype).kind == "f":
+        raise NoKernelError(f"'{variable.name}' cuts fractions off")
+    note = f"{', '.join(code.inexact)} may be rounded otherwise on a GPU" if code.inexact else ""
+    return Kernel(code.function(), wanted, columns=code.parameters, as_stored=True, note=note)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
 from cenote.expressions.expression import expression
-from cenote.operations.support.events import DatasetInfo, Events, describes_dataset
+from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
+from cenote.operations.support.kernels import Kernel
 from cenote.plugins.settings import Plugin
 
 
@@ -56,8 +58,12 @@ class Operation(Plugin):
     scope: ClassVar[Scope] = Scope.PARTITION
     product: ClassVar[str | None] = None
     """The kind of product it makes (`histogram`, `cutflow`, `files`, `object`), or None."""
+    software: ClassVar[Mapping[str, str]] = {}
+    """Modules that workers need for it beyond what Cenote itself needs → the extra of Cenote that installs them."""
     fingerprint: ClassVar[str] = ""
     """Changes whenever the code gives other results for the same settings (custom: a hash of the source)."""
+    takes_device_columns: ClassVar[bool] = False
+    """Whether `run` can compute with columns that lie on a GPU, as `gpu.preload` puts them there."""
 
     _stage: str = PrivateAttr(default="")
     _columns: Collection[str] = PrivateAttr(default=())
@@ -103,6 +109,20 @@ class Operation(Plugin):
         """The only columns for the next stage; None for all."""
         return None
 
+    def depends_on_files(self) -> Collection[str]:
+        """Files that its results depend on, as its settings name them: beside the workflow, or absolute.
+
+        They count for the results, and `plugins.resources.workflow_file` finds them on every worker.
+        """
+        return ()
+
+    def check_files(self, files: Mapping[str, Path]) -> None:
+        """Look at these files, by the names of the settings, while planning. Raises what is wrong with them."""
+
+    def depends_on_products(self) -> Collection[str]:
+        """Stages whose products it uses, which have to be among the `needs` of its own."""
+        return ()
+
     def shape(self) -> ProductShape:
         """What its product will look like."""
         return ProductShape(self.product)
@@ -113,6 +133,17 @@ class Operation(Plugin):
     @abstractmethod
     def run(self, events: Events) -> Result:
         """Do it for one partition (or dataset, or run: see `scope`)."""
+
+    def kernels(self, events: Events) -> Mapping[str, Kernel]:  # noqa: ARG002  # for operations that have some
+        """Column → how it can be computed one value at a time, for these events; empty where `run` is the only way.
+
+        Later columns may take earlier ones. Raises NoKernelError with the reason why there is none.
+        """
+        return {}
+
+    def assembled(self, events: Events, columns: Mapping[str, Column]) -> Result:
+        """What `run` gives, from columns that its kernels computed."""
+        return Result(events.with_columns(columns))
 
     def merge(self, parts: Sequence[Any]) -> Any | None:  # noqa: ARG002  # overridden where the product needs its own
         """Products of several partitions, in partition order, as one; None leaves it to the kind of product."""

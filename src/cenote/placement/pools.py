@@ -37,6 +37,8 @@ class PlacedPool:
     """Of one worker, as it will be: smaller on a machine that has less."""
     starts_here: bool = True
     """Whether its workers start on this machine; others are jobs that wait in a queue."""
+    near: bool = False
+    """Whether its workers are on this machine although another program starts them; known when a run begins."""
     fallback: tuple[str, ...] = ()
     """Names of the pools that take over; the file may name them by label."""
     scaled_from: PoolSize | None = None

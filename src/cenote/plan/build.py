@@ -21,7 +21,9 @@ from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary
 from cenote.plan.segments import make_segments
 from cenote.plan.stages.columns import ColumnFlow, column_flow
 from cenote.plan.stages.drawable import undrawable
+from cenote.plan.stages.modifiers import misfits
 from cenote.plan.stages.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
+from cenote.plan.stages.software import missing_software
 from cenote.plan.tasks import lay_out
 from cenote.plugins import own_files
 from cenote.plugins.resources import ResourceFile
@@ -68,6 +70,8 @@ def analyse(
             *no_data,
             *inputs.problems,
             *resolved.problems,
+            *missing_software(workflow, resolved, placement),
+            *misfits(workflow, resolved),
             *flow.problems,
             *lacking.problems,
             *_result_problems(workflow, resolved),
@@ -225,6 +229,7 @@ def _summaries(
     workflow: Workflow, segments: Sequence[Segment], resolved: Resolved, tasks: Sequence[int]
 ) -> tuple[StageSummary, ...]:
     segment_of = {stage: segment.index for segment in segments for stage in segment.stages}
+    steps = {step.stage: step for segment in segments for step in segment.steps}
     by_id = {stage.id: stage for stage in resolved.stages}
     return tuple(
         StageSummary(
@@ -234,6 +239,7 @@ def _summaries(
             tasks=tasks[segment_of[stage.id]],
             reads=by_id[stage.id].reads,
             adds=by_id[stage.id].adds,
+            modifiers=steps[stage.id].modifiers,
         )
         for stage in workflow.stages
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cenote.language.execution import Amounts
 from cenote.language.workflow import Render, Workflow
+from cenote.modifiers.support.measures import Measure
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import Placement
 from cenote.plan.probes.result import Probed
@@ -63,6 +64,20 @@ class WriteStep:
 
 
 @dataclass(frozen=True)
+class PlannedModifier:
+    """A modifier of a stage."""
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    effect: str = ""
+    """`observes`; `executes`, where the last bits of results may be its own; or `changes`."""
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    """What it measures, and how that is added up."""
+    limits_time: bool = False
+    """Whether it may stop its stage."""
+
+
+@dataclass(frozen=True)
 class Step:
     """One stage within a segment, ready to run: plain data, so that it travels to any worker."""
 
@@ -83,7 +98,8 @@ class Step:
     """Dataset → its settings, where its columns make them others than `params`."""
     needs_products: tuple[str, ...] = ()
     """Run-scope or dataset-scope stages whose product it may use."""
-    modifiers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    modifiers: tuple[PlannedModifier, ...] = ()
+    """Around it, the first one outermost."""
     writes: tuple[WriteStep, ...] = ()
     timeout: int | None = None
     retries: int = 0
@@ -91,6 +107,11 @@ class Step:
     def applies(self, dataset: str) -> bool:
         """Whether it runs on this dataset."""
         return self.datasets is None or dataset in self.datasets
+
+    @property
+    def may_be_stopped(self) -> bool:
+        """Whether it has a limit of time."""
+        return self.timeout is not None or any(modifier.limits_time for modifier in self.modifiers)
 
 
 @dataclass(frozen=True)
@@ -151,6 +172,8 @@ class Segment:
     """Of everything that decides its results, except the data."""
     amounts: Amounts = Amounts()  # noqa: RUF009 (frozen)
     """What one of its tasks needs: the most that any of its stages asks for."""
+    kept: bool = False
+    """Whether the events that leave it are stored for later runs."""
 
     @property
     def products(self) -> dict[str, str]:
@@ -266,6 +289,7 @@ class StageSummary:
     tasks: int
     reads: tuple[str, ...]
     adds: tuple[str, ...]
+    modifiers: tuple[PlannedModifier, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -301,7 +325,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     digest: str = ""
     resources: tuple[ResourceFile, ...] = ()
-    """Files that own code reads, or that stages name under `depends_on`."""
+    """Files that own code or operations read, or that stages name under `depends_on`."""
     learned: tuple[Learned, ...] = ()
     """From earlier runs; it decides nothing."""
     probes: Mapping[str, Probed] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from cenote import storage
 from cenote.language.execution import Amounts, Elastic, PoolSize, PoolTerms, RunLimits, settings_of
 from cenote.language.origins import KeyPath, Origin
 from cenote.placement.pools import Candidate, PlacedPool, StagePlacement
-from cenote.plan.plan import MERGE, Learned, Partition, Plan, Segment, StageSummary, TaskTable
+from cenote.plan.plan import MERGE, Learned, Partition, Plan, PlannedModifier, Segment, StageSummary, TaskTable
 from cenote.plan.probes.cache import probe_key
 from cenote.plan.probes.result import Finding, Probed, ProbeVerdict
 from cenote.plugins.capabilities import runs_here
@@ -48,12 +48,20 @@ class PlannedStage(msgspec.Struct, frozen=True):
     """Columns that it reads."""
     adds: tuple[str, ...] = ()
     """Columns that it adds."""
+    modifiers: tuple[PlannedModifier, ...] = ()
+    """Around it, the first one outermost."""
 
     @classmethod
     def of(cls, stage: StageSummary, placement: StagePlacement | None) -> Self:
         """From the plan's own row."""
         found = cls(
-            id=stage.stage, op=stage.op, segment=stage.segment, tasks=stage.tasks, reads=stage.reads, adds=stage.adds
+            id=stage.stage,
+            op=stage.op,
+            segment=stage.segment,
+            tasks=stage.tasks,
+            reads=stage.reads,
+            adds=stage.adds,
+            modifiers=stage.modifiers,
         )
         if placement is None:
             return found
@@ -328,7 +336,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def json_text(record: msgspec.Struct) -> str:
+def json_text(record: object) -> str:
     """A record as JSON that people can read."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 

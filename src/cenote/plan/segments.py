@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from cenote.language.workflow import Workflow
+from cenote.language.workflow import PluginUse, Workflow
+from cenote.modifiers.interface import Effect, Modifier
 from cenote.operations.interface import Operation, Scope
 from cenote.placement.pools import Placement
 from cenote.placement.resources import most_of_each
 from cenote.plan.fingerprint import digest_of, segment_digest
-from cenote.plan.plan import Fill, Segment, SourceStep, Step, WriteStep
+from cenote.plan.plan import Fill, PlannedModifier, Segment, SourceStep, Step, WriteStep
 from cenote.plan.stages.columns import ColumnFlow
+from cenote.plan.stages.modifiers import modifiers_of
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
+from cenote.plan.stages.software import versions_of
+from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.registry import code_digest
 from cenote.sources.interface import find_column
@@ -32,8 +36,11 @@ class _Kind:
     root: str
 
 
-def group_stages(stages: Sequence[ResolvedStage], placement: Placement) -> list[list[ResolvedStage]]:
-    """Stages that run together, groups in an order in which needs come first.
+def group_stages(
+    stages: Sequence[ResolvedStage], placement: Placement, kept: Collection[str] = ()
+) -> list[list[ResolvedStage]]:
+    """Stages that run together, groups in an order in which needs come first. What is `kept` ends its group: the
+    events that leave it are stored.
 
     A stage's depth counts the changes of kind on the longest way to it, so equal depths cannot depend on each
     other through another segment. Of those, stages fuse that are neighbours, or that wait for the same things.
@@ -43,7 +50,12 @@ def group_stages(stages: Sequence[ResolvedStage], placement: Placement) -> list[
     depth: dict[str, int] = {}
     for stage in stages:
         depth[stage.id] = max(
-            (depth[need] + (kinds[need] != kinds[stage.id]) for need in stage.stage.needs if need in depth), default=0
+            (
+                depth[need] + (kinds[need] != kinds[stage.id] or need in kept)
+                for need in stage.stage.needs
+                if need in depth
+            ),
+            default=0,
         )
     leader: dict[str, str] = {stage.id: stage.id for stage in stages}
     waits: dict[str, frozenset[str]] = {}
@@ -85,9 +97,12 @@ def make_segments(
     fills: Mapping[str, Mapping[str, Fill]] | None = None,
 ) -> list[Segment]:
     """Every segment with what it reads, imports and exports; `fills` has for each source what files may lack."""
-    groups = group_stages(resolved.stages, placement)
+    modifiers = {stage.id: modifiers_of(stage, workflow) for stage in resolved.stages}
+    kept = {stage for stage, around in modifiers.items() if any(_class_of(one).keeps_output for one in around)}
+    groups = group_stages(resolved.stages, placement, kept)
     segment_of = {stage.id: number for number, group in enumerate(groups) for stage in group}
-    work = _Fusing(workflow, resolved, flow, placement, fills or {}, _crossing(resolved, flow, segment_of))
+    crossing = _crossing(resolved, flow, segment_of)
+    work = _Fusing(workflow, resolved, flow, placement, fills or {}, crossing, modifiers, kept)
     return [work.segment(number, group) for number, group in enumerate(groups)]
 
 
@@ -115,6 +130,10 @@ class _Fusing:
     placement: Placement
     fills: Mapping[str, Mapping[str, Fill]]
     crossing: Mapping[str, set[str]]
+    modifiers: Mapping[str, Sequence[PluginUse]]
+    """Stage → what is around it."""
+    kept: Collection[str]
+    """Stages whose events are stored for later runs."""
 
     @cached_property
     def stages(self) -> dict[str, ResolvedStage]:
@@ -148,12 +167,12 @@ class _Fusing:
             exports=exports,
             digest=digest,
             amounts=most_of_each([stage.stage.requirement.amounts for stage in group]),
+            kept=any(stage in self.kept for stage in exports),
         )
 
     def _step(self, stage: ResolvedStage) -> Step:
         requirement = stage.stage.requirement
         needed = [self.stages[need] for need in stage.stage.needs if need in self.stages]
-        modifiers = (*self.workflow.execution.modifiers, *requirement.modifiers)
         usual = next(iter(stage.applied.values()), None)
         return Step(
             stage=stage.id,
@@ -167,7 +186,7 @@ class _Fusing:
             product=stage.operation.product,
             datasets=stage.datasets,
             needs_products=tuple(s.id for s in needed if s.scope is not Scope.PARTITION and s.operation.product),
-            modifiers=tuple((modifier.name, modifier.settings) for modifier in modifiers),
+            modifiers=tuple(_planned(modifier) for modifier in self.modifiers[stage.id]),
             writes=tuple(_write_step(stage, number) for number in range(len(stage.stage.write))),
             timeout=requirement.timeout,
             retries=requirement.retries,
@@ -204,14 +223,24 @@ class _Fusing:
         )
 
 
+def _class_of(modifier: PluginUse) -> type[Modifier]:
+    return registry.load(PluginKind.MODIFIER, modifier.name)
+
+
+def _planned(modifier: PluginUse) -> PlannedModifier:
+    known = _class_of(modifier)
+    return PlannedModifier(modifier.name, modifier.settings, known.effect.value, known.measures, known.limits_time)
+
+
 def code_of(step: Step, stage: ResolvedStage, workflow: Workflow) -> list[list[str]]:
     """What a step does, apart from its settings: the code of all plugins that take part, and files."""
-    modifiers = [(name, settings, code_digest(PluginKind.MODIFIER, name)) for name, settings in step.modifiers]
+    matter = [one for one in step.modifiers if one.effect != Effect.OBSERVES.value]
     return [
         ["operation", stage.operation.fingerprint, code_digest(PluginKind.OPERATION, step.op)],
         ["product", code_digest(PluginKind.PRODUCT, step.product or "")],
         *(["sink", code_digest(PluginKind.SINK, write.kind)] for write in step.writes),
-        *(["modifier", name, digest_of(settings), code] for name, settings, code in modifiers if code),
+        *(["software", name, version] for name, version in versions_of(stage.operation)),
+        *(["modifier", m.name, digest_of(m.params), code_digest(PluginKind.MODIFIER, m.name)] for m in matter),
         *(["file", os.path.relpath(file.path, workflow.folder), file.digest] for file in stage.files),
     ]
 

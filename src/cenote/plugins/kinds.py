@@ -52,12 +52,10 @@ PLANNED: dict[PluginKind, dict[str, str]] = {
             "hep.project_fields",
             "hep.zip_join",
             "hep.correctionlib",
-            "hep.inference",
         ),
         "more HEP operations",
     ),
     PluginKind.RENDERER: dict.fromkeys(("hep.render.comparison", "hep.render.project"), "more renderers"),
-    PluginKind.MODIFIER: {"gpu.preload": "GPU modifiers", "cuda.jit": "GPU modifiers"},
     PluginKind.CREDENTIAL: {"kerberos": "Kerberos tickets for workers"},
 }
 """Names the language knows already, and the later piece of work that makes them run."""

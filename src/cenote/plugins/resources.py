@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,7 +54,15 @@ def resource(name: str) -> Path:
     workers that do not see it, up to 64 MB. The name is written out in the call, or under `depends_on` of the stage.
     """
     caller = Path(str(sys._getframe(1).f_globals.get("__file__", ""))).parent  # noqa: SLF001  # whose file is meant
-    folders = [caller, *(Path(folder) for folder in _here.folders)]
+    return _wherever_it_is(name, [caller, *(Path(folder) for folder in _here.folders)])
+
+
+def workflow_file(name: str) -> Path:
+    """The path of a file beside the workflow that an operation says it depends on; without a run, of one here."""
+    return _wherever_it_is(name, [Path(folder) for folder in _here.folders] or [Path()])
+
+
+def _wherever_it_is(name: str, folders: Sequence[Path]) -> Path:
     tried = [os.path.normpath(folder.absolute() / name) for folder in folders]
     planned = [_here.files[path] for path in tried if path in _here.files]
     if planned and _here.noted is None:
@@ -68,7 +76,7 @@ def resource(name: str) -> Path:
     there = next((Path(path) for path in tried if Path(path).is_file()), None)
     if there is None:
         raise errors.error(
-            errors.MISSING_FILE, f"resource('{name}'): there is no such file", details=(f"looked in {caller}",)
+            errors.MISSING_FILE, f"resource('{name}'): there is no such file", details=(f"looked in {folders[0]}",)
         )
     if _here.noted is not None:
         _here.noted.append(there)

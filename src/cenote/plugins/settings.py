@@ -11,9 +11,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, get_type_hints
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import AliasChoices, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from cenote.plugins.quantities import Memory as Memory
 from cenote.plugins.quantities import Seconds as Seconds
@@ -117,6 +117,34 @@ def docstrings_below(cls: type[Any]) -> dict[str, str]:
     }
 
 
+def _as_written(part: Any) -> Any:  # Any: any part of pydantic's description of a class
+    """The same, without pydantic's liberties: `true` is no number, `1` is no flag, and the text "5" is neither. Editors
+    see it that way, by the JSON Schema, and so do people."""
+    if isinstance(part, list | tuple):
+        return type(part)(_as_written(one) for one in part)
+    if not isinstance(part, dict) or _demands_whole(part):
+        return part
+    match part.get("type"):
+        case "bool" | "float":
+            return {**part, "strict": True}
+        case "int":
+            return core_schema.no_info_before_validator_function(_whole_number, part)
+    return {key: value if key == "metadata" else _as_written(value) for key, value in part.items()}
+
+
+def _demands_whole(part: Mapping[str, Any]) -> bool:
+    """Whether it is ours already: classes hold the parts of others."""
+    function = part.get("function")
+    return isinstance(function, Mapping) and function.get("function") is _whole_number
+
+
+def _whole_number(value: Any) -> Any:  # Any: whatever the YAML holds
+    """`5.0` may stand for 5, as in JSON Schema."""
+    if isinstance(value, bool | str | bytes):
+        raise PydanticKnownError("int_type")
+    return value
+
+
 class Settings(BaseModel):
     """Frozen, strict about unknown keys, documented by the docstring below each field."""
 
@@ -138,6 +166,12 @@ class Settings(BaseModel):
     )
 
     @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """With values as they are written."""
+        found: CoreSchema = _as_written(handler(cls))  # `source` may be what this stands for in an annotation
+        return found
+
+    @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
         """With everything that validators accept besides the fields."""
         reference = handler(schema)
@@ -156,3 +190,7 @@ class Plugin(Settings):
 
     example: ClassVar[str] = ""
     """How it is used, as one would write it in a workflow."""
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Import what only its methods use: workers ask for it before their first task, in one thread."""

@@ -20,10 +20,16 @@ from cenote.units import format_bytes
 
 _ONLY = "value"
 """The name of an array that is not part of a mapping."""
+_ONNX, _BYTES = ".onnx", ".bin"
+_AFTER_VERSION = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42")
+"""How protobuf marks the fields 2 to 8 of ONNX's ModelProto, which are written in order."""
 
 
 class ObjectProduct(Product):
-    """JSON where the value is JSON, `.npz` for arrays, else a pickle with a note."""
+    """JSON where the value is JSON, `.npz` for arrays, bytes as they are, else a pickle with a note.
+
+    Bytes that are an ONNX model become a file `.onnx`, others `.bin`.
+    """
 
     example: ClassVar[str] = """
     - id: Fit
@@ -41,7 +47,9 @@ class ObjectProduct(Product):
         )
 
     def save(self, value: Any, folder: Path, name: str) -> list[Path]:
-        """`<name>.json`, `<name>.npz`, or `<name>.pkl` with `<name>.txt`."""
+        """`<name>.json`, `<name>.npz`, `<name>.onnx`, `<name>.bin`, or `<name>.pkl` with `<name>.txt`."""
+        if isinstance(value, bytes):
+            return [_write_bytes(folder / f"{name}{_ONNX if _is_onnx(value) else _BYTES}", value)]
         text = _as_json(value)
         if text is not None:
             return [write_text(folder / f"{name}.json", text)]
@@ -49,9 +57,7 @@ class ObjectProduct(Product):
             return [_write_arrays(folder / f"{name}.npz", {_ONLY: value})]
         if _is_arrays(value):
             return [_write_arrays(folder / f"{name}.npz", value)]
-        target = folder / f"{name}.pkl"
-        with appearing(target, under_its_name=True) as temporary:
-            temporary.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+        target = _write_bytes(folder / f"{name}.pkl", pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
         note = f"{target.name} is a Python pickle of a {type(value).__module__}.{type(value).__qualname__}.\n"
         return [target, write_text(folder / f"{name}.txt", f"{note}Load it only if you trust where it came from.\n")]
 
@@ -62,13 +68,29 @@ class ObjectProduct(Product):
         if (found := folder / f"{name}.npz").is_file():
             loaded = _read_arrays(found)
             return loaded[_ONLY] if loaded.keys() == {_ONLY} else loaded
+        for suffix in (_ONNX, _BYTES):
+            if (found := folder / f"{name}{suffix}").is_file():
+                return found.read_bytes()
         return pickle.loads((folder / f"{name}.pkl").read_bytes())
 
     def describe(self, value: Any) -> str:
-        """`a dict of 3`, `an array of shape (10, 2)`, `a Model`."""
+        """`a dict of 3`, `an array of shape (10, 2)`, `an ONNX model of 3 kB`, `a Model`."""
+        if isinstance(value, bytes):
+            return f"{'ONNX model' if _is_onnx(value) else 'bytes'}, {format_bytes(len(value))}"
         if isinstance(value, np.ndarray):
             return f"array of shape {value.shape}"
         return f"{type(value).__name__} of {len(value)}" if isinstance(value, Mapping | list) else type(value).__name__
+
+
+def _is_onnx(content: bytes) -> bool:
+    """Whether this begins as ONNX models do: the version of the format, and then one of the fields that follow it."""
+    return len(content) > 2 and content[0] == 0x08 and content[1] < 0x40 and content[2] in _AFTER_VERSION
+
+
+def _write_bytes(target: Path, content: bytes) -> Path:
+    with appearing(target, under_its_name=True) as temporary:
+        temporary.write_bytes(content)
+    return target
 
 
 def _as_json(value: Any) -> str | None:

@@ -76,7 +76,8 @@ def _pools(node: Located | None, classes: Mapping[str, Amounts], findings: Findi
         nothing = item.value is None
         if not _FILE_NAME.fullmatch(name):
             message = f"{name!r} cannot be the name of a pool: files of its workers carry this name"
-            findings.report(errors.BAD_VALUE, message, item, hint="leave '/' and line breaks out of it", on_key=True)
+            hint = "leave '/' and line breaks out of it" if name.strip() else "give it a name of letters"
+            findings.report(errors.BAD_VALUE, message, item, hint=hint, on_key=True)
         model = validated(PoolModel, item.holding({}) if nothing else item, f"pool '{name}'", findings)
         if model is None:
             continue
@@ -134,10 +135,16 @@ def one_or_many(node: Located | None) -> list[Located]:
 def check_modifiers(
     node: Located | None, models: Iterable[ModifierModel], path: KeyPath, findings: Findings
 ) -> tuple[PluginUse, ...]:
-    """Modifiers by name, with their own settings checked."""
-    found = []
+    """Modifiers by name, with their own settings checked; each at most once, for the sake of what they measure."""
+    found: list[PluginUse] = []
     for index, (written, model) in enumerate(zip(one_or_many(node), models, strict=False)):
-        known = check_name(PluginKind.MODIFIER, written.get("name") or written, findings)
+        name = written.get("name") or written
+        known = check_name(PluginKind.MODIFIER, name, findings)
+        if any(model.name == other.name for other in found):
+            hint = (
+                "put one of them here, with all its params; a modifier of a stage replaces the run's of the same name"
+            )
+            findings.report(errors.BAD_VALUE, f"modifier '{model.name}' is named twice", name, hint=hint)
         params = written.get("params") or written.holding({})
         if known:
             check_settings(PluginKind.MODIFIER, model.name, params, f"modifier '{model.name}'", findings)

@@ -147,7 +147,7 @@ def _best_branches(complaints: list[_Complaint]) -> list[_Complaint]:
             name, depth = complaint.branch
             unions.setdefault(tuple(complaint.path[:depth]), {}).setdefault(name, []).append(complaint)
     for alternatives in unions.values():
-        ranked = sorted(alternatives.values(), key=lambda found: (_wrong_type(found), len(found)))
+        ranked = sorted(alternatives.values(), key=lambda found: (_wrong_form(found), len(found)))
         chosen += ranked[0]
     return chosen
 
@@ -163,8 +163,12 @@ def _without_consequences(complaints: list[_Complaint]) -> list[_Complaint]:
     ]
 
 
-def _wrong_type(found: list[_Complaint]) -> bool:
-    return all(complaint.type.endswith("_type") for complaint in found)
+def _wrong_form(found: list[_Complaint]) -> bool:
+    """Whether the value is of another form than this alternative, and not just wrong somewhere inside."""
+    return all(
+        complaint.type.endswith("_type") and complaint.branch is not None and len(complaint.path) == complaint.branch[1]
+        for complaint in found
+    )
 
 
 def known_keys(model: Described, steps: tuple[int | str, ...]) -> list[str]:

@@ -50,6 +50,12 @@ def _whole(value: Any) -> int:  # Any: whatever the YAML holds
     raise ValueError("should be a whole number")
 
 
+def _flag(value: Any) -> bool:  # Any: whatever the YAML holds
+    if isinstance(value, bool):
+        return value
+    raise ValueError("should be true or false")
+
+
 def _number(value: Any) -> float:  # Any: whatever the YAML holds
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
@@ -73,6 +79,9 @@ Count = Annotated[int, Converted(_whole, "whole", ge=0)]
 
 Positive = Annotated[int, Converted(_whole, "whole", ge=1)]
 """A whole number, one or more."""
+
+Flag = Annotated[bool, Converted(_flag, "flag")]
+"""True or false, and no number that might mean it."""
 
 Amount = Annotated[float, Converted(_number, "number", ge=0, allow_inf_nan=False)]
 """A number, zero or more."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import ConfigDict, Field, PrivateAttr, create_model
 
 from cenote import errors
-from cenote.names import column_name
+from cenote.names import column_name, did_you_mean, listed
 from cenote.operations.interface import Merge, Operation, Result, Scope
-from cenote.operations.support.declared import Declared, parts_of
-from cenote.operations.support.events import Events
-from cenote.operations.support.own_code import OwnCode, fingerprint_of, own_code
+from cenote.operations.support.declared import Declared, Returned, parts_of
+from cenote.operations.support.events import Column, Events
+from cenote.operations.support.kernels import Kernel
+from cenote.operations.support.own_code import OwnCode, field_name, fingerprint_of, own_code
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
@@ -36,6 +37,7 @@ class Declaration:
     filters: bool
     product: bool
     merge: Merge | None
+    kernels: Mapping[str, Kernel]
 
 
 class Params(dict[str, Any]):
@@ -52,6 +54,8 @@ class CustomOperation(Operation):
     """An operation made by the decorator; a subclass per function, with the function's parameters as fields."""
 
     model_config = ConfigDict(protected_namespaces=())
+    takes_device_columns: ClassVar[bool] = True
+    """Its author decides: a stage that asks for columns on a GPU gets them."""
 
     declaration: ClassVar[Declaration]
     code: ClassVar[OwnCode]
@@ -105,12 +109,22 @@ class CustomOperation(Operation):
         seen = events.keep(column_name(name, events.columns) for name in declared.reads)
         with declared.explained():
             returned = self._ready(seen)
-        parts = parts_of(returned, declared, events)
+        return self._going_on(events, parts_of(returned, declared, events))
+
+    def _going_on(self, events: Events, parts: Returned) -> Result:
         going_on = events.with_columns(parts.columns) if parts.columns else events
         if parts.mask is not None:
             going_on = going_on.where(parts.mask)
         keeps = self.keeps()
-        return Result(going_on if keeps is None else going_on.keep({*keeps, *declared.adds}), parts.product)
+        return Result(going_on if keeps is None else going_on.keep({*keeps, *self.adds()}), parts.product)
+
+    def kernels(self, events: Events) -> Mapping[str, Kernel]:  # noqa: ARG002  # the same for all
+        """As declared, with the params of the stage."""
+        return {name: one.with_params(self.params) for name, one in self.declaration.kernels.items()}
+
+    def assembled(self, events: Events, columns: Mapping[str, Column]) -> Result:
+        """What the code gives, if it computes these columns."""
+        return self._going_on(events, Returned(columns=columns))
 
     def merge(self, parts: Sequence[Any]) -> Any | None:
         """By the declared function."""
@@ -129,17 +143,19 @@ def operation(
     scope: Literal["partition", "dataset", "run"] = "partition",
     product: str | bool | None = None,
     merge: Merge | None = None,
+    kernels: Mapping[str, Kernel] | None = None,
 ) -> Callable[[Decorated], Decorated]:
     """Make an operation of a function or a class; it stays usable as what it is.
 
     A function takes the events, and the stage's params as keyword arguments; a class may have `prepare()`, called
     once per worker, and has `run(events)` or `__call__(events)`. They return what is declared: a mapping of columns
-    (`adds`), one boolean per event (`filter`), a product; or a tuple of these in this order.
+    (`adds`), one boolean per event (`filter`), a product; or a tuple of these in this order. `kernels` has for each
+    column of `adds` how it is computed one value at a time, for modifiers that compile it.
     """
 
     def decorate(code: Decorated) -> Decorated:
-        declaration = Declaration(name, reads, adds, keeps, filter, bool(product), merge)
-        made = _made(declaration, own_code(name, code), Scope(scope), product)
+        declaration = Declaration(name, reads, adds, keeps, filter, bool(product), merge, dict(kernels or {}))
+        made = _made(declaration, own_code(f"operation '{name}'", code), Scope(scope), product)
         code.cenote_plugin = (PluginKind.OPERATION.value, name)  # type: ignore[attr-defined]  # read by the registry
         code.cenote_factory = made  # type: ignore[attr-defined]  # the same
         return code
@@ -155,7 +171,8 @@ def _made(declaration: Declaration, code: OwnCode, scope: Scope, product: str | 
             f"operation '{declaration.name}' makes a product '{product}' per partition, without a rule to merge them",
             hint="add merge=, a function of the list of products; or scope='run' to see all events at once",
         )
-    field_names = {parameter: _field_name(parameter) for parameter in code.parameters}
+    _check_kernels(declaration, code)
+    field_names = {parameter: field_name(parameter, CustomOperation) for parameter in code.parameters}
     fields: dict[str, Any] = {
         field_names[parameter]: (
             annotation,
@@ -170,17 +187,35 @@ def _made(declaration: Declaration, code: OwnCode, scope: Scope, product: str | 
     return cast(type[CustomOperation], made)
 
 
+def _check_kernels(declaration: Declaration, code: OwnCode) -> None:
+    """Raise where kernels do not go with what is declared."""
+    if not declaration.kernels:
+        return
+    what = f"operation '{declaration.name}'"
+    if declaration.filters or declaration.product or callable(declaration.adds):
+        raise errors.error(errors.BAD_PLUGIN, f"{what}: kernels compute columns: they need adds=, and nothing else")
+    adds, given = set(_listed(declaration.adds)), set(declaration.kernels)
+    if adds != given:
+        raise errors.error(errors.BAD_PLUGIN, f"{what} adds {listed(adds)}, its kernels compute {listed(given)}")
+    if callable(declaration.reads):
+        return
+    known = {*_listed(declaration.reads or ()), *adds}
+    for column, one in declaration.kernels.items():
+        for name in one.with_params(dict.fromkeys(code.parameters)).inputs:
+            if name not in known:
+                raise errors.error(
+                    errors.BAD_PLUGIN,
+                    f"{what}: the kernel of '{column}' takes '{name}', which is neither in reads= nor a param",
+                    hint=did_you_mean(name, [*known, *code.parameters]),
+                )
+
+
 def _product_kind(product: str | bool | None) -> str | None:
     """A kind of product that is known; any other name is a plain object."""
     if not product:
         return None
     known = registry.names(PluginKind.PRODUCT)
     return product if isinstance(product, str) and product in known else OBJECT
-
-
-def _field_name(parameter: str) -> str:
-    taken = hasattr(CustomOperation, parameter) or parameter.startswith(("_", "model_"))
-    return f"param_{parameter.lstrip('_')}" if taken else parameter
 
 
 def _listed(names: Iterable[str] | str) -> Sequence[str]:

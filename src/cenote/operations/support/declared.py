@@ -10,6 +10,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
+from cenote.expressions.arrays import is_on_device, on_host
 from cenote.names import listed
 from cenote.operations.support.evaluation import event_column
 from cenote.operations.support.events import Column, Events, NoColumnError
@@ -83,7 +84,9 @@ def parts_of(value: Any, declared: Declared, events: Events) -> Returned:
 
 def _undeclared(value: Any, declared: Declared, events: Events) -> Returned:
     """A mask needs no declaration: nothing else looks like one."""
-    if isinstance(value, np.ndarray | ak.Array) and "bool" in str(getattr(value, "dtype", ak.type(value))):
+    if (isinstance(value, np.ndarray | ak.Array) or is_on_device(value)) and "bool" in str(
+        getattr(value, "dtype", ak.type(value))
+    ):
         return Returned(mask=_mask(value, declared, events))
     if isinstance(value, Mapping):
         raise declared.wrong(f"returned the columns {listed(map(str, value))}: name them under adds=")
@@ -114,7 +117,7 @@ def _nested(value: Any) -> bool:
 
 
 def _mask(value: Any, declared: Declared, events: Events) -> Column:
-    mask = np.asarray(value)
+    mask = np.asarray(on_host(value))
     if mask.dtype != np.bool_ or mask.shape != (events.size,):
         raise declared.wrong(
             f"returned {mask.dtype} of shape {mask.shape} where {events.size} booleans are due, one per event"

@@ -68,8 +68,13 @@ class Events:
     live: frozenset[str] | None = None
     """The columns that a later stage reads; None where that is not known. A selection need not carry the others."""
 
+    resident: Mapping[str, Column] = field(default_factory=dict)
+    """Columns that lie on a device too, while a stage runs there: it computes with these. What goes on to other stages
+    are always `columns`."""
+
     def __getitem__(self, name: str) -> Column:
-        column = self.columns.get(column_name(name, self.columns))
+        known = column_name(name, self.columns)
+        column = self.resident[known] if known in self.resident else self.columns.get(known)
         if column is not None:
             return column
         hint = did_you_mean(name, self.columns)
@@ -95,12 +100,14 @@ class Events:
 
     def with_columns(self, added: Mapping[str, Column]) -> Events:
         """With these columns added or replaced."""
-        return replace(self, columns={**self.columns, **added})
+        resident = {name: column for name, column in self.resident.items() if name not in added}
+        return replace(self, columns={**self.columns, **added}, resident=resident)
 
     def keep(self, names: Iterable[str]) -> Events:
         """With these columns only; names that are not here are passed over."""
         wanted = set(names)
-        return replace(self, columns={n: c for n, c in self.columns.items() if n in wanted})
+        resident = {n: c for n, c in self.resident.items() if n in wanted}
+        return replace(self, columns={n: c for n, c in self.columns.items() if n in wanted}, resident=resident)
 
     def where(self, mask: Column) -> Events:
         """The events for which the mask (one boolean per event) is true, with the columns that are still read."""
@@ -112,7 +119,7 @@ class Events:
             return self
         index = positions if self.index is None else self.index[positions]
         columns = {n: c[positions] for n, c in self.columns.items() if self.live is None or n in self.live}
-        return replace(self, columns=columns, size=len(positions), index=index)
+        return replace(self, columns=columns, size=len(positions), index=index, resident={})
 
 
 def flat(column: Column) -> Column:

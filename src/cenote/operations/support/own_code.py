@@ -52,36 +52,38 @@ class OwnCode:
         return function(**{parameter.name: params[parameter.name] for parameter in wanted if parameter.name in params})
 
 
-def own_code(operation: str, source: Any) -> OwnCode:
+def own_code(what: str, source: Any) -> OwnCode:
     """Look at a function or class. Raises `bad-plugin` when it cannot be called as an operation is."""
     if not inspect.isclass(source):
-        called = _after_events(operation, source, skip=1)
+        called = _after_events(what, source, skip=1)
         return OwnCode(source, called, frozenset(), frozenset(called))
     run = getattr(source, "run", None) or vars(source).get("__call__")
     if run is None:
-        raise _bad(operation, source, "needs a method run(self, events)")
-    called = _after_events(operation, run, skip=2)
+        raise _bad(what, source, "needs a method run(self, events)")
+    called = _after_events(what, run, skip=2)
     if "__init__" in vars(source):
-        made = _parameters(operation, source.__init__, skip=1)
+        made = parameters_of(what, source.__init__, skip=1)
         return OwnCode(source, {**made, **called}, frozenset(made), frozenset(called))
-    hints = _hints(operation, source)
+    hints = _hints(what, source)
     attributes = {name: (hint, getattr(source, name, ...)) for name, hint in hints.items() if not name.startswith("_")}
     return OwnCode(source, {**attributes, **called}, frozenset(), frozenset(called), frozenset(attributes))
 
 
-def _after_events(operation: str, function: Any, *, skip: int) -> Parameters:
+def _after_events(what: str, function: Any, *, skip: int) -> Parameters:
     given = list(inspect.signature(function).parameters.values())
     if len(given) < skip or given[skip - 1].kind is inspect.Parameter.KEYWORD_ONLY:
-        raise _bad(operation, function, "must take the events as its first argument")
-    return _parameters(operation, function, skip=skip)
+        raise _bad(what, function, "must take the events as its first argument")
+    return parameters_of(what, function, skip=skip)
 
 
-def _parameters(operation: str, function: Any, *, skip: int) -> Parameters:
-    hints = _hints(operation, function)
+def parameters_of(what: str, function: Any, *, skip: int) -> Parameters:
+    """The parameters of a function after the first ones, which are no settings. Raises `bad-plugin`, which begins with
+    `what`, for those that cannot be checked."""
+    hints = _hints(what, function)
     found: dict[str, tuple[Any, Any]] = {}
     for parameter in list(inspect.signature(function).parameters.values())[skip:]:
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            raise _bad(operation, function, f"has '{parameter}': name its parameters, so that they can be checked")
+            raise _bad(what, function, f"has '{parameter}': name its parameters, so that they can be checked")
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         found[parameter.name] = (hints.get(parameter.name, _type_of(default)), default)
     return found
@@ -92,11 +94,17 @@ def _type_of(default: Any) -> Any:
     return Any if default is ... or default is None else type(default)
 
 
-def _hints(operation: str, source: Any) -> dict[str, Any]:
+def _hints(what: str, source: Any) -> dict[str, Any]:
     try:
         return get_type_hints(source, include_extras=True)
     except NameError as problem:
-        raise _bad(operation, source, f"has an annotation that cannot be read: {problem}") from problem
+        raise _bad(what, source, f"has an annotation that cannot be read: {problem}") from problem
+
+
+def field_name(parameter: str, parent: type[Any]) -> str:
+    """The field of a parameter: its own name, unless every plugin of the kind has something of that name."""
+    taken = hasattr(parent, parameter) or parameter.startswith(("_", "model_"))
+    return f"param_{parameter.lstrip('_')}" if taken else parameter
 
 
 def fingerprint_of(source: Any) -> str:
@@ -110,8 +118,8 @@ def fingerprint_of(source: Any) -> str:
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
-def _bad(operation: str, source: Any, what: str) -> errors.CenoteError:
+def _bad(what: str, source: Any, lacks: str) -> errors.CenoteError:
     code = getattr(source, "__code__", None)
     place = errors.Place(code.co_filename, code.co_firstlineno, 1) if code else None
     name = getattr(source, "__qualname__", repr(source))
-    return errors.error(errors.BAD_PLUGIN, f"operation '{operation}': {name} {what}", place=place)
+    return errors.error(errors.BAD_PLUGIN, f"{what}: {name} {lacks}", place=place)

@@ -114,6 +114,8 @@ def _read(missing: Sequence[_Asked]) -> Iterator[tuple[_Asked, FileAnswer]]:
     with _pool(this_machine().cpus) as pool:
         for future in as_completed([pool.submit(_read_in_process, batch) for batch in _batches(shared_out)]):
             yield from future.result()
+    for kind in {type(request.source) for request in remote}:
+        kind.warm_up()  # imports of several threads would meet
     with _pool(REMOTE_AT_ONCE) as pool:
         waiting = {pool.submit(describe_one, request.source, request.url): request for request in remote}
         for request in local if not shared_out else [one for one in local if not _is_built_in(one.source)]:

@@ -6,7 +6,7 @@ Datasets whose files hold the same columns and to which the same stages apply ar
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from cenote.names import column_name, did_you_mean, listed, nearest
 from cenote.operations.interface import Operation, Scope
 from cenote.operations.support.events import DATASET, DatasetInfo
 from cenote.plan.stages.available_columns import Available
-from cenote.plan.stages.depends_on import files_of
+from cenote.plan.stages.depends_on import files_of, products_lacking, texts_in
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.resources import ResourceFile
@@ -73,7 +73,7 @@ class ResolvedStage:
     datasets: frozenset[str] | None
     """Where it applies; None for everywhere."""
     files: tuple[ResourceFile, ...] = ()
-    """What it names under `depends_on`."""
+    """What it names under `depends_on`, and what its operation knows of."""
 
     @property
     def id(self) -> str:
@@ -175,6 +175,8 @@ class _Resolving:
     available: dict[tuple[int, str], Available | None] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
+    makers: dict[str, str | None] = field(default_factory=dict)
+    """Stage → the kind of product that later stages get from it; None where they get none."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -201,8 +203,10 @@ class _Resolving:
         scope = Scope(stage.scope) if stage.scope else operation.scope
         self.scopes[stage.id] = scope
         self._check_scope(stage, operation, scope)
-        files, missing = files_of(stage, self.workflow)
+        files, missing = files_of(stage, operation, self.workflow)
         self.problems += missing
+        self.makers[stage.id] = None if scope is Scope.PARTITION else operation.product
+        self.problems += products_lacking(stage, operation, self.makers, self.workflow)
         reads: dict[int, tuple[str, ...]] = {}
         lacking: dict[str, list[str]] = {}
         for number, flavour in enumerate(self.flavours):
@@ -426,7 +430,7 @@ class _Resolving:
     def _mentioned(self, stage: Stage, name: str, columns: Collection[str] = ()) -> Place | None:
         """Where the settings name a column, or a part of its name: `collection: Muon`, `keep: [mass]`."""
         params = (*stage.path, "params")
-        texts = list(_texts(stage.params, params))
+        texts = list(texts_in(stage.params, params))
         whole = next((path for path, text in texts if name in text), None)
         return self.workflow.place(*(whole or _half_named(name, texts, columns) or params))
 
@@ -476,15 +480,3 @@ def _half_named(
         if name.startswith(f"{text}_") and not any(column.startswith(f"{text}_") for column in columns):
             return path
     return next((path for path, text in texts if name.endswith(f"_{text}")), None)
-
-
-def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The texts in the settings, each with its path: the places to point at."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _texts(inner, (*path, key))
-    elif isinstance(value, list | tuple):
-        for position, inner in enumerate(value):
-            yield from _texts(inner, (*path, position))

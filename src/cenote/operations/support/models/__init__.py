@@ -1,0 +1,1 @@
+"""Evaluate ONNX models on columns of events."""
