@@ -12,8 +12,8 @@ import pytest
 
 from cenote.errors import CenoteError
 from cenote.report import write_report
-from cenote.report.work_timeline import STEPS, read_timeline
 from cenote.runs.folder import RunFolder
+from cenote.runs.timeline import STEPS, read_timeline
 
 VOID = {"img", "meta", "br", "col", "link", "hr"}
 

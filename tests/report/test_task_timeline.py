@@ -20,10 +20,10 @@ from cenote.engine.messages import (
 )
 from cenote.plan.record import InputFile, PartitionBlock, PlannedSegment, PlanRecord, TaskBlock
 from cenote.report.render import render_part
-from cenote.report.task_names import TaskNames
 from cenote.report.task_timeline import MOST_BARS, MOST_LANES, task_timeline
-from cenote.report.work_timeline import Timeline, read_timeline
 from cenote.runs.folder import RunFolder
+from cenote.runs.task_names import TaskNames
+from cenote.runs.timeline import Timeline, read_timeline
 
 PLAN = PlanRecord(
     workflow="flow.yaml",

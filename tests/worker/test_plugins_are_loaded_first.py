@@ -29,6 +29,7 @@ NEEDED = [
     "cenote.products.cutflow",
     "cenote.products.histogram",
     "cenote.sinks.parquet",
+    "cenote.sources.root_tree.reading",
     "cenote.sources.root_tree.source",
 ]
 BEGIN = """
@@ -51,7 +52,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "flow.yaml").write_text(FLOW)
     plan = cenote.load(tmp_path / "flow.yaml").plan()
     file = tmp_path / "program"
-    file.write_bytes(pickle.dumps(make_run_spec(plan, store=tmp_path, files=tmp_path, debug=tmp_path)))
+    file.write_bytes(pickle.dumps(make_run_spec(plan, store=tmp_path, files=tmp_path)))
     return file
 
 

@@ -41,7 +41,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def products(plan: Plan, folder: Path, split: int) -> dict[str, object]:
     """Run all tasks of the plan, each partition in so many pieces."""
     store = Store(folder / "work")
-    runner = TaskRunner(make_run_spec(plan, store=store.folder, files=folder / "files", debug=folder))
+    runner = TaskRunner(make_run_spec(plan, store=store.folder, files=folder / "files"))
     envelopes = TaskSpecs(plan)
     for task in range(len(plan.tasks)):
         outcome = runner.run(envelopes.write(task, attempt=1, split=split))

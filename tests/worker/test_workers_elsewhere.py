@@ -23,7 +23,7 @@ def test_names_of_files_are_relative_to_where_the_driver_was_started(
     flow = {"data": {"datasets": [{"name": "d", "files": "a.root"}]}, "analysis": {"stages": stages}}
     Path("flow.yaml").write_text(json.dumps(flow))
     plan = cenote.load("flow.yaml").plan()
-    program = make_run_spec(plan, store=Path("work"), files=Path("products"), debug=Path("debug"))
+    program = make_run_spec(plan, store=Path("work"), files=Path("products"))
     (tmp_path / "node").mkdir()
     monkeypatch.chdir(tmp_path / "node")
 

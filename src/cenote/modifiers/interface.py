@@ -1,18 +1,191 @@
-"""State what a modifier is: one method around the call of an operation."""
+"""State what a modifier is: one method around the call of an operation, and what it may do there."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
-from cenote.operations.interface import Result
+from cenote.errors import printable
+from cenote.modifiers.support.measures import (
+    Measure,
+    Measured,
+    MeasuredStage,
+    Value,
+    plain_value,
+    refuse_undeclared,
+    unfit,
+)
+from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 from cenote.plugins.settings import Plugin
 
+Run = Callable[[Events], Result]
+"""The stage, with the modifiers that come after this one already around it."""
+
+
+class Effect(Enum):
+    """What a modifier may do to the results of a stage."""
+
+    OBSERVES = "observes"
+    """Nothing: it hands on the events that it was given, and returns what the stage returned. The worker makes sure."""
+    EXECUTES = "executes"
+    """It decides where and how the stage computes. The result has the columns that the stage declares; the last bits
+    may be others, so that it is part of the content hash of its tasks."""
+    CHANGES = "changes"
+    """It may change results in any way; it is part of the content hash of its tasks."""
+
+
+class PeakMemory(Protocol):
+    """Measures the memory of this process."""
+
+    def restart(self) -> None:
+        """Measure from here on."""
+
+    def read(self) -> int:
+        """Bytes, the most since then."""
+
+
+@dataclass(frozen=True)
+class Following:
+    """The stage that alone takes the events of this one, in the same task."""
+
+    operation: Operation
+    reads: tuple[str, ...]
+    """The columns that it reads."""
+    live: tuple[str, ...]
+    """The columns that are read after it."""
+    modifiers: Mapping[str, Modifier]
+    """Those around it, by name."""
+
+
+@dataclass
+class StageCall:
+    """What a modifier may know of the call that it is around, and where it leaves what it found."""
+
+    modifier: str
+    """Its own name."""
+    stage: str
+    operation: Operation
+    reads: tuple[str, ...] = ()
+    """The columns that the stage reads."""
+    adds: tuple[str, ...] = ()
+    """The columns that it adds."""
+    dataset: str = ""
+    """The dataset of the events; empty where they come from all of them."""
+    file: str = ""
+    """The file of the events; empty where they come from several."""
+    entries: tuple[int, int] = (0, 0)
+    """First and last entry of the partition in that file."""
+    following: Following | None = None
+    """None where several stages take the events, none does, or they leave the task or are written to a file."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What this modifier keeps for later stages of the same task."""
+    seconds: Callable[[], float] = lambda: 0.0
+    """Since the task began."""
+    memory: PeakMemory | None = None
+    limit: Callable[[float], None] = lambda _seconds: None
+    """Stops the stage, and counts it as timed out, when it has not ended so many seconds from now. For modifiers that
+    declare `limits_time`."""
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    measured: Measured = field(default_factory=Measured)
+    warnings: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def note(self, row: str = "", /, **values: Value | None) -> None:
+        """Leave measurements: of this call, or of one row of the modifier's table. They are added up over all calls
+        as `measures` declares, and shown in the summary and the report. None and what is not finite cannot be added up:
+        the user is told, once."""
+        refuse_undeclared(self.modifier, self.measures, values)
+        into = self.measured.rows.setdefault(printable(str(row)), {}) if row else self.measured.values
+        for name, value in values.items():
+            try:
+                plain = plain_value(value)
+            except TypeError as problem:
+                raise TypeError(f"'{name}' is to be {problem}") from None
+            if plain is not None:
+                into[name] = plain
+            else:
+                self.warn(
+                    f"'{name}' of stage '{self.stage}' was {unfit(value)} in some calls, which do not count for it"
+                )
+
+    def warn(self, message: str) -> None:
+        """Tell the user, once in a run however often it is said."""
+        self.warnings.append(printable(f"modifier '{self.modifier}': {message}"))
+
+    def attach(self, name: str, content: str | bytes) -> None:
+        """Leave a file in `debug/modifiers/<modifier>` of the run, wherever this worker is. A later one of the same
+        name replaces it."""
+        if leads_out(Path(name)) or Path(name) == Path() or "\0" in name:
+            raise ValueError(f"'{name}' is not the name of a file below the folder of the modifier")
+        if not isinstance(content, str | bytes | bytearray | memoryview):
+            raise TypeError(f"'{name}' is to have text or bytes, not a value of type {type(content).__name__}")
+        self.files[f"{self.modifier}/{name}"] = content.encode() if isinstance(content, str) else bytes(content)
+
+
+def leads_out(name: Path) -> bool:
+    """Whether it is no name of a file below the folder of a modifier."""
+    return name.is_absolute() or ".." in name.parts
+
+
+@dataclass(frozen=True)
+class RanTask:
+    """One attempt at a task: where, when and how it ran, in seconds since the start of the run."""
+
+    name: str
+    """Its stages, for people."""
+    partition: str
+    """What they ran on; empty where that is more than one partition."""
+    pool: str
+    worker: str
+    slot: int
+    start: float
+    end: float
+    events: int = 0
+    """Read from files."""
+    bytes_read: int = 0
+    failure: str | None = None
+    """Why it failed; None where it did not."""
+    stages: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    """Stage → what the modifier noted of its call in this task."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that is over, for modifiers that make one file of what many calls left."""
+
+    name: str
+    stages: Mapping[str, MeasuredStage]
+    """Stage → what the modifier measured there; without those of which no call succeeded."""
+    folder: Path
+    """Where its files are: `debug/modifiers/<modifier>`."""
+    tasks: Callable[[], Iterable[RanTask]]
+    """Every task that ran, by pool, worker and time."""
+    write: Callable[[str, str], None]
+    """Writes a file there."""
+
 
 class Modifier(Plugin):
-    """Runs on the worker, around a stage. Its fields are the `params` of the modifier."""
+    """Runs on the worker, around a stage. Its fields are the `params` of the modifier, which no expression sees."""
+
+    effect: ClassVar[Effect] = Effect.OBSERVES
+    measures: ClassVar[Mapping[str, Measure]] = {}
+    """What it notes of each call."""
+    keeps_output: ClassVar[bool] = False
+    """Whether the events that leave its stage are stored under their content hash for later runs."""
+    limits_time: ClassVar[bool] = False
+    """Whether it calls `limit`: its stage then runs in a process that can be stopped."""
+
+    def check_stage(self, stage: str, reads: Collection[str]) -> None:
+        """While planning: raise what is wrong with these settings around a stage that reads these columns."""
 
     @abstractmethod
-    def around(self, run: Callable[[Events], Result], events: Events, *, stage: str, folder: str) -> Result:
-        """Call `run`, doing something before, after or instead. `folder` is where diagnostics may be written."""
+    def around(self, run: Run, events: Events, call: StageCall) -> Result:
+        """Call `run`, doing something before, after or (where its effect allows) instead."""
+
+    def conclude(self, run: FinishedRun) -> None:
+        """On the driver, once the run is over: make one file of what many calls left."""

@@ -9,17 +9,18 @@ import msgspec
 
 from cenote import errors, storage
 from cenote.plan.record import PlannedPool, PlannedStage, PlanRecord
+from cenote.report.modifiers_shown import shown_modifiers
 from cenote.report.products_shown import data_uri, read_pictures, read_tables
 from cenote.report.render import render
-from cenote.report.task_names import TaskNames
 from cenote.report.task_timeline import task_timeline
 from cenote.report.timeline import timeline
-from cenote.report.work_timeline import read_timeline
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import read_events
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_if_whole
 from cenote.runs.summary import PoolRecord, StageRecord, Summary
+from cenote.runs.task_names import TaskNames
+from cenote.runs.timeline import read_timeline
 from cenote.runs.view import RunView
 
 
@@ -60,6 +61,7 @@ def page(run: RunFolder) -> str:
         tables=read_tables(run, summary.products),
         pool_lanes=timeline(work),
         task_lanes=task_timeline(work, TaskNames(plan)),
+        modifiers=shown_modifiers(run, summary),
     )
 
 

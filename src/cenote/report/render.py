@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cenote.runs.counting.pool_words import pool_word
+from cenote.runs.look import LOOK
 from cenote.text import FAILURE_CAUSES, format_amounts, plural
 from cenote.units import format_bytes, format_count, format_seconds
 
@@ -33,7 +34,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     found = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader([Path(__file__).parent / "templates", LOOK]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cenote.report.task_names import MERGE, TaskNames
 from cenote.report.timeline import LEFT, WIDTH
-from cenote.report.work_timeline import TaskSpan, Timeline, WorkerSlot
+from cenote.runs.task_names import MERGE, TaskNames
+from cenote.runs.timeline import TaskSpan, Timeline, WorkerSlot
 from cenote.text import plural
 from cenote.units import format_seconds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cenote.report.work_timeline import Timeline
+from cenote.runs.timeline import Timeline
 from cenote.units import format_seconds
 
 WIDTH, LANE, LEFT, GAP = 960.0, 44.0, 130.0, 10.0

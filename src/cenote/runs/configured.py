@@ -129,17 +129,7 @@ class WorkerSetup(PoolEnvironments):
     def complete(self, launch: Launch) -> Launch:
         """Add what the launch's pool asks for, its environment, and the driver's software for workers to compare."""
         name, environment = self._environment(launch.pool)
-        with registry.blamed(PluginKind.ENVIRONMENT, name):
-            launch = _launch(environment.complete(launch))
-        names = [file.name for file in launch.files]
-        for name in names:
-            if names.count(name) > 1:
-                raise errors.error(
-                    errors.BAD_VALUE,
-                    f"two different files named '{name}' would be sent to the workers of pool '{launch.pool}'",
-                    hint="give one of them another name",
-                )
-        return replace(launch, software=self._software)
+        return completed(launch, name, environment, software=self._software)
 
     def launch(self, pool: PlacedPool, run: LaunchingRun, *, lifetime: Lifetime | None) -> Launch | None:
         """How workers of a pool would be started; None where the backend starts them itself."""
@@ -153,10 +143,25 @@ class WorkerSetup(PoolEnvironments):
             raise errors.CenoteError(errors.unique(problems))
 
 
-def _launch(completed: object) -> Launch:
-    if not isinstance(completed, Launch):
-        raise TypeError(f"`complete` must return a Launch, not {type(completed).__name__}")
-    return completed
+def completed(launch: Launch, name: str, environment: Environment, *, software: str) -> Launch:
+    """A launch with what the environment of its pool adds, and the software that workers compare theirs with."""
+    with registry.blamed(PluginKind.ENVIRONMENT, name):
+        launch = _launch(environment.complete(launch))
+    names = [file.name for file in launch.files]
+    for one in names:
+        if names.count(one) > 1:
+            raise errors.error(
+                errors.BAD_VALUE,
+                f"two different files named '{one}' would be sent to the workers of pool '{launch.pool}'",
+                hint="give one of them another name",
+            )
+    return replace(launch, software=software)
+
+
+def _launch(made: object) -> Launch:
+    if not isinstance(made, Launch):
+        raise TypeError(f"`complete` must return a Launch, not {type(made).__name__}")
+    return made
 
 
 def _about(name: str, progress: Progress) -> Progress:

@@ -43,6 +43,8 @@ class RunFolder:
         """What helps to find out what went wrong."""
         self.debug = self.debug_root / "distributed"
         """The workers' output: `logs`, `out` and `err`."""
+        self.modifiers = self.debug_root / "modifiers"
+        """What modifiers wrote, a folder each."""
         self.journal = path / "journal.jsonl"
         """Every event of the run, one line each."""
         self.report = path / "report.html"
@@ -87,7 +89,7 @@ class RunFolder:
         Store(self.store).clear()
         for file in self._files:
             file.unlink(missing_ok=True)
-        for folder in (self.debug, self.debug_root / "profile"):
+        for folder in (self.debug, self.modifiers):
             shutil.rmtree(folder, ignore_errors=True)
         for folder in (self.store, self.products, self.plots, self.debug_root):
             with suppress(OSError):  # somebody keeps something there

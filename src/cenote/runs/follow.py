@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from cenote.engine.messages import Tick
+from cenote.engine.messages import AnyEvent, Tick
 from cenote.plan.probes.cache import ProbeHistory, as_seen_by
 from cenote.plan.probes.result import Probed
 from cenote.plan.record import PlanRecord
@@ -23,8 +24,9 @@ STALLED_SECONDS = 60.0
 class FollowedRun:
     """A run in a folder; `catch_up` reads what was written since the last time, and only that."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = RunFolder(folder)
+    def __init__(self, folder: Path, *, watch: Callable[[AnyEvent], None] = lambda _: None) -> None:
+        """`watch` sees every event as well."""
+        self.folder, self._watch = RunFolder(folder), watch
         self.silence: str | None = None
         """That the driver did not answer, in words, when it was last asked (`catch_up_to_now`)."""
         self._begin()
@@ -40,6 +42,7 @@ class FollowedRun:
             self._begin()
         for event in self._journal.news():
             self.view.apply(event)
+            self._watch(event)
         if self.view.run is None and self._journal.damage is not None:
             raise damaged(self._journal.path, self._journal.damage)
         return self.view

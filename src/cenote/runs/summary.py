@@ -9,6 +9,7 @@ import msgspec
 
 from cenote import errors
 from cenote.engine.messages import FailureInfo, FellBack, TaskSplit
+from cenote.modifiers.support.measures import MeasuredStage
 
 _KINDS = {
     "error": errors.STAGE_FAILED,
@@ -72,6 +73,8 @@ class StageRecord(msgspec.Struct, frozen=True):
     """Events per second of wall time since its first task started; null before one is done."""
     peak_memory: int = 0
     """Bytes, the largest of its tasks."""
+    modifiers: tuple[MeasuredStage, ...] = ()
+    """What the modifiers around it measured, in their order."""
     time_left: float | None = None
     """Seconds, at this pace; null while unknown."""
 
@@ -202,6 +205,8 @@ class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[int, int] | None = None
     """First and last event of the partition."""
     traceback: str | None = None
+    modifier: str | None = None
+    """The modifier that failed, where the stage itself did not."""
     pool: str | None = None
     worker: str | None = None
     attempts: int = 1

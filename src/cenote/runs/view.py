@@ -102,7 +102,7 @@ class RunView:
         self._splits: dict[int, SplitRecord] = {}
         self._state = bytearray(len(self._tally_of))
         self._tallies = [TaskTally(*kind, tasks) for kind, tasks in self._planned.items()]
-        self._stages = {stage.id: StageTally() for stage in self.plan.stages}
+        self._stages = {stage.id: StageTally(stage) for stage in self.plan.stages}
         self._pools = defaultdict(PoolTally, {pool.name: PoolTally() for pool in self.plan.pools})
         self._running: dict[int, tuple[str, str, float]] = {}
         self._failures: dict[int, FailureRecord] = {}
@@ -198,15 +198,13 @@ class RunView:
             self.events_read += event.events
         self.bytes_read += event.bytes_read
         self.cpu_seconds += event.cpu_seconds
+        self._warnings.update(dict.fromkeys(event.warnings))
         self._attempts.pop(event.task, None)
 
     def _count_stages(self, event: TaskDone, stages: tuple[str, ...]) -> None:
         for stage, stats in event.stages.items():
-            tally = self._stages.get(stage)
-            if tally is not None:
-                tally.seconds += stats.seconds
-                tally.events_in += stats.events_in
-                tally.events_out += stats.events_out
+            if stage in self._stages:
+                self._stages[stage].add(stats)
         if not event.stages and len(stages) == 1:
             self._stages[stages[0]].seconds += event.seconds
             self._stages[stages[0]].events_in += event.events
@@ -350,6 +348,7 @@ class RunView:
             events_out=own.events_out,
             rate=rounded(own.events_in / wall) if wall and own.events_in else None,
             peak_memory=tasks.peak_memory,
+            modifiers=own.modifiers,
             time_left=0.0 if self.finished else tasks.time_left(self.clock),
         )
 

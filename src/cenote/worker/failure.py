@@ -6,6 +6,8 @@ import traceback
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError, printable, words_of
 from cenote.plan.plan import Partition
@@ -21,10 +23,22 @@ class TaskFailure(Exception):  # noqa: N818  # carries the information; not an e
         self.info = info
 
 
+class ModifierFailure(Exception):  # noqa: N818  # carries what was raised; not an error of its own
+    """Something that a modifier raised, and not the stage that it is around."""
+
+    def __init__(self, modifier: str, problem: BaseException) -> None:
+        super().__init__(str(problem))
+        self.modifier, self.problem = modifier, problem
+
+
 def failure_of(
     problem: BaseException, *, stage: str | None = None, partition: Partition | None = None, reading: bool = False
 ) -> FailureInfo:
     """What to tell of an exception: ours without a traceback, the user's with the part that is the user's."""
+    if isinstance(problem, ModifierFailure):
+        info = failure_of(problem.problem, stage=stage, partition=partition, reading=reading)
+        words = f"modifier '{problem.modifier}': {info.message}"
+        return msgspec.structs.replace(info, message=words, modifier=problem.modifier)
     cause: Literal["error", "bad_input", "oom"] = "bad_input" if reading else "error"
     if isinstance(problem, MemoryError):
         cause = "oom"

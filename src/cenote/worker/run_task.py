@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from cenote.engine.messages import FailureInfo, StageStats
-from cenote.modifiers.interface import Modifier
+from cenote.modifiers.interface import Following, Modifier, StageCall
+from cenote.modifiers.support.measures import Measured, joined
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plan.plan import Partition, Segment, Step, maker_of, skims_of
+from cenote.plan.plan import Partition, PlannedModifier, Segment, Step, maker_of, skims_of
 from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along, extend_path
@@ -31,7 +33,8 @@ from cenote.sources.interface import Source
 from cenote.worker.failure import TaskFailure, failure_of
 from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
-from cenote.worker.process.memory import peak_memory, reset_peak_memory
+from cenote.worker.modified import run_modified
+from cenote.worker.process.memory import TaskMemory
 from cenote.worker.results.exchange import Collected, Exchange
 from cenote.worker.results.skim import write_skim
 from cenote.worker.results.store import DamagedResultError, Store, is_worth_waiting
@@ -54,18 +57,30 @@ class _Work:
     segment: Segment
     exchange: Exchange
     on_step: OnStep
+    memory: TaskMemory
+    began: float
     stats: dict[str, StageStats] = field(default_factory=dict)
     products: dict[str, Any] = field(default_factory=dict)
     events: int = 0
     bytes_read: int = 0
     bytes_out: int = 0
+    warnings: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Modifier → what it keeps for later stages."""
 
 
-def _added(one: StageStats, other: StageStats) -> StageStats:
+def _added(step: Step, one: StageStats, other: StageStats) -> StageStats:
+    """Of two pieces of a partition."""
+    nothing = Measured()
     return StageStats(
         seconds=one.seconds + other.seconds,
         events_in=one.events_in + other.events_in,
         events_out=one.events_out + other.events_out,
+        modifiers={
+            m.name: joined(m.measures, one.modifiers.get(m.name, nothing), other.modifiers.get(m.name, nothing))
+            for m in step.modifiers
+        },
     )
 
 
@@ -82,7 +97,8 @@ class TaskRunner:
         self._loading = threading.Lock()
         self._operations: dict[tuple[int, str, str], Operation] = {}
         self._sources: dict[int, Source] = {}
-        self._modifiers: dict[tuple[int, str], list[Modifier]] = {}
+        self._modifiers: dict[tuple[int, str], dict[str, Modifier]] = {}
+        self._followers: dict[tuple[int, str, str], Following | None] = {}
         resources.serve(run_spec.resources, run_spec.workflow)
         extend_path(run_spec.path)
         bring_along(run_spec.sources, complete=True)
@@ -90,19 +106,14 @@ class TaskRunner:
             registry.add_travelled(target, kind, name, run_spec.sources)
         self._load_all()
 
-    @cached_property
-    def _debug_folder(self) -> str:
-        """Of the run, or a private one of this node where that is not seen."""
-        shared = self.run_spec.debug
-        return shared if Path(shared).is_dir() else tempfile.mkdtemp(prefix="cenote-debug-")
-
     def run(self, spec: TaskSpec, *, exchange: Exchange | None = None, on_step: OnStep | None = None) -> Outcome:
         """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
-        reset_peak_memory()
+        memory = TaskMemory()
         process = os.getpid()
         wall, cpu = time.perf_counter(), time.process_time()
         segment = self.run_spec.segments[spec.segment]
-        work = _Work(spec, segment, exchange or self.store, on_step or (lambda _stage, _timeout: None))
+        on_step = on_step or (lambda _stage, _timeout: None)
+        work = _Work(spec, segment, exchange or self.store, on_step, memory, began=wall)
         failure = None
         try:
             (self._merge if spec.kind == "merge" else self._run)(work)
@@ -125,11 +136,13 @@ class TaskRunner:
             failure=failure,
             seconds=time.perf_counter() - wall,
             cpu_seconds=time.process_time() - cpu,
-            peak_memory=peak_memory(),
+            peak_memory=memory.of_task(),
             events=work.events,
             bytes_read=work.bytes_read,
             bytes_out=work.bytes_out,
             stages=work.stats,
+            warnings=tuple(dict.fromkeys(work.warnings)),
+            files=work.files,
         )
         if failure is not None:
             gc.collect()  # the traceback's frames hold columns
@@ -181,7 +194,7 @@ class TaskRunner:
         done: list[tuple[_Work, Collected]] = []
         for rows in pairwise(cuts):
             collected = Collected(work.exchange)
-            part = replace(work, exchange=collected, products={}, stats={}, events=0, bytes_read=0)
+            part = replace(work, exchange=collected, products={}, stats={}, events=0, bytes_read=0, kept={})
             piece = replace(whole, rows=rows)
             self._steps(part, piece, self._incoming(part, piece), given)
             done.append((part, collected))
@@ -197,7 +210,8 @@ class TaskRunner:
             work.events += part.events
             work.bytes_read += part.bytes_read
             for stage, stats in part.stats.items():
-                work.stats[stage] = _added(work.stats.get(stage, StageStats()), stats)
+                before = work.stats.get(stage)
+                work.stats[stage] = stats if before is None else _added(steps[stage], before, stats)
 
     def _incoming(self, work: _Work, piece: Piece) -> dict[str, Events]:
         """Events by the name that steps know them by; `""` is the source."""
@@ -296,15 +310,72 @@ class TaskRunner:
     def _call(self, work: _Work, piece: Piece, step: Step, events: Events) -> Result:
         work.on_step(step.stage, step.timeout)
         started = time.perf_counter()
-        with _blamed(step, piece.partition):
-            run: Callable[[Events], Result] = self._operation(work.segment, step, piece.partition.dataset).run
-            for modifier in self._modifiers_of(work.segment, step):
-                run = partial(modifier.around, run, stage=step.stage, folder=self._debug_folder)
-            result = run(events)
+        measured: dict[str, Measured] = {}
+        whole = work.segment.scope == "partition"
+        dataset = piece.partition.dataset if work.segment.scope != "run" else None
+        with _blamed(step, piece.partition if whole else None, dataset):
+            operation = self._operation(work.segment, step, piece.partition.dataset)
+            if step.modifiers:
+                calls = self._calls(work, piece, step, operation)
+                result = run_modified(calls, operation.run, events)
+                measured = {call.modifier: call.measured for _, call in calls}
+            else:
+                result = operation.run(events)
         work.stats[step.stage] = StageStats(
-            seconds=time.perf_counter() - started, events_in=events.size, events_out=result.events.size
+            seconds=time.perf_counter() - started,
+            events_in=events.size,
+            events_out=result.events.size,
+            modifiers=measured,
         )
         return result
+
+    def _calls(self, work: _Work, piece: Piece, step: Step, operation: Operation) -> list[tuple[Modifier, StageCall]]:
+        """The modifiers around a stage, each with what it may know of this call."""
+        partition, whole = piece.partition, work.segment.scope == "partition"
+        following = self._following(work.segment, step, partition.dataset) if whole else None
+        made = self._modifiers_of(work.segment, step)
+        return [
+            (
+                made[planned.name],
+                StageCall(
+                    modifier=planned.name,
+                    stage=step.stage,
+                    operation=operation,
+                    reads=step.reads,
+                    adds=step.adds,
+                    dataset=partition.dataset if work.segment.scope != "run" else "",
+                    file=partition.url if whole else "",
+                    entries=(partition.start, partition.stop) if whole else (0, 0),
+                    following=following,
+                    kept=work.kept.setdefault(planned.name, {}),
+                    seconds=lambda: time.perf_counter() - work.began,
+                    memory=work.memory,
+                    limit=partial(_limit, work, step.stage, planned),
+                    measures=planned.measures,
+                    warnings=work.warnings,
+                    files=work.files,
+                ),
+            )
+            for planned in step.modifiers
+        ]
+
+    def _following(self, segment: Segment, step: Step, dataset: str) -> Following | None:
+        """The stage that takes the events of this one, where it alone does and takes no others."""
+        key = (segment.index, step.stage, dataset)
+        if key not in self._followers:
+            self._followers[key] = self._found_following(segment, step, dataset)
+        return self._followers[key]
+
+    def _found_following(self, segment: Segment, step: Step, dataset: str) -> Following | None:
+        inputs = segment.inputs_for(dataset)
+        takers = [one for one in segment.steps if step.stage in inputs.get(one.stage, ())]
+        if len(takers) != 1 or inputs[takers[0].stage] != (step.stage,) or step.stage in segment.exports or step.writes:
+            return None
+        taker = takers[0]
+        if taker.writes:
+            return None
+        operation = self._operation(segment, taker, dataset)
+        return Following(operation, taker.reads, taker.live, self._modifiers_of(segment, taker))
 
     def _operation(self, segment: Segment, step: Step, dataset: str = "") -> Operation:
         params = step.own_params.get(dataset, step.params)
@@ -316,14 +387,13 @@ class TaskRunner:
                 self._operations[key] = operation
             return self._operations[key]
 
-    def _modifiers_of(self, segment: Segment, step: Step) -> list[Modifier]:
+    def _modifiers_of(self, segment: Segment, step: Step) -> dict[str, Modifier]:
         key = (segment.index, step.stage)
         if key not in self._modifiers:
-            self._modifiers[key] = [
-                self._make(PluginKind.MODIFIER, name, settings)
-                for name, settings in step.modifiers
-                if not registry.is_planned(PluginKind.MODIFIER, name)
-            ]
+            self._modifiers[key] = {
+                planned.name: self._make(PluginKind.MODIFIER, planned.name, planned.params)
+                for planned in step.modifiers
+            }
         return self._modifiers[key]
 
     # plugins
@@ -334,7 +404,7 @@ class TaskRunner:
         so."""
         for kind, name in sorted(_used_plugins(self.run_spec.segments), key=str):
             with suppress(Exception):
-                self._load(kind, name)
+                self._load(kind, name).warm_up()
 
     def _make(self, kind: PluginKind, name: str, settings: Mapping[str, Any]) -> Any:  # Any: one of the kind's own type
         with self._loading:
@@ -370,6 +440,16 @@ class TaskRunner:
         return product.merge(parts)
 
 
+def _limit(work: _Work, stage: str, modifier: PlannedModifier, seconds: float) -> None:
+    if not modifier.limits_time:
+        raise ValueError(
+            "a modifier that calls `limit` declares `limits_time=True`: a process is then used that can end"
+        )
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"a limit is a number of seconds above zero, not {seconds}")
+    work.on_step(stage, math.ceil(seconds))
+
+
 def _used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:
     """Every plugin that runs on a worker."""
     found: set[tuple[PluginKind, str]] = set()
@@ -379,7 +459,7 @@ def _used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:
         found |= {(PluginKind.PRODUCT, kind) for kind in segment.products.values()}
         for step in segment.steps:
             found.add((PluginKind.OPERATION, step.op))
-            found |= {(PluginKind.MODIFIER, name) for name, _ in step.modifiers}
+            found |= {(PluginKind.MODIFIER, modifier.name) for modifier in step.modifiers}
             found |= {(PluginKind.SINK, write.kind) for write in step.writes}
     return found
 
@@ -392,14 +472,15 @@ def _working_directory() -> str | None:
 
 
 class _blamed:  # noqa: N801  # reads as a word in a with statement
-    """Turns what a step raises into a failure that names the stage and the partition."""
+    """Turns what a step raises into a failure that names the stage and the partition, or the dataset of several."""
 
-    def __init__(self, step: Step, partition: Partition | None) -> None:
-        self.step, self.partition = step, partition
+    def __init__(self, step: Step, partition: Partition | None, dataset: str | None = None) -> None:
+        self.step, self.partition, self.dataset = step, partition, dataset
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
         if problem is not None and not isinstance(problem, TaskFailure | Interrupted):
-            raise TaskFailure(failure_of(problem, stage=self.step.stage, partition=self.partition)) from problem
+            info = failure_of(problem, stage=self.step.stage, partition=self.partition)
+            raise TaskFailure(msgspec.structs.replace(info, dataset=info.dataset or self.dataset)) from problem

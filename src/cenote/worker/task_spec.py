@@ -12,7 +12,7 @@ from cenote.plan.plan import Partition, Segment
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile
 
-VERSION = 4
+VERSION = 5
 """Of these forms; a worker refuses another one."""
 
 
@@ -35,8 +35,6 @@ class RunSpec:
     """The folder where results lie under their content hash."""
     files: str
     """The folder that skims are written to."""
-    debug: str
-    """The folder for diagnostics."""
     folder: str = ""
     """What names of files are relative to: where the driver was started. Workers may be elsewhere."""
     workflow: str = ""
@@ -92,6 +90,10 @@ class Outcome:
     """Of columns from files, as they are in memory."""
     bytes_out: int = 0
     stages: Mapping[str, StageStats] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """Of modifiers."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Of modifiers, by name below their folder in the run's."""
 
     @classmethod
     def of_timeout(cls, task: int, stage: str, timeout: int) -> Self:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import TaskDone
+from cenote.engine.messages import StageStats, TaskDone
+from cenote.modifiers.support.measures import MeasuredStage, Tally
+from cenote.plan.record import PlannedStage
 from cenote.runs.summary import TaskTotals, rounded
 
 
@@ -98,10 +100,25 @@ def totals(tallies: Sequence[TaskTally], *, kept: int | None = None) -> TaskTota
     )
 
 
-@dataclass(slots=True)
 class StageTally:
     """What one stage did, whichever tasks it ran in."""
 
-    seconds: float = 0.0
-    events_in: int = 0
-    events_out: int = 0
+    def __init__(self, stage: PlannedStage) -> None:
+        self.seconds = 0.0
+        self.events_in = 0
+        self.events_out = 0
+        self._modifiers = {modifier.name: Tally(modifier.measures) for modifier in stage.modifiers}
+
+    def add(self, stats: StageStats) -> None:
+        """One more task."""
+        self.seconds += stats.seconds
+        self.events_in += stats.events_in
+        self.events_out += stats.events_out
+        for name, measured in stats.modifiers.items():
+            if name in self._modifiers:
+                self._modifiers[name].add(measured)
+
+    @property
+    def modifiers(self) -> tuple[MeasuredStage, ...]:
+        """What each modifier measured, in their order."""
+        return tuple(tally.record(name) for name, tally in self._modifiers.items())

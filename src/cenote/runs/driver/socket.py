@@ -29,8 +29,6 @@ from cenote.signals import Interruptions
 SECONDS = 5.0
 """That the other end gets for a line."""
 _LONGEST_LINE = 4096
-_LONGEST_PATH = 107
-"""Bytes of the name of a Unix socket, on Linux."""
 _NAME = "driver"
 _YOUNG = 60.0
 """Seconds in which a folder may have been made and have no socket yet."""
@@ -70,7 +68,7 @@ def ask(path: Path, verb: Literal["answer", "cancel"], *, seconds: float = SECON
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(seconds)
             line.connect(str(path))
-            if os.geteuid() not in (_ROOT, _user_of(line)):
+            if os.geteuid() not in (_ROOT, user_of(line)):
                 raise ForeignDriverError(f"{path} belongs to another user")
             line.sendall(msgspec.json.encode(DriverRequest(verb)) + b"\n")
             return msgspec.json.decode(_read_line(line, seconds), type=DriverAnswer)
@@ -127,7 +125,7 @@ def _serve(listener: socket.socket, pulse: Pulse, interruptions: Interruptions, 
             return  # the run is over
         with line, suppress(OSError, ValueError, msgspec.MsgspecError):  # whoever asks has the error
             line.settimeout(SECONDS)
-            if _user_of(line) not in (os.geteuid(), _ROOT):
+            if user_of(line) not in (os.geteuid(), _ROOT):
                 continue
             request = msgspec.json.decode(_read_line(line, SECONDS), type=DriverRequest)
             if request.verb == "cancel":
@@ -149,7 +147,7 @@ def _read_line(line: socket.socket, seconds: float) -> bytes:
     return read
 
 
-def _user_of(line: socket.socket) -> int:
+def user_of(line: socket.socket) -> int:
     """The user of the process at the other end, as the kernel knows it."""
     _, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return int(user)
@@ -161,7 +159,7 @@ def _private_folder() -> Path:
     place = _place()
     _sweep(place, prefix)
     longest = len(os.fsencode(place / f"{prefix}12345678" / _NAME))
-    if longest > _LONGEST_PATH:
+    if longest > storage.LONGEST_SOCKET:
         raise OSError(f"{place} is too long a name for the folder of a socket")
     return Path(tempfile.mkdtemp(prefix=prefix, dir=place))
 

@@ -17,6 +17,7 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_
 
 from cenote.testing.contracts.backend import BackendContract  # noqa: E402
 from cenote.testing.contracts.credential import CredentialContract  # noqa: E402
+from cenote.testing.contracts.device import DeviceContract  # noqa: E402
 from cenote.testing.contracts.environment import EnvironmentContract  # noqa: E402
 from cenote.testing.contracts.modifier import ModifierContract  # noqa: E402
 from cenote.testing.contracts.operation import OperationContract  # noqa: E402
@@ -31,6 +32,7 @@ __all__ = [
     "BackendContract",
     "BatchScript",
     "CredentialContract",
+    "DeviceContract",
     "EnvironmentContract",
     "ModifierContract",
     "OperationContract",

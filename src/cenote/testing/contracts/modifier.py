@@ -1,17 +1,37 @@
-"""Check modifiers: they change how a stage runs, not what it computes."""
+"""Check modifiers: they change how a stage runs, not what it computes, unless they say so."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
-from cenote.modifiers.interface import Modifier
-from cenote.operations.interface import Result
+from cenote.modifiers.interface import Effect, Modifier, StageCall
+from cenote.modifiers.support.measures import Measured, Tally
+from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.sample_events import same_column, sample_events
+from cenote.worker.failure import ModifierFailure
+from cenote.worker.modified import run_modified
+
+
+class Doubling(Operation):
+    """What the modifiers of the contract are put around: it adds a column, and makes a product."""
+
+    def reads(self) -> tuple[str, ...]:
+        """One column."""
+        return ("MET_pt",)
+
+    def adds(self) -> tuple[str, ...]:
+        """Another."""
+        return ("twice",)
+
+    def run(self, events: Events) -> Result:
+        """Double it."""
+        return Result(events.with_columns({"twice": 2 * events["MET_pt"]}), product=events.size)
 
 
 class ModifierContract(PluginContract):
@@ -24,30 +44,53 @@ class ModifierContract(PluginContract):
         (found,) = example[0]["execution"]["modifiers"]
         return dict(found.get("params", {})) if isinstance(found, dict) else {}
 
-    def test_the_result_is_that_of_the_stage(self, made: Modifier, tmp_path: Path) -> None:
-        found = made.around(_double, sample_events(), stage="Stage", folder=str(tmp_path))
-        expected = _double(sample_events())
+    def call(self) -> StageCall:
+        """What the modifier knows of the stage that it is around."""
+        stage = Doubling()
+        return StageCall(
+            modifier="contract",
+            stage="Stage",
+            operation=stage,
+            reads=stage.reads(),
+            adds=stage.adds(),
+            dataset="sample",
+            file="sample.root",
+            entries=(0, sample_events().size),
+            measures=self.plugin.measures,
+        )
+
+    def test_the_result_is_that_of_the_stage(self, made: Modifier) -> None:
+        if made.effect is Effect.CHANGES:
+            pytest.skip("it declares that it changes results")
+        found = run_modified([(made, self.call())], Doubling().run, sample_events())
+        expected = Doubling().run(sample_events())
         assert found.product == expected.product
         assert found.events.names == expected.events.names
         assert all(same_column(found.events[name], expected.events[name]) for name in expected.events.names)
 
-    def test_what_the_stage_raises_comes_through(self, made: Modifier, tmp_path: Path) -> None:
-        def fails(events: Events) -> Result:
-            raise LookupError(events.size)
+    def test_what_the_stage_raises_comes_through(self, made: Modifier) -> None:
+        problem = LookupError("no such thing")
 
-        with pytest.raises(LookupError):
-            made.around(fails, sample_events(), stage="Stage", folder=str(tmp_path))
+        def fails(_events: Events) -> Result:
+            raise problem
 
-    def test_it_writes_nowhere_but_in_its_folder(
-        self, made: Modifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "here").mkdir()
-        monkeypatch.chdir(tmp_path / "here")
+        with pytest.raises((LookupError, ModifierFailure)) as caught:
+            run_modified([(made, self.call())], fails, sample_events())
+        assert problem in (caught.value, caught.value.__cause__)
+
+    def test_what_it_measures_can_be_written_down_and_added_up(self, made: Modifier) -> None:
+        tally = Tally(made.measures)
         for _ in range(2):
-            made.around(_double, sample_events(), stage="Stage", folder=str(tmp_path / "folder"))
-        assert list((tmp_path / "here").iterdir()) == []
-        assert {path.name for path in tmp_path.iterdir()} <= {"here", "folder"}
+            call = self.call()
+            run_modified([(made, call)], Doubling().run, sample_events())
+            assert msgspec.json.decode(msgspec.json.encode(call.measured), type=Measured) == call.measured
+            tally.add(call.measured)
+        record = tally.record("contract")
+        assert record.calls == 2
+        assert set(record.values) == set(call.measured.values)
 
-
-def _double(events: Events) -> Result:
-    return Result(events.with_columns({"twice": 2 * events["MET_pt"]}), product=events.size)
+    def test_it_writes_nowhere_by_itself(self, made: Modifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        for _ in range(2):
+            run_modified([(made, self.call())], Doubling().run, sample_events())
+        assert list(tmp_path.iterdir()) == []

@@ -9,8 +9,10 @@ import awkward as ak
 import numpy as np
 import pytest
 
+from cenote.modifiers.support.cuda_kernels import buffers_of, column_of, interpreted
 from cenote.operations.interface import Operation
 from cenote.operations.support.events import Events
+from cenote.operations.support.kernels import NoKernelError
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
@@ -70,6 +72,21 @@ class OperationContract(PluginContract):
         for parts in ([empty.product, full], [full, empty.product]):
             own = made.merge(parts)
             assert (kind.merge(parts) if own is None else own) == full
+
+    def test_its_kernels_compute_what_it_computes(self, made: Operation) -> None:
+        events, expected = self.events(), made.run(self.events()).events
+        try:
+            kernels = made.kernels(events)
+        except NoKernelError:
+            return
+        columns: dict[str, Any] = {}
+        for name, kernel in kernels.items():
+            buffers = buffers_of(kernel, events, columns)
+            columns[name] = column_of(interpreted(kernel, buffers), kernel, buffers)
+        assembled = made.assembled(events, columns).events if kernels else expected
+        assert assembled.names == expected.names
+        for name in assembled.names:
+            assert ak.array_equal(assembled[name], expected[name], equal_nan=True), name
 
     def test_columns_and_events_have_the_size_they_claim(self, made: Operation) -> None:
         result = made.run(self.events()).events

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pytest
-import yaml
 
+from cenote.language.yaml.source import parse_yaml
 from cenote.plugins.settings import Plugin, Settings, meanings
 
 
@@ -34,7 +34,9 @@ class PluginContract:
     def _settings_of_example(self) -> Iterator[Mapping[str, Any]]:
         own = vars(self.plugin).get("example", "")
         if own:
-            yield self.settings_in(yaml.safe_load(inspect.cleandoc(own)))
+            read = parse_yaml(inspect.cleandoc(own), file=None, layer="example")
+            assert read.root is not None, f"the example of {self.plugin.__name__} is no YAML: {read.problems}"
+            yield self.settings_in(read.root.plain())
 
     @pytest.fixture
     def made(self, request: pytest.FixtureRequest) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 STARTED, ENDS = "CENOTE_JOB_STARTED", "CENOTE_JOB_ENDS"
 """Variables in which a job may tell its worker when it started, and when the batch system ends it: seconds since the
 epoch. What comes before the worker counts too, and a site may give less time than was asked for."""
+GRACE = "CENOTE_JOB_GRACE"
+"""Variable in which a job may tell its worker how many seconds it has to hand over its data after SIGTERM."""
 _SHORTEST_SPARE, _LONGEST_SPARE = 30, 300
 """Seconds between the last task that a worker begins and the end of its time."""
 
@@ -39,6 +41,11 @@ def lifetime_of_job(walltime: int | None, variables: Mapping[str, str], now: flo
     if (ends := _seconds(variables.get(ENDS))) and ends > started:
         known.append(int(ends - started))
     return (Lifetime(min(known)) if known else None), max(0.0, now - started)
+
+
+def grace_of_job(variables: Mapping[str, str]) -> int | None:
+    """Seconds that the worker has after SIGTERM, where its job says so; otherwise it ends at once."""
+    return _seconds(variables.get(GRACE))
 
 
 def _seconds(text: str | None) -> int | None:

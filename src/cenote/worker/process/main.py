@@ -1,7 +1,7 @@
 """The worker process of the local backend: takes tasks from a pipe, sends outcomes back.
 
-Started by `cenote.worker.process.start` with the number of a file descriptor: it never imports the user's main module
-again. It ends when the pipe closes or its parent is gone.
+Started by `cenote.worker.process.start` with the numbers of two file descriptors, the pipe and where it notes its
+stage: it never imports the user's main module again. It ends when the pipe closes or its parent is gone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cenote.software import Difference, in_words
 from cenote.worker.failure import failure_of
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import say_lines_at_once
+from cenote.worker.process.whereabouts import Whereabouts
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
 
@@ -27,16 +28,17 @@ _LOOK_EVERY = 0.2
 
 
 class _Watch:
-    """Ends this process when its parent is gone, or when a stage runs past its timeout."""
+    """Ends this process when its parent is gone, or when a stage runs past its timeout, and says which stage runs."""
 
-    def __init__(self, pipe: Connection, lock: threading.Lock) -> None:
-        self._pipe, self._lock = pipe, lock
+    def __init__(self, pipe: Connection, lock: threading.Lock, whereabouts: Whereabouts) -> None:
+        self._pipe, self._lock, self._whereabouts = pipe, lock, whereabouts
         self._parent = os.getppid()
         self._step: tuple[str, int, float] | None = None
         self.task = -1
 
     def on_step(self, stage: str, timeout: int | None) -> None:
         """Called by the runner as it enters a stage."""
+        self._whereabouts.write(stage)
         self._step = None if timeout is None else (stage, timeout, time.monotonic() + timeout)
 
     def run(self) -> None:
@@ -51,11 +53,11 @@ class _Watch:
                     os._exit(0)
 
 
-def serve(pipe: Connection, differs: str = "") -> None:
+def serve(pipe: Connection, whereabouts: Whereabouts, differs: str = "") -> None:
     """Until the pipe closes: one run spec, then task specs in, outcomes out. Before the first task it says in what its
     software differs."""
     lock = threading.Lock()
-    watch = _Watch(pipe, lock)
+    watch = _Watch(pipe, lock, whereabouts)
     threading.Thread(target=watch.run, daemon=True).start()
     run_spec: RunSpec = pipe.recv()
     try:
@@ -92,7 +94,7 @@ def main(differences: Sequence[Difference] = ()) -> None:
     keep_freed_memory()
     say_lines_at_once()
     with Connection(int(sys.argv[1])) as pipe:
-        serve(pipe, in_words(differences))
+        serve(pipe, Whereabouts(int(sys.argv[2])), in_words(differences))
 
 
 if __name__ == "__main__":  # where no driver is named to compare with

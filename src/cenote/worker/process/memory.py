@@ -40,6 +40,27 @@ def peak_memory() -> int:
     return most if sys.platform == "darwin" else most * 1024
 
 
+class TaskMemory:
+    """The peak of a task, within which parts of it may be measured on their own."""
+
+    def __init__(self) -> None:
+        self._before = 0
+        reset_peak_memory()
+
+    def restart(self) -> None:
+        """Measure a part from here on."""
+        self._before = self.of_task()
+        reset_peak_memory()
+
+    def read(self) -> int:
+        """Bytes, the most since the last restart."""
+        return peak_memory()
+
+    def of_task(self) -> int:
+        """Bytes, the most since the task began."""
+        return max(self._before, peak_memory())
+
+
 def keep_freed_memory() -> None:
     """Tell glibc to keep freed blocks for the next chunk.
 

@@ -48,15 +48,22 @@ def take_scratch(place: str, worker: str) -> Path | None:
 
     None, with a warning in the log, where it cannot be made: the worker then does without.
     """
+    if (filled := scratch_place(place)) is None:
+        return None
+    try:
+        return make_scratch(filled, worker)
+    except OSError as problem:
+        _LOG.warning("no scratch folder %s: %s; using %s", filled, problem, tempfile.gettempdir())
+        return None
+
+
+def scratch_place(place: str) -> Path | None:
+    """This place with `$VARIABLES` of this node; None, with a warning in the log, where one of them is not set."""
     filled = filled_in(place)
     if missing := re.search(r"\$\{?(\w+)", filled):
         _LOG.warning("no scratch folder %s: %s is not set here; using %s", place, missing[1], tempfile.gettempdir())
         return None
-    try:
-        return make_scratch(Path(filled), worker)
-    except OSError as problem:
-        _LOG.warning("no scratch folder %s: %s; using %s", filled, problem, tempfile.gettempdir())
-        return None
+    return Path(filled)
 
 
 def make_scratch(place: Path, worker: str) -> Path:

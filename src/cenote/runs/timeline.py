@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.engine.messages import RunStarted, TaskDone, TaskFailed, TaskStarted
+from cenote.engine.messages import AnyEvent, RunStarted, StageStats, TaskDone, TaskFailed, TaskStarted
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import read_events
 
@@ -31,6 +32,11 @@ class TaskSpan:
     """Why it failed; None where it did not."""
     cut_off: bool = False
     """Whether its end was not reported."""
+    stages: Mapping[str, StageStats] = field(default_factory=dict)
+    """What its stages did; empty where it failed."""
+    events: int = 0
+    """Read from files."""
+    bytes_read: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,12 @@ class _Attempt(NamedTuple):
 def read_timeline(run: RunFolder) -> Timeline:
     """How many tasks ran in each pool over the course of the last attempt, and what each slot of a worker ran."""
     first = last = None
+    work = PoolWork()
     ended: list[_Attempt] = []
     begun: dict[int, TaskStarted] = {}
     for event in read_events(run.path) if run.holds_run else ():
         last = event.at
+        work.apply(event)
         match event:
             case RunStarted():
                 first, ended, begun = event.at, [], {}
@@ -83,22 +91,55 @@ def read_timeline(run: RunFolder) -> Timeline:
         _Attempt(event.pool, event.worker, TaskSpan(task, event.at - first, last - first, cut_off=True))
         for task, event in begun.items()
     ]
-    attempts = [*ended, *open_ends]
-    edges = np.linspace(0.0, last - first, STEPS + 1)
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for attempt in attempts:
-        spans.setdefault(attempt.pool, []).append((attempt.span.start, attempt.span.end))
-    return Timeline(
-        last - first,
-        tuple((pool, _running(np.array(found), edges)) for pool, found in sorted(spans.items())),
-        tuple(_slots(attempts)),
-    )
+    return Timeline(last - first, work.lanes(last), tuple(_slots([*ended, *open_ends])))
+
+
+class PoolWork:
+    """When tasks ran in each pool, event by event: for a run that is in progress too."""
+
+    def __init__(self) -> None:
+        self._first: float | None = None
+        self._starts: dict[str, array[float]] = {}
+        self._ends: dict[str, array[float]] = {}
+        self._begun: dict[int, tuple[str, float]] = {}
+        """Tasks that run → their pool, and since when."""
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take one event, in order."""
+        match event:
+            case RunStarted():
+                self._first, self._starts, self._ends, self._begun = event.at, {}, {}, {}
+            case TaskStarted():
+                self._begun[event.task] = event.pool, event.at
+            case TaskDone() | TaskFailed() if self._first is not None:
+                self._begun.pop(event.task, None)
+                self._starts.setdefault(event.pool, array("d")).append(event.at - max(event.seconds, 0.0))
+                self._ends.setdefault(event.pool, array("d")).append(event.at)
+            case _:
+                pass
+
+    def lanes(self, now: float) -> tuple[tuple[str, tuple[float, ...]], ...]:
+        """Pool → the mean number of tasks that ran during each step, from the start of the run until now."""
+        if self._first is None or now <= self._first:
+            return ()
+        edges = np.linspace(0.0, now - self._first, STEPS + 1)
+        pools = sorted({*self._starts, *(pool for pool, _ in self._begun.values())})
+        return tuple((pool, self._lane(pool, self._first, now, edges)) for pool in pools)
+
+    def _lane(self, pool: str, first: float, now: float, edges: NDArray[np.float64]) -> tuple[float, ...]:
+        open_starts = [at for name, at in self._begun.values() if name == pool]
+        starts = np.array([*self._starts.get(pool, ()), *open_starts]) - first
+        ends = np.array([*self._ends.get(pool, ()), *(now for _ in open_starts)]) - first
+        return _running(starts, ends, edges)
 
 
 def _attempt(event: TaskDone | TaskFailed, first: float) -> _Attempt:
     message = event.failure.message.partition("\n")[0] if isinstance(event, TaskFailed) else None
     end = event.at - first
-    return _Attempt(event.pool, event.worker, TaskSpan(event.task, end - max(event.seconds, 0.0), end, message))
+    span = TaskSpan(event.task, end - max(event.seconds, 0.0), end, message)
+    if isinstance(event, TaskDone):
+        span = replace(span, stages=event.stages, events=event.events, bytes_read=event.bytes_read)
+    return _Attempt(event.pool, event.worker, span)
 
 
 def _slots(attempts: Iterable[_Attempt]) -> Iterator[WorkerSlot]:
@@ -124,9 +165,8 @@ def _as_counted(names: tuple[str, str]) -> tuple[tuple[int | str, ...], ...]:
     return tuple(tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)) for name in names)
 
 
-def _running(spans: NDArray[np.float64], edges: NDArray[np.float64]) -> tuple[float, ...]:
+def _running(starts: NDArray[np.float64], ends: NDArray[np.float64], edges: NDArray[np.float64]) -> tuple[float, ...]:
     """The mean number of tasks that ran during each step."""
-    starts, ends = spans.T
     total = np.zeros(len(edges))
     for moments, sign in ((starts, 1.0), (ends, -1.0)):
         # The integral of a step function that rises by one at each moment, taken at the edges.

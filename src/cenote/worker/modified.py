@@ -1,0 +1,236 @@
+"""Put modifiers around the call of a stage, and hold them to what they declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import awkward as ak
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.modifiers.interface import Effect, Modifier, Run, StageCall
+from cenote.names import listed
+from cenote.operations.interface import Result
+from cenote.operations.support.events import Column, Events
+from cenote.signals import Interrupted
+from cenote.worker.failure import ModifierFailure
+
+
+class ModifierMisbehavedError(TypeError):
+    """A modifier did something that its effect does not allow."""
+
+
+def run_modified(modifiers: Sequence[tuple[Modifier, StageCall]], run: Run, events: Events) -> Result:
+    """Call the stage with the modifiers around it; the first one is the outermost."""
+    for modifier, call in reversed(modifiers):
+        run = partial(_around, modifier, call, run)
+    return run(events)
+
+
+def _around(modifier: Modifier, call: StageCall, run: Run, events: Events) -> Result:
+    guard = _GUARDS[modifier.effect](run, events, call)
+    try:
+        return guard.checked(modifier.around(guard.run, guard.shown, call))
+    except Interrupted:
+        raise
+    except BaseException as problem:  # somebody's code may raise anything
+        if problem is guard.raised_inside:
+            raise
+        raise ModifierFailure(call.modifier, problem) from problem
+
+
+class _Trusted:
+    """For modifiers that may change anything."""
+
+    def __init__(self, run: Run, events: Events, call: StageCall) -> None:
+        self._run, self._events, self._call = run, events, call
+        self.shown = events
+        self._known = [events]
+        """What went in, and what the stage returned."""
+        self.raised_inside: BaseException | None = None
+        """What came from the stage itself, or from a modifier further inside."""
+
+    def run(self, events: Events) -> Result:
+        """The stage, for the modifier to call."""
+        given = self.given(events)
+        try:
+            result = self._run(given)
+        except BaseException as problem:
+            self.raised_inside = problem
+            raise
+        self._known.append(result.events)
+        return result
+
+    def given(self, events: Events) -> Events:
+        """The events for the stage."""
+        return events
+
+    def checked(self, returned: Result) -> Result:
+        """What the modifier returned, if later stages can go on with it."""
+        _demand_result(returned)
+        events = returned.events
+        for name in self._call.adds:
+            if name not in events.columns and name in (self._events.live or ()):
+                raise ModifierMisbehavedError(f"loses column '{name}', which the stage adds and later stages read")
+        for name, column in self._own(events).items():
+            if len(column) != events.size:
+                told = f"{len(column)} values for {events.size} events"
+                raise ModifierMisbehavedError(f"returned column '{name}' with {told}")
+        return returned
+
+    def _own(self, events: Events) -> dict[str, Column]:
+        """The columns that come neither from before the stage nor from the stage."""
+        return {
+            name: column
+            for name, column in events.columns.items()
+            if not any(column is known.columns.get(name) for known in self._known)
+        }
+
+
+class _Executing(_Trusted):
+    """For modifiers that compute the stage in their own way: they make the columns that it declares, and no others."""
+
+    def checked(self, returned: Result) -> Result:
+        super().checked(returned)
+        before = self._events.columns
+        for name in self._own(returned.events):
+            if name not in before and name not in self._call.adds:
+                raise ModifierMisbehavedError(f"adds column '{name}', which the stage does not: {_ALLOWED}")
+        if returned.events.size == self._events.size:
+            self._refuse_replaced(returned.events)
+        return returned
+
+    def _refuse_replaced(self, events: Events) -> None:
+        """What an earlier stage left on a GPU may have come home."""
+        before = self._events.columns
+        for name in self._own(events):
+            if name not in self._call.adds and _is_on_host(before[name]):
+                raise ModifierMisbehavedError(f"changes column '{name}', which the stage does not: {_ALLOWED}")
+
+
+class _ShownResult(Result):
+    """The result of a stage as an observer sees it: its product is a copy, made when it is looked at."""
+
+    def __init__(self, events: Events, product: Any | None = None, *, original: Result | None = None) -> None:
+        super().__init__(events)
+        self.__dict__.update({"_copy": product} if original is None else {"_original": original})
+
+    def __getattribute__(self, name: str) -> Any:  # Any: whatever the stage makes
+        if name != "product":
+            return super().__getattribute__(name)
+        own = self.__dict__
+        if "_copy" not in own:
+            own["_copy"] = deepcopy(own["_original"].product)
+        return own["_copy"]
+
+
+class _Observed(_Trusted):
+    """For modifiers that only look: the stage gets the events as they were, and its result goes on as it is."""
+
+    def __init__(self, run: Run, events: Events, call: StageCall) -> None:
+        super().__init__(run, events, call)
+        self.shown = _read_only(events)
+        self._results: list[tuple[Result, Result]] = []
+        """What the stage returned, as the modifier sees it and as it is."""
+
+    def run(self, events: Events) -> Result:
+        result = super().run(events)
+        shown = _ShownResult(_read_only(result.events), original=result)
+        self._results.append((shown, result))
+        return shown
+
+    def given(self, events: Events) -> Events:
+        if events is not self.shown:
+            self._refuse_changes(events)
+        return self._events
+
+    def _refuse_changes(self, events: Events) -> None:
+        if not isinstance(events, Events):
+            raise ModifierMisbehavedError(f"gives the stage {_kind(events)} instead of events")
+        before, after = self.shown.columns, events.columns
+        other = [name for name in {**before, **after} if before.get(name) is not after.get(name)]
+        if other or events.size != self.shown.size:
+            what = f"column {listed(other)}" if other else "the number of events"
+            raise ModifierMisbehavedError(f"changes {what} before the stage sees it: {_ALLOWED}")
+
+    def checked(self, returned: Result) -> Result:
+        _demand_result(returned)
+        for shown, result in self._results:
+            if returned is shown:
+                return result
+        what = "returns another result than that of the stage" if self._results else "does not run the stage"
+        raise ModifierMisbehavedError(f"{what}: {_ALLOWED}")
+
+
+_GUARDS: dict[Effect, type[_Trusted]] = {
+    Effect.OBSERVES: _Observed,
+    Effect.EXECUTES: _Executing,
+    Effect.CHANGES: _Trusted,
+}
+_ALLOWED = "only a modifier that declares effect = Effect.CHANGES may"
+
+
+def _demand_result(returned: object) -> None:
+    if not isinstance(returned, Result):
+        raise ModifierMisbehavedError(f"returned {_kind(returned)} instead of the result of the stage")
+    found: object = returned.events
+    if not isinstance(found, Events):
+        raise ModifierMisbehavedError(f"returned a result with {_kind(found)} instead of events")
+
+
+def _read_only(events: Events) -> Events:
+    return replace(events, columns=_ReadOnly(events.columns))
+
+
+class _ReadOnly(Mapping[str, Column]):
+    """Columns that cannot be written to, each made so when it is looked at: most modifiers look at few, or none."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = columns
+        self._shown: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._shown:
+            self._shown[name] = _looked_at(self._columns[name])
+        return self._shown[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def _looked_at(column: Column) -> Column:
+    """The same values, which cannot be written to; what lies on a GPU has no such guard."""
+    if isinstance(column, ak.Array):
+        return _looked_at_lists(column) if _is_on_host(column) else ak.Array(column.layout, behavior=column.behavior)
+    return _protected(column) if isinstance(column, np.ndarray) else column
+
+
+def _looked_at_lists(column: ak.Array) -> ak.Array:
+    """`ak.flatten` and `ak.to_numpy` give arrays of the same memory, and a new field is a change in place."""
+    form, length, buffers = ak.to_buffers(column)
+    kept = {name: _protected(buffer) for name, buffer in buffers.items()}
+    return ak.from_buffers(form, length, kept, behavior=column.behavior, attrs=column.attrs)
+
+
+def _protected(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _is_on_host(column: Column) -> bool:
+    return isinstance(column, np.ndarray) or (isinstance(column, ak.Array) and ak.backend(column) == "cpu")
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"
