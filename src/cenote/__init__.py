@@ -9,10 +9,16 @@ __all__ = [
     "Analysis",
     "CenoteError",
     "Events",
+    "OnnxModel",
+    "PoolExecutor",
     "Run",
     "__version__",
     "cancel",
+    "connect",
+    "connect_async",
+    "kernel",
     "load",
+    "modifier",
     "open_run",
     "operation",
     "resource",
@@ -24,19 +30,31 @@ if TYPE_CHECKING:  # what a type checker sees; at run time names are imported wh
 
     from cenote.api import Analysis, Run, cancel, load, open_run
     from cenote.cli.views.progress.line import show_progress
+    from cenote.client.async_connection import connect_async
+    from cenote.client.connection import connect
+    from cenote.client.functions.executor import PoolExecutor
     from cenote.errors import CenoteError
+    from cenote.modifiers.support.custom import modifier
     from cenote.operations.support.custom import operation
     from cenote.operations.support.events import Events
+    from cenote.operations.support.kernels import kernel
+    from cenote.operations.support.models.onnx_model import OnnxModel
     from cenote.plugins.resources import resource
 
 _HOMES = {
     "Analysis": "cenote.api",
     "Run": "cenote.api",
     "cancel": "cenote.api",
+    "connect": "cenote.client.connection",
+    "PoolExecutor": "cenote.client.functions.executor",
+    "connect_async": "cenote.client.async_connection",
     "load": "cenote.api",
     "open_run": "cenote.api",
     "CenoteError": "cenote.errors",
     "Events": "cenote.operations.support.events",
+    "OnnxModel": "cenote.operations.support.models.onnx_model",
+    "kernel": "cenote.operations.support.kernels",
+    "modifier": "cenote.modifiers.support.custom",
     "operation": "cenote.operations.support.custom",
     "resource": "cenote.plugins.resources",
     "show_progress": "cenote.cli.views.progress.line",

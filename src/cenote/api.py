@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cenote import errors, signals, storage
 from cenote.errors import CenoteError, Problem
@@ -27,10 +27,6 @@ from cenote.plan.probes.cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
 from cenote.plugins.capabilities import runs_here
-from cenote.probe import run as probing
-from cenote.report import write_report
-from cenote.report.notebook_progress import notebook_progress
-from cenote.report.notebook_view import analysis_as_html, run_as_html
 from cenote.runs.configured import PoolEnvironments
 from cenote.runs.credentials import RunCredentials
 from cenote.runs.driver.cancel import PATIENCE, cancel_run
@@ -43,6 +39,9 @@ from cenote.runtime.earlier_results import tasks_to_reuse
 from cenote.runtime.execute import RunOptions, add_failure, execute
 from cenote.runtime.publish import is_own_pickle, product_kind
 from cenote.runtime.watched_run import Hearer, RunListener
+
+if TYPE_CHECKING:  # planning does without what it brings
+    from cenote.probe.run import ProbeResult, ProbeWatcher
 
 StageNames = str | Sequence[str]
 """One stage or several, by id."""
@@ -101,6 +100,8 @@ class Analysis:
 
     def _repr_html_(self) -> str:
         checked = self._checked
+        from cenote.report.notebook_view import analysis_as_html  # notebooks alone show it
+
         return analysis_as_html(self.file, checked.workflow or checked.rest, checked.problems)
 
     @cached_property
@@ -178,15 +179,20 @@ class Analysis:
         self,
         out: str | Path | None = None,
         *,
-        wait: float = probing.PATIENCE,
-        listen: probing.ProbeWatcher | None = None,
+        wait: float | None = None,
+        listen: ProbeWatcher | None = None,
         progress: InputsProgress | None = None,
         packing: Progress = unheard,
-    ) -> probing.ProbeResult:
-        """Start one short job for each pool, as a worker would be started, and judge what it finds on its node."""
+    ) -> ProbeResult:
+        """Start one short job for each pool, as a worker would be started, and judge what it finds on its node.
+
+        A job that has not answered after `wait` seconds is given up; None for the usual patience.
+        """
+        from cenote.probe.run import probe  # with cryptography, which planning does without
+
         self._need_credentials()
         plan = self.plan(progress=progress)
-        return probing.probe(plan, self._folder(out), wait=wait, listen=listen, packing=packing)
+        return probe(plan, self._folder(out), wait=wait, listen=listen, packing=packing)
 
     def run(
         self,
@@ -219,6 +225,8 @@ class Analysis:
         if resume and (fresh or replace):
             raise errors.error(errors.USAGE, "a run cannot be both resumed and discarded: choose one")
         self._refuse_workers(workers)
+        from cenote.report.notebook_progress import notebook_progress  # of a run alone
+
         if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
             listen, progress, packing = watcher, progress or watcher.planning, packing or watcher.packing
         folder = self._folder(out)
@@ -305,6 +313,8 @@ def _execute_and_report(
     hear: Hearer | None,
     packing: Progress,
 ) -> None:
+    from cenote.report import write_report  # of a run alone
+
     done = execute(plan, folder, options, listen, hear, packing)
     try:
         write_report(done.path)
@@ -348,6 +358,8 @@ class Run:
         return f"Run({str(self.folder)!r}, {self.status})"
 
     def _repr_html_(self) -> str:
+        from cenote.report.notebook_view import run_as_html  # notebooks alone show it
+
         return run_as_html(self.folder, self.record)
 
     @cached_property

@@ -17,7 +17,7 @@ from cenote.identity import Identity
 
 _BEFORE, _AFTER = timedelta(days=1), timedelta(days=400)
 """How long certificates are valid around now: the clocks of nodes differ, and no run lasts longer."""
-_LONGEST_NAME = 64
+LONGEST_NAME = 64
 """Characters of a common name, by RFC 5280."""
 
 
@@ -46,9 +46,7 @@ class _Authority:
 
     def identity(self, role: str) -> Identity:
         key = ec.generate_private_key(ec.SECP256R1())
-        text = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        text = key_text(key)
         certificate = self._signed(role, key, x509.BasicConstraints(ca=False, path_length=None))
         return Identity((text + certificate + self._certificate).decode())
 
@@ -64,7 +62,7 @@ class _Authority:
             .not_valid_before(now - _BEFORE)
             .not_valid_after(now + _AFTER)
             .add_extension(constraints, critical=True)
-            .add_extension(_usage(signs=constraints.ca), critical=True)
+            .add_extension(key_usage(signs=constraints.ca), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer), critical=False)
         )
@@ -74,10 +72,11 @@ class _Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def _name(self, role: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"cenote {role} {self._run}"[:_LONGEST_NAME])])
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"cenote {role} {self._run}"[:LONGEST_NAME])])
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def key_usage(*, signs: bool) -> x509.KeyUsage:
+    """What a key is for: to sign other certificates, or to show who one is."""
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,
@@ -88,4 +87,11 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
         key_agreement=False,
         encipher_only=False,
         decipher_only=False,
+    )
+
+
+def key_text(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The key as a private file holds it."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -218,9 +218,20 @@ class Launch:
     @property
     def command(self) -> tuple[Word, ...]:
         """The words that start the worker once everything is set up."""
-        checked = (_START, self.software) if self.software else ()
-        python = words(*ALONE, "-m", *checked, self.module) if self.module else ()
+        python = words(*ALONE, "-m", *self._modules) if self.module else ()
         return (*self.interpreter, *python, *self.arguments)
+
+    @property
+    def python_words(self) -> tuple[Word, ...]:
+        """What a Python that is there already runs as the worker: a module, and what that is told. Empty where it is
+        not Python that runs."""
+        return (*words(*self._modules), *self.arguments) if self.module else ()
+
+    @property
+    def _modules(self) -> tuple[str, ...]:
+        """The worker's own module, after the one that compares its software with the driver's."""
+        checked = (_START, self.software) if self.software else ()
+        return (*checked, self.module) if self.module else ()
 
     @property
     def needs_shell(self) -> bool:

@@ -50,6 +50,31 @@ def start_process(
         )
 
 
+def start_apart(
+    command: Sequence[str], *, folder: Path, variables: Mapping[str, str], stdout: Path, stderr: Path
+) -> Process:
+    """Start a program in this folder, with these variables and no others; its output goes to the ends of these files.
+
+    It leads a session of its own: all that it starts can be ended together. Raises OSError where there is no such
+    program, and ValueError where a word or a variable has a NUL.
+    """
+    with stdout.open("ab") as out, stderr.open("ab") as err:
+        return subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            cwd=folder,
+            env=dict(variables),
+            start_new_session=True,
+        )
+
+
+def let_go(process: Process) -> None:
+    """Wait for it no more: it outlives this program, and Python need not warn of that."""
+    process.returncode = 0
+
+
 def end_processes(processes: Sequence[Process], *, patience: float) -> None:
     """End them now; those that clean up after themselves have so many seconds for it, all together."""
     for process in processes:

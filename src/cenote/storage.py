@@ -20,6 +20,8 @@ from cenote import errors
 from cenote.errors import CenoteError, ErrorKind, Problem
 from cenote.units import format_bytes
 
+LONGEST_SOCKET = 107
+"""Bytes of the name of a Unix socket, on Linux."""
 _UNFINISHED = ".unfinished"
 """How everything ends that is not whole yet; it begins with a dot."""
 KINDS: dict[int, ErrorKind] = {
@@ -184,6 +186,15 @@ def write_text(target: Path, text: str) -> Path:
     with appearing(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
+
+
+def write_private(target: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, whoever may look into its folder, which is private where it is new."""
+    with writing(target):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with appearing(target) as temporary, os.fdopen(os.open(temporary, flags, 0o600), "wb") as opened:
+        opened.write(content)
 
 
 def is_own_folder(facts: os.stat_result) -> bool:

@@ -18,7 +18,7 @@ EXIT_CODES: tuple[tuple[str, str], ...] = (
         "30-39",
         "the environment (30 software, 31 full disk, 32 no access, 33 broken storage, 34 bad path, 35 damaged run)",
     ),
-    ("40-49", "the batch system refused"),
+    ("40-49", "the batch system, or a service, refused"),
     (f"{FAULT}", "an internal error of cenote"),
     ("129", "ended by SIGHUP: the terminal was closed"),
     (f"{INTERRUPTED}", "ended by Ctrl-C or `cenote cancel`"),

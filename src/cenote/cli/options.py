@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,8 @@ from cenote.plugins.kinds import PluginKind
 if TYPE_CHECKING:  # importing the API costs what `cenote run --help` must not pay
     from cenote.api import Analysis
 
+LEASING = "service"
+"""The strategy whose workers are leases."""
 STDIN = Path("-")
 """The FILE that stands for standard input."""
 
@@ -36,6 +39,21 @@ JSON_OPTION = click.option(
     "--json", "as_json", is_flag=True, callback=_note_json, help="Print one JSON object and nothing else."
 )
 
+
+SERVICE_OPTION = click.option(
+    "--service",
+    metavar="PLACE",
+    help="Folder, socket or https:// address of the service; by default $CENOTE_SERVICE, or your own.",
+)
+
+LEASES_OPTION = click.option(
+    "--service",
+    is_flag=False,
+    flag_value="",
+    metavar="[PATH]",
+    help="Lease workers from the long-lived pools of a service, instead of starting them: the one with this folder or "
+    "socket, by default $CENOTE_SERVICE, or your own.",
+)
 
 OUTPUT_OPTION = click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of the terminal."
@@ -83,7 +101,7 @@ class Choices:
         """The analysis; what is wrong inside the file comes out of its methods."""
         from cenote.api import load
 
-        text = _standard_input() if self.file == STDIN else None
+        text = standard_input() if self.file == STDIN else None
         analysis = load(
             self.name,
             text=text,
@@ -97,6 +115,16 @@ class Choices:
 
             self.tell(layer_lines(analysis))
         return analysis
+
+    def leasing(self, service: str | None) -> Choices:
+        """The same with workers of a service, where one is named; an empty name is the user's own."""
+        if service is None:
+            return self
+        if self.strategy not in (None, LEASING):
+            raise error(USAGE, f"--service is the strategy '{LEASING}', and --strategy says '{self.strategy}'")
+        place = service if "://" in service else str(Path(service).absolute())
+        where = [f"execution.config.service={json.dumps(place)}"] if service else []
+        return replace(self, strategy=LEASING, sets=(*self.sets, *where))
 
     def tell(self, lines: Iterable[str]) -> None:
         """Print what `-v` asks for, beside the answer."""
@@ -115,7 +143,8 @@ class Choices:
         return arguments
 
 
-def _standard_input() -> str:
+def standard_input() -> str:
+    """A workflow that is sent to the command."""
     if sys.stdin is None:  # a process may be started without one
         raise error(
             USAGE, "FILE is `-`, and standard input is closed", hint="send the workflow: cenote … - < flow.yaml"

@@ -6,6 +6,7 @@ import runpy
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,12 +20,22 @@ class Template(NamedTuple):
     """Below `templates/`."""
     workflow: str
     about: str
+    software: tuple[str, ...] = ()
+    """Packages that it needs besides Cenote's own."""
+    extra: str = ""
+    """The extra of Cenote that installs them."""
 
 
 TEMPLATES: dict[str, Template] = {
     "zmumu": Template("zmumu", "zmumu.yaml", "Z → μμ: data against simulation, cutflow, ROOT files"),
     "tabular": Template("tabular", "trips.yaml", "bicycle trips in parquet files: no physics at all"),
-    "three-pools": Template("three_pools", "signal.yaml", "stages on CPU, high-memory and GPU workers"),
+    "three-pools": Template(
+        "three_pools",
+        "signal.yaml",
+        "stages on CPU, high-memory and GPU workers",
+        software=("onnx", "onnxruntime"),
+        extra="ml",
+    ),
 }
 DATA_SCRIPT = "make_data.py"
 
@@ -37,11 +48,22 @@ def text_files(template: Template) -> Iterator[tuple[str, str]]:
             yield entry.name, entry.read_text(encoding="utf-8")
 
 
+def check_software(template: Template) -> None:
+    """Raises `environment` where the template needs a package that is not installed."""
+    if missing := [name for name in template.software if find_spec(name) is None]:
+        raise errors.error(
+            errors.ENVIRONMENT,
+            f"this example evaluates a model; not installed: {', '.join(missing)}",
+            hint=f"pip install 'cenote[{template.extra}]'",
+        )
+
+
 def start_analysis(folder: Path, template: Template, *, force: bool) -> list[Path]:
     """Write the template's files and make its data; existing files are refused, or overwritten with `force`.
 
     Returns what was written, data included.
     """
+    check_software(template)
     contents = dict(text_files(template))
     present = [name for name in contents if (folder / name).exists()]
     if present and not force:

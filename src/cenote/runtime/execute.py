@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -22,9 +22,9 @@ from cenote.names import worker_name
 from cenote.packing.progress import PackingStep, Progress, unheard
 from cenote.plan.forecast.task_history import TaskHistory
 from cenote.plan.outputs.outside import links_outside
-from cenote.plan.picture.draw import svg
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
+from cenote.plugins.capabilities import runs_here
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.runs.driver.socket import reachable
 from cenote.runs.folder import Pulse, RunFolder
@@ -37,6 +37,7 @@ from cenote.runtime.credential_gate import CredentialGate
 from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
+from cenote.runtime.modifier_files import ModifierFiles
 from cenote.runtime.publish import Publication, publish
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.watched_run import Hearer, RunListener, WatchedRun
@@ -108,7 +109,7 @@ def execute(
         reuse = Reuse(plan, folder, options.force, resumed=resumed)
         record = PlanRecord.of(plan)
         write_record(folder.plan, record)
-        storage.write_text(folder.picture, svg(plan))
+        storage.write_text(folder.picture, _picture(plan))
         write_record(folder.provenance, Provenance.of(plan, setup.describe(), command=options.command))
         watched = WatchedRun(plan, record, pulse, time.time, listen, hear)
         journal = Journal(folder.path)
@@ -180,7 +181,8 @@ class _Driver:
                 ahead_seconds=_AHEAD,
             )
             engine = Engine(plan, choices)
-            loop = Loop(engine, session, self.journal, specs, self.store, self.watched, self.interruptions)
+            files = ModifierFiles(self.folder)
+            loop = Loop(engine, session, self.journal, specs, self.store, files, self.watched, self.interruptions)
             try:
                 ending.status = loop.run(self._first_events(reuse.found(specs), run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
@@ -217,10 +219,12 @@ class _Driver:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
         setup = self.setup
+        strategies = {} if runs_here(plan.workflow.execution.backend) else _strategies(plan)
+        near = {name for name, strategy in strategies.items() if strategy.near}
         request = SessionRequest(
             run=LaunchingRun(run, folder.debug, RunLocation.here(folder.path)),
-            run_spec=make_run_spec(plan, store=folder.store, files=folder.products, debug=folder.debug_root),
-            pools=plan.placement.pools,
+            run_spec=make_run_spec(plan, store=folder.store, files=folder.products),
+            pools=tuple(replace(pool, near=pool.name in near) for pool in plan.placement.pools),
             store=folder.store,
             cpus=options.workers or options.cpus,
             small=_values(plan) < _SMALL_VALUES and options.workers is None,
@@ -235,7 +239,7 @@ class _Driver:
             if isinstance(session, JoinedSession):
                 pools = {
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
-                    for pool, strategy in _strategies(plan).items()
+                    for pool, strategy in strategies.items()
                 }
                 for pool, (launch, strategy) in pools.items():
                     strategy.render(launch, [worker_name(pool, 1)])  # what cannot be written down is refused now
@@ -263,6 +267,8 @@ class _Driver:
     def _finish(self, ending: _Ending, *, started: float, kept: int) -> None:
         if ending.publication.failures and ending.status == "succeeded":
             ending.status = "partial"
+        with ending.brought_about():
+            self._conclude_modifiers()
         at = time.time()
         with ending.brought_about():  # the summary may find room where the journal did not
             self.journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
@@ -272,6 +278,21 @@ class _Driver:
         write_record(self.folder.summary, summary)
         TaskHistory().add(watched.memory.found(), at=at)
         watched.show()
+
+    def _conclude_modifiers(self) -> None:
+        """Let modifiers make their files; what they cannot do is said."""
+        view = self.watched.view
+        stages = {stage.id: stage for stage in view.stages}
+        for message in ModifierFiles(self.folder).conclude(view.plan, stages):
+            warned = Warned(at=time.time(), message=message)
+            self.journal.write([warned])
+            self.watched([warned])
+
+
+def _picture(plan: Plan) -> str:
+    from cenote.plan.picture.draw import svg  # planning does without it
+
+    return svg(plan)
 
 
 def _inherited(pool: str, credentials: Sequence[DeliveredCredential]) -> None:

@@ -70,6 +70,10 @@ class JobQueue:
         """Ask for workers."""
         self._send(partial(self.strategy.submit, self.launch, workers), partial(self._submitted, workers, since))
 
+    def adopt(self, jobs: Iterable[JobId]) -> None:
+        """Keep these jobs too, which were asked for by another process."""
+        self._open.update(jobs)
+
     def cancel(self, jobs: Iterable[JobId]) -> None:
         """Stop jobs."""
         if wanted := list(jobs):

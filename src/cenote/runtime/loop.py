@@ -23,9 +23,11 @@ from cenote.engine.messages import (
     RunTask,
     StartWorkers,
     StopWorkers,
+    TaskDone,
     Tick,
 )
 from cenote.runs.journal import Journal
+from cenote.runtime.modifier_files import ModifierFiles
 from cenote.runtime.task_specs import TaskSpecs
 from cenote.signals import Interruptions
 from cenote.worker.results.store import Store
@@ -43,6 +45,7 @@ class Loop:
     journal: Journal
     specs: TaskSpecs
     store: Store
+    files: ModifierFiles
     listen: Callable[[Iterable[AnyEvent]], None]
     """Gets every event after it is journalled."""
     interruptions: Interruptions
@@ -73,6 +76,7 @@ class Loop:
 
     def _take(self, events: list[AnyEvent], *, decide_on: Sequence[AnyEvent] | None = None) -> None:
         """Journal the events, carry out what the engine decides on them, and show both at once."""
+        events = [self.files.put_away(event) if isinstance(event, TaskDone) else event for event in events]
         self._journal(events)
         try:
             for event in events if decide_on is None else decide_on:
@@ -104,7 +108,7 @@ class Loop:
             case ForgetTask(task):
                 names = self.specs.stored_names(task)
                 self.session.forget(names)
-                for name in names:
+                for name in names if not self.specs.is_kept(task) else ():
                     self.store.remove(name)
             case FinishRun(status):
                 self.status = status

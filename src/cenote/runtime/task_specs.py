@@ -14,7 +14,7 @@ from cenote.plugins.shipped import own_path
 from cenote.worker.task_spec import Piece, RunSpec, TaskSpec
 
 
-def make_run_spec(plan: Plan, *, store: Path, files: Path, debug: Path) -> RunSpec:
+def make_run_spec(plan: Plan, *, store: Path, files: Path) -> RunSpec:
     """What all tasks share."""
     return RunSpec(
         segments=plan.segments,
@@ -26,7 +26,6 @@ def make_run_spec(plan: Plan, *, store: Path, files: Path, debug: Path) -> RunSp
         resources=packed(plan.resources),
         store=str(store.absolute()),
         files=str(files.absolute()),
-        debug=str(debug.absolute()),
         folder=str(Path.cwd()),
         workflow=str(plan.workflow.folder.absolute()),
     )
@@ -117,6 +116,10 @@ class TaskSpecs:
     def is_partial(self, task: int) -> bool:
         """Whether this task's products lack some of the data."""
         return task in self._partial
+
+    def is_kept(self, task: int) -> bool:
+        """Whether its results stay for later runs, although no task reads them any more."""
+        return self._plan.segments[int(self._plan.tasks.segment[task])].kept
 
     def stored_names(self, task: int) -> list[str]:
         """Every name under which this task's results lie in the store."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ from cenote.names import worker_name
 from cenote.runtime.background_calls import BackgroundCalls
 from cenote.runtime.job_queue import JobQueue
 from cenote.runtime.pending_losses import PendingLosses
-from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
+from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy, TracedJob
 from cenote.text import with_last_lines
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import last_lines
@@ -80,16 +80,44 @@ class WorkerJobs(Session):
         self._inner = inner
         self._clock, self._hurried = clock, hurried
         self._calls = calls or BackgroundCalls()
-        self._queues = {
-            pool: JobQueue(strategy, launch, calls=self._calls, clock=clock, listener=self)
-            for pool, (launch, strategy) in pools.items()
-        }
+        self._queues: dict[str, JobQueue] = {}
         self._jobs: dict[str, _Job] = {}
-        self._numbers = dict.fromkeys(pools, 0)
+        self._numbers: dict[str, int] = {}
+        for pool, (launch, strategy) in pools.items():
+            self.add_pool(pool, launch, strategy)
         self._events: list[AnyEvent] = []
         self._last_words: dict[str, WorkerLost] = {}
         """The worker that was lost last, whose tasks are reported right after it."""
         self._departures = PendingLosses(clock)
+
+    # pools that come and go
+
+    def add_pool(self, pool: str, launch: Launch, strategy: Strategy) -> None:
+        """Workers of this pool are started so, from now on."""
+        self._queues[pool] = JobQueue(strategy, launch, calls=self._calls, clock=self._clock, listener=self)
+        self._numbers.setdefault(pool, 0)
+
+    def relaunch(self, pool: str, launch: Launch) -> None:
+        """Workers of this pool that are asked for from now on are started so."""
+        self._queues[pool].launch = launch
+
+    def take_over(self, pool: str, jobs: Iterable[TracedJob], joined: Collection[str]) -> None:
+        """Those of these jobs that are of this pool, which an earlier process asked for; these workers had joined it,
+        and may be there still."""
+        queue = self._queues[pool]
+        found = [job for job in jobs if job.pool == pool]
+        queue.adopt(job.job for job in found)
+        for job in found:
+            self._jobs[job.worker] = taken = _Job(job.job, job.worker, queue.launch)
+            if job.worker in joined:
+                taken.status, taken.running, taken.joined = JobStatus(JobState.RUNNING), self._clock(), True
+            number = job.worker.rpartition("-")[2]
+            self._numbers[pool] = max(self._numbers[pool], int(number) if number.isdecimal() else 0)
+
+    def pool_of(self, worker: str) -> str | None:
+        """The pool of a worker that was asked for; None where it is not known."""
+        job = self._jobs.get(worker)
+        return None if job is None else job.pool
 
     # tasks
 
@@ -235,15 +263,15 @@ class WorkerJobs(Session):
     # what the session inside says
 
     def _noted(self, event: AnyEvent) -> AnyEvent:
-        """A worker that joins stays for as long as its strategy says; of one that was turned away there is no more to
-        know."""
+        """A worker that joins stays for as long as it says, or else its strategy; of one that was turned away there is
+        no more to know."""
         if isinstance(event, WorkerLost) and event.cause == "unfit":
             self._jobs.pop(event.worker, None)
         if not isinstance(event, WorkerJoined) or event.worker not in self._jobs:
             return event
         job = self._jobs[event.worker]
         job.joined = True
-        lifetime = self._queues[job.pool].strategy.lifetime
+        lifetime = None if event.leaves is not None else self._queues[job.pool].strategy.lifetime
         began = event.at if job.running is None else job.running
         return msgspec.structs.replace(event, leaves=began + lifetime.leaves) if lifetime else event
 
@@ -283,7 +311,7 @@ class WorkerJobs(Session):
         if status.state not in OVER:
             self._queues[job.pool].cancel([job.id])  # it left us, so it must not linger
             return msgspec.structs.replace(event, log=job.last_lines)
-        if event.cause != "unknown":
+        if event.cause != "unknown" and status.cause != "preempted":
             return msgspec.structs.replace(event, log=job.last_lines)
         cause = _by_itself(status.cause, joined=True)
         return msgspec.structs.replace(event, cause=cause, reason=status.reason, log=job.last_lines)

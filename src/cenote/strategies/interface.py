@@ -59,6 +59,12 @@ class Strategy(Plugin):
     """Whether its workers are processes of this machine, there at once, instead of jobs that wait in a queue."""
 
     @property
+    def near(self) -> bool:
+        """Whether its workers are on this machine, whoever starts them: then they reach the driver by loopback. Asked
+        once, when a run begins; raises where that cannot be known and no worker could be started."""
+        return self.starts_here
+
+    @property
     def seconds_between_polls(self) -> float:
         """How often `poll` may be called."""
         return 1.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cenote.cli.start import TEMPLATES, make_data, text_files
+from cenote.cli.start import TEMPLATES, check_software, make_data, text_files
 
 
 @click.command("demo")
@@ -30,6 +30,7 @@ def command(out: Path, *, quiet: bool) -> int:
     from cenote.cli.views.progress.live import progress_on
 
     template = TEMPLATES["three-pools"]
+    check_software(template)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in text_files(template):
         if not (out / name).exists():  # what somebody changed is theirs

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cenote.cli.options import JSON_OPTION, Choices, part_options, stages_option, workflow_choices
-from cenote.errors import USAGE, error
+from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.cli.run_options import refuse_contradictions, run_folder, run_options
 
 if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     from rich.console import Console
@@ -23,27 +23,8 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
 
 @click.command("run")
 @workflow_choices
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for all results of the run.  [default: out/<name of the file>]",
-)
-@part_options
-@stages_option("--force", "Rerun this stage and every stage that depends on it, changed or not.")
-@click.option("--fresh", is_flag=True, help="Discard the run in that folder and start over.")
-@click.option("--resume", is_flag=True, help="Continue the run in that folder: the default unless --fresh is given.")
-@click.option("--replace", is_flag=True, help="The older name of --fresh.")
-@click.option("--keep-going", is_flag=True, help="Process the remaining data when part of it fails.")
-@click.option(
-    "-j",
-    "--cores",
-    "--workers",
-    "workers",
-    type=click.IntRange(min=1),
-    help="Total processes of the local backend, instead of one per core; with dask each pool has its own workers.",
-)
+@run_options
 @click.option("-n", "--dry-run", is_flag=True, help="Show the plan and what would be reused; run and write nothing.")
-@click.option("--strict", is_flag=True, help="Treat missing hardware as an error instead of a warning.")
 @click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 @JSON_OPTION
 def command(
@@ -53,6 +34,7 @@ def command(
     fresh: bool,
     resume: bool,
     replace: bool,
+    service: str | None,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
@@ -69,12 +51,9 @@ def command(
     from cenote.cli.views.progress.live import progress_on
     from cenote.plan.record import json_text
 
-    if resume and (fresh or replace):
-        forgets = "--fresh" if fresh else "--replace"
-        raise error(USAGE, f"--resume continues a run and {forgets} discards it: choose one")
-    if quiet and choices.verbose:
-        raise error(USAGE, "--quiet and --verbose exclude each other: choose one")
-    folder = out or Path("out") / choices.name.stem
+    refuse_contradictions(fresh=fresh, resume=resume, replace=replace, quiet=quiet, verbose=choices.verbose)
+    folder = run_folder(choices, out)
+    choices = choices.leasing(service)
     analysis = choices.load()
     console = messages()
     asked["fresh"] = fresh or replace
@@ -124,6 +103,7 @@ def _event_printer(console: Console, level: int) -> Hearer:
 def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     """What came out on stdout, what went wrong on stderr."""
     from cenote.cli.console import messages, output, print_lines
+    from cenote.cli.views.measured import measured_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.tables.product import product_tables
 
@@ -131,6 +111,7 @@ def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
         return
     if not quiet:
         print_lines(output(), outcome_lines(summary, folder=run.folder, pictures=run.plots))
+        print_lines(output(), measured_lines(summary, folder=run.folder))
         print_lines(output(), product_tables(run, width=output().width))
     if not quiet or run.status != "succeeded":
         print_lines(messages(), failure_lines(summary, folder=run.folder, again=again))

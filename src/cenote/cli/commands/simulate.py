@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cenote.cli.completions import complete_stage_value
-from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.cli.options import JSON_OPTION, SERVICE_OPTION, Choices, optional_workflow_choices
 from cenote.errors import USAGE, error
 from cenote.names import did_you_mean, listed
 from cenote.units import format_seconds, parse_seconds
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what `cenote simulate --help` must not pay for
 
 
 @click.command("simulate")
-@workflow_choices
+@optional_workflow_choices
 @JSON_OPTION
 @click.option(
     "--seconds-per-task",
@@ -34,12 +34,34 @@ if TYPE_CHECKING:  # what `cenote simulate --help` must not pay for
     "--from", "earlier", type=click.Path(path_type=Path), help="Take task durations from the run in this folder."
 )
 @click.option("--startup", default="5s", show_default=True, help="Time from requesting a worker until it joins.")
-def command(choices: Choices, *, as_json: bool, given: tuple[str, ...], earlier: Path | None, startup: str) -> None:
-    """Predict how a workflow would run: nothing is run, and no worker is started.
+@click.option("--queue", is_flag=True, help="Predict when the tasks that wait in the queue of the service would start.")
+@click.option(
+    "--duration", default="10m", show_default=True, help="With --queue: of instances that nothing is known of."
+)
+@SERVICE_OPTION
+def command(
+    choices: Choices | None,
+    *,
+    as_json: bool,
+    given: tuple[str, ...],
+    earlier: Path | None,
+    startup: str,
+    queue: bool,
+    duration: str,
+    service: str | None,
+) -> None:
+    """Predict how a workflow, or the queue of the service, would run: nothing is run, and no worker is started.
 
     The engine of real runs takes the decisions; workers and durations are modelled. A stage without known durations
     counts one second per task.
     """
+    if queue:
+        if choices is not None:
+            raise error(USAGE, "`--queue` is about the queue of the service: name no FILE")
+        _show_queue(service, _seconds("--duration", duration), _seconds("--startup", startup), as_json=as_json)
+        return
+    if choices is None:
+        raise error(USAGE, "which workflow? name its FILE", hint="`--queue` predicts the queue of the service")
     from cenote.cli.console import messages
     from cenote.cli.views.progress.live import progress_on
     from cenote.simulate import DurationModel, gains, predict
@@ -47,16 +69,34 @@ def command(choices: Choices, *, as_json: bool, given: tuple[str, ...], earlier:
     with progress_on(messages(), title=choices.name.name) as progress:
         plan = choices.load().plan(progress=progress.planning)
     seconds = {**_seconds_of_run(earlier), **dict(_parsed(text, plan) for text in given)}
-    try:
-        model = DurationModel(seconds, startup=parse_seconds(startup))
-    except ValueError as problem:
-        raise error(USAGE, f"--startup: {problem}") from None
+    model = DurationModel(seconds, startup=_seconds("--startup", startup))
     predicted = predict(plan, model)
     more = gains(plan, model, predicted)
     if as_json:
         click.echo(json.dumps(as_object(predicted, more), indent=2))
     else:
         _show(plan, model, predicted, more)
+
+
+def _show_queue(service: str | None, duration: int, startup: int, *, as_json: bool) -> None:
+    from cenote.cli.console import output
+    from cenote.cli.views.tables.service import forecast_rows
+    from cenote.client.connection import connect
+    from cenote.plan.record import json_text
+
+    with connect(service, start=False) as connection:
+        found = connection.forecast(duration=duration, startup=startup)
+    if as_json:
+        click.echo(json_text({"tasks": found.tasks}))
+    else:
+        output().print(forecast_rows(found.tasks))
+
+
+def _seconds(option: str, text: str) -> int:
+    try:
+        return parse_seconds(text)
+    except ValueError as problem:
+        raise error(USAGE, f"{option}: {problem}") from None
 
 
 def _parsed(text: str, plan: Plan) -> tuple[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cenote.api import Analysis
+from cenote.cli.views.measured import call_lines
 from cenote.engine import messages
 from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import MERGE, Plan
@@ -56,7 +57,7 @@ class EventLines:
             case messages.TaskStarted():
                 return [f"{_task(plan, event.task)} starts on {event.worker}: {task_in_words(plan, event.task)}"]
             case messages.TaskDone():
-                return [_done(plan, event), *(_stages(event) if everything else ())]
+                return [_done(plan, event), *(_stages(plan, event) if everything else ())]
             case messages.TaskFailed():
                 where = event.worker or f"pool '{event.pool}'"
                 return [f"{_task(plan, event.task)} failed on {where}: {_first_line(event.failure.message)}"]
@@ -142,9 +143,12 @@ def _done(plan: Plan, event: messages.TaskDone) -> str:
     return f"{_task(plan, event.task)} done on {event.worker} in {format_seconds(event.seconds)}{told}"
 
 
-def _stages(event: messages.TaskDone) -> Iterator[str]:
+def _stages(plan: Plan, event: messages.TaskDone) -> Iterator[str]:
+    planned = {stage.stage: stage for stage in plan.stages} if event.stages else {}
     for stage, stats in event.stages.items():
         yield f"    {stage}: {format_seconds(stats.seconds)}, {stats.events_in:,} events in, {stats.events_out:,} out"
+        if stats.modifiers and stage in planned:
+            yield from (f"        {line}" for line in call_lines(planned[stage], stats))
 
 
 def _first_line(message: str) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from cenote.launch import Launch, RunLocation
 from cenote.strategies.interface import JobId, TracedJob
+from cenote.worker.process.marks import HOME, POOL, RUN, WORKER
 
-_RUN, _POOL, _WORKER, _HOME = "CENOTE_RUN", "CENOTE_POOL", "CENOTE_WORKER", "CENOTE_HOME"
 _PROCESSES = Path("/proc")
 _STATES = {"T": "stopped", "t": "stopped", "D": "waiting for a disk"}
 """Letters of /proc/…/stat; with every other one a process counts as running."""
@@ -25,8 +25,8 @@ _DEAD = "ZX"
 
 def marks(launch: Launch, worker: str) -> dict[str, str]:
     """What the environment of a worker says."""
-    home = {_HOME: str(launch.run.location)} if launch.run.location else {}
-    return {_RUN: launch.run.id, _POOL: launch.pool, _WORKER: worker, **home}
+    home = {HOME: str(launch.run.location)} if launch.run.location else {}
+    return {RUN: launch.run.id, POOL: launch.pool, WORKER: worker, **home}
 
 
 def marked_processes() -> Iterator[TracedJob]:
@@ -80,16 +80,16 @@ def _marked(entry: Path) -> TracedJob | None:
     except OSError:
         return None
     found = dict(word.split("=", 1) for word in words if word.startswith("CENOTE_") and "=" in word)
-    if not found.keys() >= {_RUN, _POOL, _WORKER} or facts[0] in _DEAD:
+    if not found.keys() >= {RUN, POOL, WORKER} or facts[0] in _DEAD:
         return None
     return TracedJob(
         job=JobId(entry.name),
-        run=found[_RUN],
-        pool=found[_POOL],
-        worker=found[_WORKER],
+        run=found[RUN],
+        pool=found[POOL],
+        worker=found[WORKER],
         native=_STATES.get(facts[0], "running"),
         since=_started(int(facts[19])),
-        home=RunLocation.read(found.get(_HOME, "")),
+        home=RunLocation.read(found.get(HOME, "")),
     )
 
 

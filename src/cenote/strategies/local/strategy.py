@@ -38,6 +38,8 @@ class LocalStrategy(Strategy):
     _processes: dict[JobId, Process] = PrivateAttr(default_factory=dict)
     _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """The GPUs of workers that were started, of all pools that share this strategy."""
+    _traced: set[JobId] = PrivateAttr(default_factory=set)
+    """Processes that another driver started, and that were found here."""
 
     def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
         """The commands, as one would type them."""
@@ -71,7 +73,13 @@ class LocalStrategy(Strategy):
 
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
         """Which of them still run, and how the others ended."""
-        return {job: _status(self._processes[job].poll()) for job in jobs if job in self._processes}
+        ours = {job: _status(self._processes[job].poll()) for job in jobs if job in self._processes}
+        others = self._traced.intersection(jobs).difference(ours)
+        if not others:
+            return ours
+        alive = {traced.job for traced in marked_processes()}
+        gone = JobStatus(JobState.ENDED, "gone", "its process is gone")
+        return {**ours, **{job: _status(None) if job in alive else gone for job in others}}
 
     def cancel(self, jobs: Sequence[JobId]) -> None:
         """End them now, also those that another driver left behind; one that cleans up after itself gets a moment."""
@@ -80,7 +88,9 @@ class LocalStrategy(Strategy):
 
     def trace(self, run: str | None = None) -> list[TracedJob]:
         """Processes of this machine that carry the marks of a run."""
-        return [job for job in marked_processes() if run in (None, job.run)]
+        found = [job for job in marked_processes() if run in (None, job.run)]
+        self._traced.update(job.job for job in found)
+        return found
 
 
 def gpus_for(wanted: int, here: Sequence[str], taken: Iterable[str]) -> tuple[str, ...]:

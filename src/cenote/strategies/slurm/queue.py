@@ -32,9 +32,9 @@ _LINE = re.compile(r"(?P<job>\d+(?:_\d+)?)\|(?P<state>[A-Z_]+)\|(?P<reason>.*)")
 _FACT = re.compile(r"(\w+)=(\S*)")
 _OURS = re.compile(
     r"(?P<job>\d+(?:_(?P<index>\d+))?)\|(?P<state>[A-Z_]+)\|(?P<asked>[^|]*)"
-    r"\|cenote-(?P<run>[^-|]+)-(?P<worker>[^|]+)\|(?P<comment>.*)"
+    r"\|cenote-(?P<run>(?:service-)?[^-|]+)-(?P<worker>[^|]+)\|(?P<comment>.*)"
 )
-"""A line of squeue about a job of ours: the name says whose, and the comment where that run lives."""
+"""A line of squeue about a job of ours: the name says whose (a service is one, too), the comment where it lives."""
 
 
 def job_status(state: str, reason: str) -> JobStatus:

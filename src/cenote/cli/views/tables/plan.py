@@ -18,7 +18,7 @@ from cenote.placement.pools import PlacedPool, Verdict
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probes.result import Probed
 from cenote.plugins.capabilities import runs_here
-from cenote.text import format_age, format_amounts, format_pools, plural
+from cenote.text import format_age, format_amounts, format_pools, join_words, plural
 from cenote.units import format_count
 
 _VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
@@ -32,6 +32,8 @@ _STAGE_COLUMNS = (
     TableColumn("segment", rank=5, right=True),
     TableColumn("tasks", rank=3, right=True),
 )
+_MODIFIERS = TableColumn("modifiers", rank=3, wraps=True)
+"""A column of a plan that has some."""
 _POOL_COLUMNS = (
     TableColumn("pool"),
     TableColumn("strategy", rank=4),
@@ -61,7 +63,8 @@ def show_plan(plan: Plan, console: Console) -> None:
 
 def stage_table(plan: Plan) -> FittedTable:
     """One row per stage."""
-    table = _table(_STAGE_COLUMNS)
+    modified = any(stage.modifiers for stage in plan.stages)
+    table = _table((*_STAGE_COLUMNS, _MODIFIERS) if modified else _STAGE_COLUMNS)
     placed = {placement.stage: placement for placement in plan.placement.stages}
     for stage in plan.stages[:MOST_STAGES]:
         placement = placed.get(stage.stage)
@@ -74,6 +77,7 @@ def stage_table(plan: Plan) -> FittedTable:
             _why(placement.verdict, placement.reason) if placement else "",
             "" if stage.segment is None else f"{stage.segment}",
             f"{stage.tasks:,}",
+            *([", ".join(modifier.name for modifier in stage.modifiers)] if modified else ()),
         )
     return table
 
@@ -168,6 +172,9 @@ def totals(plan: Plan) -> Iterator[RenderableType]:
         f"{plural(len(plan.tasks), 'task')} in {plural(len(plan.segments), 'segment')}"
         + (f", {merges:,} of them merges" if merges else ""),
     )
+    kept = [stage for segment in plan.segments if segment.kept for stage in segment.exports]
+    if kept:
+        yield titled("kept", f"the events that leave {join_words(kept)}, for later runs")
     for position, product in enumerate(plan.products):
         pictures = ", ".join(render.out or render.name for render in product.renders)
         yield titled(

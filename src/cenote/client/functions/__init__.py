@@ -1,0 +1,1 @@
+"""Functions on pools: calls travel to instances of tasks, and what they return or raise comes back."""

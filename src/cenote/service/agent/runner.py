@@ -1,0 +1,231 @@
+"""Run one instance: wait for its files and a slot, make its folder, start it, and see it to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+
+from cenote.service.agent.attempts import EndRequest, HeldRun
+from cenote.service.agent.children import PATIENCE, ChildEnd, ask_to_end, end_strays, exit_of, reap, signal_group
+from cenote.service.agent.endings import (
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    cause_of,
+    was_asked_to_end,
+    words_of_end,
+    words_of_refusal,
+)
+from cenote.service.agent.folders import AgentFolders, BadNameError
+from cenote.service.agent.python_children import NoTemplateError
+from cenote.service.agent.received_files import NoFileError, ReceivedFiles
+from cenote.service.agent.template import PythonStart
+from cenote.service.agent.templates import Templates
+from cenote.service.agent.variables import BadConstantError, variables_of
+from cenote.service.protocol import AttemptEnded
+from cenote.shell import start_apart
+
+_SHELL = "/bin/sh"
+_SAME_MOMENT = 2.0
+"""Seconds in which the processes of a job are asked to end."""
+
+
+class InstanceRunner:
+    """Everything that instances of one agent share."""
+
+    def __init__(
+        self,
+        folders: AgentFolders,
+        *,
+        slots: int,
+        files: ReceivedFiles,
+        python: Templates,
+        own_children: Callable[[], set[int]],
+    ) -> None:
+        self._folders = folders
+        self._slots = asyncio.Semaphore(slots)
+        self._files = files
+        self._python = python
+        self._own_children = own_children
+        self._pool_files = asyncio.Event()
+        self._pool_files.set()
+        self._pool_problem = ""
+        self._waiting = 0
+        """Instances that wait for files or for a slot."""
+        self.pids: set[int] = set()
+        """Of instances that run."""
+
+    async def run(self, held: HeldRun, on_start: Callable[[HeldRun], None]) -> AttemptEnded:
+        """From Start to its end, however that comes."""
+        with self._files.kept(held.start.files):
+            return await self._run(held, on_start)
+
+    async def _run(self, held: HeldRun, on_start: Callable[[HeldRun], None]) -> AttemptEnded:
+        try:
+            if self._need_not_wait(held):
+                await self._slots.acquire()
+            elif (request := await self._wait_for_all(held)) is not None:
+                return held.end(request.cause, request.message)
+        except (NoFileError, OSError) as problem:
+            return held.end("refused", str(problem))
+        try:
+            return await self._in_slot(held, on_start)
+        finally:
+            self._slots.release()
+
+    async def place_pool_files(self, arrived: Awaitable[None], place: Callable[[], None]) -> None:
+        """Instances wait until the files of the pool are there."""
+        self._pool_files.clear()
+        try:
+            await arrived
+            await asyncio.to_thread(place)
+            self._pool_problem = ""
+        except (NoFileError, BadNameError) as problem:
+            self._pool_problem = f"files of the pool are missing: {problem}"
+        except OSError as problem:
+            words = words_of_refusal(problem, self._folders.jobs)
+            self._pool_problem = f"files of the pool are missing: {words}"
+        finally:
+            self._pool_files.set()
+
+    def _need_not_wait(self, held: HeldRun) -> bool:
+        """Whether it can begin in this moment: nothing has to watch whether somebody asks for its end meanwhile."""
+        waits = held.asked.done() or held.start.files or not self._pool_files.is_set() or self._pool_problem
+        return not waits and not self._waiting and not self._slots.locked()
+
+    async def _wait_for_all(self, held: HeldRun) -> EndRequest | None:
+        """For its files and a slot, unless somebody asks for its end before; then what they say."""
+        self._waiting += 1  # who comes after it does not overtake it
+        try:
+            return await self._unless_asked(held, self._have_all(held))
+        finally:
+            self._waiting -= 1
+
+    async def _have_all(self, held: HeldRun) -> None:
+        await self._files.have(held.start.files)
+        await self._pool_files.wait()
+        if self._pool_problem:
+            raise NoFileError(self._pool_problem)
+        await self._slots.acquire()
+
+    async def _unless_asked(self, held: HeldRun, work: Awaitable[None]) -> EndRequest | None:
+        """Do this, unless somebody asks for the end before; then what they say."""
+        doing = asyncio.ensure_future(work)
+        await asyncio.wait((doing, held.asked), return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return None
+        doing.cancel()
+        await asyncio.gather(doing, return_exceptions=True)
+        if doing.cancelled() or doing.exception():
+            return held.asked.result()
+        return None  # it was done after all; the next step finds out
+
+    async def _in_slot(self, held: HeldRun, on_start: Callable[[HeldRun], None]) -> AttemptEnded:
+        if held.asked.done():  # before it began: it never does
+            before = held.asked.result()
+            return held.end(before.cause, before.message)
+        begun = time.monotonic()
+        try:
+            pid = await self._started(held)
+        except (BadConstantError, BadNameError, NoTemplateError) as problem:
+            return held.end("refused", str(problem))
+        except OSError as problem:
+            folder = self._folders.jobs / held.start.job
+            return held.end("refused", words_of_refusal(problem, folder))
+        if isinstance(pid, AttemptEnded):
+            return pid
+        held.pid, held.started_at = pid, time.time()
+        self.pids.add(pid)
+        try:
+            on_start(held)
+            request = await self._watched(held, pid)
+            end = reap(pid)
+        finally:
+            self.pids.discard(pid)
+        seconds = time.monotonic() - begun
+        await end_strays(self._own_children() | self.pids, held.start.job)
+        if request is None and was_asked_to_end(end):
+            request = await self._asked_together(held)
+        return self._told(held, end, request, seconds)
+
+    async def _asked_together(self, held: HeldRun) -> EndRequest | None:
+        """Who asked an instance to end that was: a batch system that ends a job asks all its processes at once, and so
+        the agent in the same moment."""
+        await asyncio.wait((held.asked,), timeout=_SAME_MOMENT)
+        return held.asked.result() if held.asked.done() else None
+
+    async def _started(self, held: HeldRun) -> int | AttemptEnded:
+        start = held.start
+        variables = variables_of(start)
+        folder = self._folders.job(start.job)
+        folder.mkdir(mode=0o700)
+        in_place = start.python.read_in_place if start.python else ()
+        if placed := [file for file in start.files if file.name not in in_place]:
+            await asyncio.to_thread(self._folders.place, placed, folder)
+        out, err = self._folders.output(start.job, "stdout"), self._folders.output(start.job, "stderr")
+        if start.python is not None:
+            sent = {file.name: str(self._folders.files / file.digest) for file in start.files if file.name in in_place}
+            asked = PythonStart(
+                call=start.python,
+                folder=str(folder),
+                variables=variables,
+                stdout=str(out),
+                stderr=str(err),
+                function=sent.get(start.python.function, ""),
+                calls=sent.get(start.python.calls, ""),
+            )
+            return await self._python.start(asked)
+        command = (_SHELL, "-c", start.command) if isinstance(start.command, str) else start.command
+        if not command:
+            return held.end("refused", "its command is empty")
+        try:
+            process = start_apart(command, folder=folder, variables=variables, stdout=out, stderr=err)
+        except ValueError as problem:
+            return held.end("refused", f"its command cannot be run: {problem}")
+        except (FileNotFoundError, PermissionError) as problem:
+            if not folder.is_dir() or problem.filename in (str(out), str(err)):
+                raise
+            missing = isinstance(problem, FileNotFoundError)
+            code, words = (NOT_FOUND, "command not found") if missing else (NOT_EXECUTABLE, "command not executable")
+            return held.end("exit", f"exit code {code}, {words}: {command[0]}", exit_code=code)
+        process.returncode = 0  # it is waited for by its number, with what it used
+        return process.pid
+
+    async def _watched(self, held: HeldRun, pid: int) -> EndRequest | None:
+        """Until its process has ended; who ended it, if somebody did."""
+        exited = asyncio.ensure_future(exit_of(pid))
+        await asyncio.wait((exited, held.asked), timeout=held.start.timeout, return_when=asyncio.FIRST_COMPLETED)
+        if exited.done():
+            return None
+        limit = held.start.timeout
+        request = held.asked.result() if held.asked.done() else EndRequest("timeout", f"it ran longer than {limit:g} s")
+        grace = held.start.grace
+        ask_to_end(pid, alone=grace is not None)  # one that needs time may need its own children in it
+        await asyncio.wait((exited,), timeout=PATIENCE if grace is None else grace)
+        signal_group(pid, signal.SIGKILL)
+        await exited
+        return request
+
+    def _told(self, held: HeldRun, end: ChildEnd, request: EndRequest | None, seconds: float) -> AttemptEnded:
+        start = held.start
+        words = (
+            request.message
+            if request
+            else words_of_end(
+                end, stderr=self._folders.output(start.job, "stderr"), folder=self._folders.jobs / start.job
+            )
+        )
+        return AttemptEnded(
+            task=start.task,
+            instance=start.instance,
+            attempt=start.attempt,
+            cause=request.cause if request else cause_of(end),
+            exit_code=end.exit_code,
+            signal=end.signal,
+            message=words,
+            seconds=seconds,
+            cpu_seconds=end.cpu_seconds,
+            peak_memory=end.peak_memory,
+        )

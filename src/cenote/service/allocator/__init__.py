@@ -1,0 +1,1 @@
+"""Decide who gets which slot: events in, commands out."""

@@ -1,0 +1,163 @@
+"""The allocator's one door: an event comes in, the commands that follow from it go out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cenote.client.definitions import InstanceState, PoolDefinition, TaskDefinition
+from cenote.client.rules import ShareRules
+from cenote.service.allocator.decide.answers import answers
+from cenote.service.allocator.decide.assign import assign, preempt
+from cenote.service.allocator.decide.bounds import bound_pools, end_spending
+from cenote.service.allocator.decide.endings import end_tasks, give_up
+from cenote.service.allocator.decide.fallback import clear_removed, fall_back
+from cenote.service.allocator.decide.patience import time_out
+from cenote.service.allocator.decide.sizes import resize_pools, send_away_again
+from cenote.service.allocator.fold.event import fold
+from cenote.service.allocator.fold.kept import kept_state
+from cenote.service.allocator.kept import Span, TaskKept
+from cenote.service.allocator.messages import (
+    ArchiveTask,
+    KeptEvent,
+    OwnDecision,
+    RecordDecision,
+    ServiceCommand,
+    ServiceEvent,
+    ServiceStarted,
+)
+from cenote.service.allocator.queue import QueueEntry, queue
+from cenote.service.allocator.reasons import ahead_of, why
+from cenote.service.allocator.refusals import Ending, why_never, why_no_pool, why_not_there
+from cenote.service.allocator.state import ServiceState
+from cenote.service.allocator.task_kept import keep_task
+from cenote.service.allocator.views import InstanceView, PoolView, TaskView, view_instances, view_pool, view_task
+
+PATIENCE = 60.0
+"""Seconds that workers may be out of reach before they count as lost; also after the service was started again."""
+
+
+class Allocator:
+    """Decides who gets which slot, and nothing else: no clock, no I/O, no threads, no randomness.
+
+    Whoever calls it writes the event and every RecordDecision that came out to the log (`entries`), and only then
+    carries out the other commands. Events may come twice, late, or about what it does not know.
+    """
+
+    def __init__(self) -> None:
+        self._state = ServiceState()
+
+    @classmethod
+    def replay(cls, events: Iterable[ServiceEvent]) -> Allocator:
+        """The allocator as these events of a log leave it. `resume` has to follow."""
+        allocator = cls()
+        for event in events:
+            fold(allocator._state, event)
+        return allocator
+
+    def resume(self, now: float, patience: float = PATIENCE) -> list[ServiceCommand]:
+        """What to do after a replay. What workers were sent is sent again when they come back (InstancesKnown)."""
+        event = ServiceStarted(at=now, patience=patience)
+        fold(self._state, event)
+        self._state.autoscaler.scale_soon()
+        ended = [ArchiveTask(task.id) for task in self._state.tasks.values() if task.state is not None]
+        return [RecordDecision(event), *ended, *send_away_again(self._state), *self._decide()]
+
+    def handle(self, event: ServiceEvent) -> list[ServiceCommand]:
+        """What to do now that this has happened; nothing for a decision that comes back. TaskCancelled, which users say
+        too, does no harm twice."""
+        if isinstance(event, OwnDecision):
+            return []
+        fold(self._state, event)
+        return [*answers(self._state, event), *self._decide()]
+
+    def compacted(self) -> list[KeptEvent]:
+        """A short log that leads to the same state."""
+        return kept_state(self._state)
+
+    def record_of(self, task: str) -> TaskKept:
+        """What the archive keeps of a task."""
+        return keep_task(self._state.tasks[task], self._state.now)
+
+    def _decide(self) -> Iterator[ServiceCommand]:
+        state = self._state
+        yield from give_up(state)
+        yield from clear_removed(state)
+        yield from end_tasks(state)
+        if state.autoscaler.is_due(state.now):
+            yield from end_spending(state)
+            yield from bound_pools(state)
+            yield from fall_back(state)
+            yield from time_out(state)
+            yield from end_tasks(state)
+            yield from resize_pools(state)
+        yield from assign(state)
+        yield from preempt(state)
+
+    # What others may ask
+
+    @property
+    def rules(self) -> ShareRules:
+        """By which slots are shared."""
+        return self._state.rules
+
+    @property
+    def calendar(self) -> tuple[dict[str, Span], dict[str, tuple[int, int]]]:
+        """The spans and the sizes that the last CalendarTurned told."""
+        return self._state.spans, self._state.sizes
+
+    def why_never(self, task: TaskDefinition, archived: Ending = lambda _: None) -> str | None:
+        """Why a task could never run; to be asked before TaskAdded. `archived` says how a task of the archive ended."""
+        return why_never(self._state, task, archived)
+
+    def why_not_there(self, task: str, pool: str) -> str | None:
+        """Why a task can not move to this pool; to be asked before TaskMoved."""
+        return why_not_there(self._state, self._state.tasks[task].definition, pool)
+
+    def why_no_pool(self, pool: PoolDefinition) -> str | None:
+        """Why a pool can not be added; to be asked before PoolAdded."""
+        return why_no_pool(self._state, pool)
+
+    def pools(self) -> list[PoolView]:
+        """All pools, in the order in which they were added."""
+        return [view_pool(self._state, pool) for pool in self._state.pools.values()]
+
+    def tasks(self) -> list[TaskView]:
+        """All tasks that are not in the archive, in the order in which they were added."""
+        return [view_task(task) for task in self._state.tasks.values()]
+
+    def task(self, task: str) -> TaskView | None:
+        """One task; None where it is not known, or in the archive."""
+        known = self._state.tasks.get(task)
+        return view_task(known) if known else None
+
+    def instances(
+        self, task: str, first: int = 0, last: int | None = None, state: InstanceState | None = None
+    ) -> list[InstanceView]:
+        """Instances of a task, or those of them in a state, from `first` to before `last`."""
+        return list(view_instances(self._state.tasks[task], first, last, state))
+
+    def workers(self) -> list[tuple[str, str]]:
+        """Every worker that is there, leaves or was asked for: its pool and its name."""
+        found = ((name, pool.workers) for name, pool in self._state.pools.items())
+        return [(name, one) for name, of in found for one in sorted({*of.observed, *of.requested, *of.leaving})]
+
+    def joined(self, pool: str) -> frozenset[str]:
+        """Workers of a pool that came, and are not known to be gone."""
+        return frozenset(self._state.pools[pool].seats.slots)
+
+    def queue(self, pool: str, most: int = 100) -> list[QueueEntry]:
+        """The order in which the instances that wait for a pool would start now: so many entries."""
+        return queue(self._state, self._state.pools[pool], most=most)
+
+    def ahead_of(self, task: str) -> int:
+        """How many instances of other tasks would start before its next one; counted up to a thousand."""
+        return ahead_of(self._state, self._state.tasks[task])
+
+    def why(self, task: str) -> list[str]:
+        """Why instances of a task wait, and what is ahead of them; empty where none waits."""
+        return why(self._state, self._state.tasks[task])
+
+
+def entries(event: ServiceEvent, commands: Iterable[ServiceCommand]) -> list[ServiceEvent]:
+    """What the log gets before the commands are carried out: the event, and what was decided."""
+    return [event, *(command.event for command in commands if isinstance(command, RecordDecision))]

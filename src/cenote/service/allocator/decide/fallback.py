@@ -1,0 +1,78 @@
+"""Move tasks that wait in vain to the pools that take over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cenote.language.execution import RunLimits
+from cenote.service.allocator.decide.answers import stop
+from cenote.service.allocator.fold.event import fold
+from cenote.service.allocator.messages import RecordDecision, ServiceCommand, TaskCancelled, TaskFellBack
+from cenote.service.allocator.pool import LongLivedPool
+from cenote.service.allocator.queued_task import QueuedTask
+from cenote.service.allocator.refusals import lacks
+from cenote.service.allocator.state import ServiceState
+from cenote.units import format_seconds
+
+_NO_WORKER_FOR = RunLimits().no_worker_for
+
+
+def fall_back(state: ServiceState) -> Iterator[ServiceCommand]:
+    """Tasks of pools that have had no worker for too long, or never will."""
+    for pool in list(state.pools.values()):
+        if pool.definition.fallback and pool.waiting.instances and (reason := why_leave(pool, state.now)):
+            for name in sorted(pool.waiting.tasks, key=lambda each: state.tasks[each].order):
+                task = state.tasks[name]
+                if (target := next_pool(state, pool, task)) is not None:
+                    yield move(state, task, target, reason)
+
+
+def clear_removed(state: ServiceState) -> Iterator[ServiceCommand]:
+    """Tasks of pools that were removed: elsewhere, or cancelled."""
+    while state.abandoned:
+        name = next(iter(state.abandoned))
+        del state.abandoned[name]
+        pool, reason = state.pools.get(name), f"pool '{name}' was removed"
+        here = [task for task in state.tasks.values() if task.definition.pool == name and task.state is None]
+        for task in here:
+            target = next_pool(state, pool, task) if pool else None
+            if target is not None:
+                yield move(state, task, target, reason)
+            elif task.cancelled is None:
+                yield from _cancel(state, task, reason)
+
+
+def why_leave(pool: LongLivedPool, now: float) -> str:
+    """Why work should not wait in a pool any longer; empty where it should."""
+    if pool.workers.failed is not None:
+        return f"pool '{pool.name}' failed: {pool.workers.failed}"
+    since, patience = pool.workers.wanting_since, pool.definition.no_worker_for
+    patience = _NO_WORKER_FOR if patience is None else patience
+    if since is not None and now - since >= patience:
+        return f"pool '{pool.name}' had no worker for {format_seconds(now - since)}"
+    return ""
+
+
+def next_pool(state: ServiceState, pool: LongLivedPool, task: QueuedTask) -> str | None:
+    """The pool that takes over a task waiting here; None where none does."""
+    for name in pool.definition.fallback:
+        other = state.pools.get(name)
+        if other is None or other is pool or other.closed or name in task.been or not other.workers.may_have_workers:
+            continue
+        if not lacks(other.definition, task.definition):
+            return name
+    return None
+
+
+def move(state: ServiceState, task: QueuedTask, target: str, reason: str) -> RecordDecision:
+    """Let a task wait there."""
+    event = TaskFellBack(at=state.now, task=task.id, pool=target, reason=reason)
+    fold(state, event)
+    return RecordDecision(event)
+
+
+def _cancel(state: ServiceState, task: QueuedTask, reason: str) -> Iterator[ServiceCommand]:
+    event = TaskCancelled(at=state.now, task=task.id, reason=reason)
+    fold(state, event)
+    yield RecordDecision(event)
+    yield from (stop(state, live) for live in task.live.values())

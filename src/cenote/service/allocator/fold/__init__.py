@@ -1,0 +1,1 @@
+"""Fold events into the state: what happened, and what was decided."""

@@ -1,0 +1,1 @@
+"""How the slots of pools were used over the last day."""

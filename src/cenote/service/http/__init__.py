@@ -1,0 +1,1 @@
+"""The doors of a service: who may ask what, over a Unix socket and over HTTPS, and how it is answered."""

@@ -1,0 +1,306 @@
+"""Answer what is asked of the service itself, its pools and its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from cenote import errors
+from cenote.client.access_records import CallerRecord, Done, StoppingRecord, UploadedFile
+from cenote.client.asking import LAST_EVENT_ID
+from cenote.client.definitions import InstanceState
+from cenote.client.records import (
+    AwaitedInstances,
+    EndedInstances,
+    LivePoolRecord,
+    NewPool,
+    NewTask,
+    QueuedTaskRecord,
+    QueueForecast,
+    ServiceRecord,
+    TaskChange,
+    TaskInstance,
+    TaskVerb,
+)
+from cenote.service.http.feed import Interest
+from cenote.service.http.route import Asked, Desk, NoQuery
+from cenote.service.http.streaming import send_events, send_file
+
+_LONGEST_WAIT = 60.0
+"""Seconds that a request may wait for a change."""
+Found = TypeVar("Found")
+
+
+class UntilChanged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask to be answered when something is different."""
+
+    changed_from: str | None = None
+    """What was seen: the state of a pool, or the progress of a task."""
+    seconds: float = 0.0
+    """To wait for something else, at most."""
+
+
+class UntilTaskChanged(UntilChanged, frozen=True, forbid_unknown_fields=True):
+    """The same of a task."""
+
+    ends: bool = False
+    """Whether only its end is a difference: `changed_from` is empty then."""
+
+
+class WhichTasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which tasks are wanted."""
+
+    pool: str | None = None
+    state: str | None = None
+    label: str | None = None
+    """That they have, as `name` or `name=value`."""
+    most: int | None = None
+    """The latest so many."""
+
+
+class WhichInstances(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which instances are wanted: of all, or of those in a state."""
+
+    first: int = 0
+    last: int | None = None
+    """The one before which they end."""
+    state: InstanceState | None = None
+
+
+class WhichPool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which pool is wanted."""
+
+    pool: str | None = None
+
+
+class HowForeseen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is assumed of tasks and workers that nothing is known of."""
+
+    duration: float = 600.0
+    """Seconds that an instance takes."""
+    startup: float = 30.0
+    """Seconds from asking for a worker until it comes."""
+    horizon: float = 7 * 86400.0
+    """Seconds to look ahead."""
+
+
+class WhichOutput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the output is wanted."""
+
+    instance: int | None = None
+    since: int = 0
+    """The first byte; below 0, so many before the end. A header of the answer says which it is."""
+
+
+class HowToStop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the service ends."""
+
+    drain: bool = False
+    """Whether it waits for what runs, and begins nothing more."""
+
+
+class WhichEvents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which events are wanted."""
+
+    task: str | None = None
+    """With its output."""
+    pool: str | None = None
+
+
+async def service(desk: Desk, _asked: Asked[NoQuery, None]) -> ServiceRecord:
+    """The service itself."""
+    return desk.requests.record()
+
+
+async def caller(_desk: Desk, asked: Asked[NoQuery, None]) -> CallerRecord:
+    """Who asks."""
+    return asked.caller.record
+
+
+async def stop(desk: Desk, asked: Asked[HowToStop, None]) -> StoppingRecord:
+    """End the service, with its workers: at once, or when what they run is over."""
+    running = desk.requests.running
+    if asked.query.drain:
+        desk.requests.drain()
+    else:
+        desk.stop()
+    return StoppingRecord(running=running)
+
+
+async def events(desk: Desk, asked: Asked[WhichEvents, None]) -> web.StreamResponse:
+    """What happens, as it happens."""
+    task = None if asked.query.task is None else desk.requests.task(asked.query.task)
+    interest = Interest(asked.caller, None if task is None else task.id, asked.query.pool)
+    return await send_events(
+        asked.request,
+        desk.feed,
+        interest,
+        after=asked.request.headers.get(LAST_EVENT_ID),
+        is_welcome=lambda: desk.access.still_knows(asked.caller),
+    )
+
+
+# Pools
+
+
+async def pools(desk: Desk, _asked: Asked[NoQuery, None]) -> list[LivePoolRecord]:
+    """Every pool that is not closed."""
+    return desk.requests.pools()
+
+
+async def pool(desk: Desk, asked: Asked[UntilChanged, None]) -> LivePoolRecord:
+    """One pool."""
+    name = asked.names["name"]
+    return await _when_changed(
+        desk, asked.query, lambda: desk.requests.pool(name), lambda: desk.requests.pool(name).state
+    )
+
+
+async def create_pool(desk: Desk, asked: Asked[NoQuery, NewPool]) -> LivePoolRecord:
+    """A new pool."""
+    body, user = asked.body, asked.caller.user
+    _refuse_paths(asked, body.resources)
+    return desk.requests.create_pool(
+        body, user, key=asked.key, place=lambda folder: desk.uploads.place(user, body.uploads, folder)
+    )
+
+
+async def close_pool(desk: Desk, asked: Asked[NoQuery, None]) -> LivePoolRecord:
+    """A pool that takes no more work."""
+    return desk.requests.close_pool(asked.names["name"])
+
+
+async def delete_pool(desk: Desk, asked: Asked[NoQuery, None]) -> Done:
+    """A pool that is not wanted any more."""
+    desk.requests.delete_pool(asked.names["name"])
+    return Done()
+
+
+# Tasks
+
+
+async def tasks(desk: Desk, asked: Asked[WhichTasks, None]) -> list[QueuedTaskRecord]:
+    """Tasks, the latest first."""
+    which = asked.query
+    found = desk.requests.tasks(pool=which.pool, state=which.state, label=which.label, most=which.most)
+    return [asked.caller.shown(one) for one in found]
+
+
+async def task(desk: Desk, asked: Asked[UntilTaskChanged, None]) -> QueuedTaskRecord:
+    """One task."""
+    name, requests = asked.names["id"], desk.requests
+    found = await _when_changed(
+        desk,
+        asked.query,
+        lambda: requests.task(name),
+        lambda: requests.ending(name) if asked.query.ends else requests.progress(name),
+    )
+    return asked.caller.shown(found)
+
+
+async def create_task(desk: Desk, asked: Asked[NoQuery, NewTask]) -> QueuedTaskRecord:
+    """A new task."""
+    user = asked.caller.user
+    body = msgspec.structs.replace(asked.body, group=asked.caller.group_of_task(asked.body.group))
+    _refuse_paths(asked, (*body.resources, *([body.run] if body.run else [])))
+    return desk.requests.create_task(
+        body, user, key=asked.key, place=lambda folder: desk.uploads.place(user, body.uploads, folder)
+    )
+
+
+async def change_task(desk: Desk, asked: Asked[NoQuery, TaskChange]) -> QueuedTaskRecord:
+    """A task that waits, or runs, otherwise."""
+    verb = msgspec.convert(asked.names["verb"], TaskVerb)
+    return desk.requests.change_task(asked.names["id"], verb, asked.body, asked.caller.user)
+
+
+async def instances(desk: Desk, asked: Asked[WhichInstances, None]) -> list[TaskInstance]:
+    """Instances of a task."""
+    query = asked.query
+    return desk.requests.instances(asked.names["id"], first=query.first, last=query.last, state=query.state)
+
+
+async def output(desk: Desk, asked: Asked[WhichOutput, None]) -> web.StreamResponse:
+    """What a task printed."""
+    names, query = asked.names, asked.query
+    file = desk.requests.output_file(names["id"], names["stream"], instance=query.instance)
+    return await send_file(asked.request, file, query.since)
+
+
+async def ended_instances(desk: Desk, asked: Asked[NoQuery, AwaitedInstances]) -> EndedInstances:
+    """Which of some instances are over, with what their calls returned."""
+    for name in asked.body.tasks:
+        if not asked.caller.owns(owner := desk.requests.task(name).user):
+            raise errors.error(errors.NOT_ALLOWED, f"task {name} belongs to user '{owner}'")
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _patience(asked.body.seconds)
+    while True:
+        change = desk.next_change()
+        found = desk.requests.ended_instances(asked.body)
+        left = until - loop.time()
+        if found.ended or found.added != asked.body.added or left <= 0:
+            return found
+        await asyncio.wait([change], timeout=left)
+
+
+async def remove_results(desk: Desk, asked: Asked[NoQuery, None]) -> Done:
+    """The files that a task left are not needed any more."""
+    desk.requests.remove_results(asked.names["id"])
+    return Done()
+
+
+async def results(desk: Desk, asked: Asked[NoQuery, None]) -> tuple[str, ...]:
+    """Names of the files that a task left."""
+    return desk.requests.result_names(asked.names["id"])
+
+
+async def result(desk: Desk, asked: Asked[NoQuery, None]) -> web.StreamResponse:
+    """Such a file."""
+    return await send_file(asked.request, desk.requests.result_file(asked.names["id"], asked.names["name"]))
+
+
+async def queue(desk: Desk, asked: Asked[WhichPool, None]) -> dict[str, list[QueuedTaskRecord]]:
+    """What waits for pools."""
+    found = desk.requests.queue(asked.query.pool)
+    return {name: [asked.caller.shown(one) for one in waiting] for name, waiting in found.items()}
+
+
+async def forecast(desk: Desk, asked: Asked[HowForeseen, None]) -> QueueForecast:
+    """When tasks would start and end: no more of those of others than the queue tells."""
+    async with desk.forecasting:
+        return await asyncio.to_thread(desk.requests.forecast(**msgspec.structs.asdict(asked.query)))
+
+
+async def reload(desk: Desk, _asked: Asked[NoQuery, None]) -> ServiceRecord:
+    """Read the file again."""
+    return desk.requests.reload()
+
+
+def _refuse_paths(asked: Asked[Any, Any], files: tuple[str, ...] | tuple[UploadedFile, ...]) -> None:
+    if files and not asked.caller.at_home:
+        raise errors.error(
+            errors.NOT_ALLOWED,
+            "files of the service's machine can be named by its owner only, over its socket",
+            hint="upload them, and name them under `uploads`",
+        )
+
+
+async def _when_changed(desk: Desk, query: UntilChanged, view: Callable[[], Found], seen: Callable[[], str]) -> Found:
+    """The view; where the request says what it has seen, once that is no longer so, or its time is over."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _patience(query.seconds)
+    while True:
+        change = desk.next_change()
+        left = until - loop.time()
+        if query.changed_from is None or seen() != query.changed_from or left <= 0:
+            return view()
+        await asyncio.wait([change], timeout=left)
+
+
+def _patience(seconds: float) -> float:
+    """Seconds to wait for whoever asks for so many; none for what is no number (`nan`), which no clock can hold."""
+    return min(max(0.0, seconds), _LONGEST_WAIT)

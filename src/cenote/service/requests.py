@@ -1,0 +1,512 @@
+"""Do what users ask of a service, and answer what they want to know: one method for each request."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count, islice
+from pathlib import Path
+from typing import assert_never
+
+import msgspec
+
+from cenote import __version__, errors
+from cenote.client.definitions import InstanceState, TaskDefinition
+from cenote.client.functions.call_files import PYTHON
+from cenote.client.python_call import RETURNED
+from cenote.client.records import (
+    PENDING_DELETE,
+    AwaitedInstances,
+    EndedInstance,
+    EndedInstances,
+    ForecastRecord,
+    LivePoolRecord,
+    NewPool,
+    NewTask,
+    QueuedTaskRecord,
+    QueueForecast,
+    ServiceRecord,
+    TaskChange,
+    TaskInstance,
+    TaskVerb,
+    progress_of,
+)
+from cenote.engine.messages import Tick
+from cenote.engine.pool_status import PoolState
+from cenote.names import plain_name
+from cenote.runs.summary import iso_time
+from cenote.service.accounts import user_name
+from cenote.service.allocator.kept import TaskKept
+from cenote.service.allocator.messages import (
+    PoolClosed,
+    PoolRemoved,
+    ServiceEvent,
+    TaskAdded,
+    TaskCancelled,
+    TaskMoved,
+    TaskPaused,
+    TaskPrioritised,
+    TaskPutAhead,
+    TaskResumed,
+)
+from cenote.service.allocator.refusals import HIGHEST_PRIORITY
+from cenote.service.allocator.task_kept import restored_task
+from cenote.service.allocator.views import PoolView, TaskView, view_instances, view_task
+from cenote.service.forecast import Forecast, PastDurations
+from cenote.service.history.slots import SlotsOverTime
+from cenote.service.log import ServiceLog
+from cenote.service.profiles import Profiles
+from cenote.service.protocol import AttemptKey, StreamName
+from cenote.service.service import Service
+from cenote.text import plural
+
+_SMALL = 256 * 1024
+"""Bytes that calls of an instance returned, which are in the answer that it ended."""
+_MOST_RETURNED = 4 * 1024 * 1024
+"""Of such bytes in one answer."""
+_LONGEST = 366 * 86400.0
+"""Seconds that a forecast may look ahead."""
+PlaceFiles = Callable[[Path], tuple[str, ...]]
+"""Puts files that were uploaded into a folder, and returns where they are."""
+
+
+def no_files(_folder: Path) -> tuple[str, ...]:
+    """Nothing was uploaded."""
+    return ()
+
+
+class ServiceRequests:
+    """What users may ask. Every method is for the loop of the service."""
+
+    def __init__(
+        self,
+        service: Service,
+        log: ServiceLog,
+        profiles: Profiles,
+        *,
+        home: Path,
+        private: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._service, self._log, self._profiles = service, log, profiles
+        self._home, self._private, self._clock, self._started = home, private, clock, clock()
+        self._added = 0
+        """Tasks since it was started."""
+        self.url = self.fingerprint = ""
+        """Where it listens for others, and what it shows them there."""
+
+    def record(self) -> ServiceRecord:
+        """Of itself."""
+        return ServiceRecord(
+            version=__version__,
+            user=user_name(os.geteuid()),
+            pid=os.getpid(),
+            python_version=PYTHON,
+            started=iso_time(self._started),
+            private=self._private,
+            python=sys.executable,
+            home=str(self._home),
+            url=self.url,
+            fingerprint=self.fingerprint,
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has neither pools that somebody asked for nor tasks."""
+        open_ones = (view for view in self._service.allocator.pools() if view.state is not PoolState.CLOSED)
+        return all(view.definition.on_demand for view in open_ones) and not self._service.allocator.tasks()
+
+    def reload(self) -> ServiceRecord:
+        """Read the file of the service again: rules take effect at once. Raises what is wrong with it."""
+        if self._profiles.file is None:
+            raise errors.error(errors.USAGE, "this service has no file to read again", hint="`cenote serve FILE`")
+        try:
+            profiles = Profiles(self._profiles.file)
+        except errors.CenoteError as problem:
+            words = "\n".join(str(one) for one in problem.problems)
+            raise errors.error(problem.problems[0].kind, words) from problem
+        self._profiles = profiles
+        self._service.use_rules(profiles.rules)
+        self._service.open_pools(profiles.pools)
+        return self.record()
+
+    @property
+    def running(self) -> int:
+        """Instances that run."""
+        return sum(view.counts[InstanceState.RUNNING] for view in self._service.allocator.tasks())
+
+    def drain(self) -> None:
+        """Begin nothing more; the service ends when what runs is over."""
+        self._service.drain()
+
+    def pools(self) -> list[LivePoolRecord]:
+        """Every pool that is not closed."""
+        return [_pool_record(view) for view in self._service.allocator.pools() if view.state is not PoolState.CLOSED]
+
+    def pool(self, name: str) -> LivePoolRecord:
+        """One pool."""
+        return _pool_record(self._known_pool(name))
+
+    def history(self, name: str, *, seconds: float, most: int) -> SlotsOverTime:
+        """How the slots of a pool were used, in so many points or a few more."""
+        pool = self._known_pool(name).definition.name
+        return self._service.history.of(pool, now=self._clock(), seconds=seconds, most=most)
+
+    def create_pool(self, asked: NewPool, user: str, *, key: str = "", place: PlaceFiles = no_files) -> LivePoolRecord:
+        """Add a pool; the service gives it a name of one word. A request with the key of another made this already."""
+        there = [view.definition for view in self._service.allocator.pools()]
+        for made in there:
+            if key and (made.request, made.user) == (key, user):
+                return self.pool(made.name)
+        taken = {pool.name for pool in there}
+        name = next(name for name in _names(plain_name(asked.name.strip().replace(" ", "_"))) if name not in taken)
+        _refuse_missing(asked.resources)
+        uploaded = place(self._service.home.pools / f"{name}-{uuid.uuid4().hex[:8]}")
+        pool = msgspec.structs.replace(
+            self._profiles.pool(name, asked, user), resource_files=(*asked.resources, *uploaded), request=key
+        )
+        if (why_not := self._service.allocator.why_no_pool(pool)) is not None:
+            raise errors.error(errors.BAD_VALUE, why_not)
+        self._service.add_pool(pool)
+        return self.pool(name)
+
+    def close_pool(self, name: str) -> LivePoolRecord:
+        """Let a pool end when what it runs is over. Raises where something still waits for it."""
+        known = self._known_pool(name)
+        if known.waiting:
+            raise errors.error(
+                errors.USAGE,
+                f"{plural(known.waiting, 'instance')} of tasks still wait for pool '{name}'",
+                hint="wait for these tasks, move or cancel them; or delete the pool, which cancels them",
+            )
+        self._service.ask([PoolClosed(at=self._clock(), pool=known.definition.name), Tick(at=self._clock())])
+        found = [view for view in self._service.allocator.pools() if view.definition.name == name]
+        return _pool_record(found[0]) if found else closed_pool(_pool_record(known))
+
+    def delete_pool(self, name: str) -> None:
+        """Stop what a pool runs, and forget it."""
+        known, at = self._known_pool(name), self._clock()
+        theirs = [
+            view.definition.id
+            for view in self._service.allocator.tasks()
+            if view.definition.pool == known.definition.name
+        ]
+        cancelled = [TaskCancelled(at=at, task=task, reason="its pool was deleted") for task in theirs]
+        self._service.ask([*cancelled, PoolRemoved(at=at, pool=known.definition.name), Tick(at=at)])
+
+    def tasks(
+        self,
+        *,
+        pool: str | None = None,
+        state: str | None = None,
+        label: str | None = None,
+        runs: bool = False,
+        most: int | None = None,
+    ) -> list[QueuedTaskRecord]:
+        """Tasks, or those that drive `runs`, the latest first; at most so many. `label` is one that they have, as
+        `name` or `name=value`. Only what is shown is asked why it waits."""
+        live = reversed(self._service.allocator.tasks())
+        found = (
+            view
+            for view in chain(live, map(_restored, self._log.ended_tasks()))
+            if pool in (None, view.definition.pool)
+            and state in (None, view.state)
+            and (label is None or _has_label(view, label))
+            and (view.definition.run or not runs)
+        )
+        return [self._task_record(view) for view in islice(found, most)]
+
+    def task(self, task: str) -> QueuedTaskRecord:
+        """One task, by its id or the beginning of it."""
+        return self._task_record(self._known_task(task))
+
+    def progress(self, task: str) -> str:
+        """How far a task is, in the word that its record has for it."""
+        view = self._known_task(task)
+        return progress_of(view.state, {str(state): count for state, count in view.counts.items()})
+
+    def ending(self, task: str) -> str:
+        """How a task ended; empty as long as it did not."""
+        state = self._known_task(task).state
+        return str(state) if state.is_over else ""
+
+    def create_task(
+        self, asked: NewTask, user: str, *, key: str = "", place: PlaceFiles = no_files
+    ) -> QueuedTaskRecord:
+        """Put a task into the queue; one that could never run is refused. The key of a request gives the task its id:
+        the same request sent twice makes one task."""
+        name = hashlib.sha256(f"{user}\0{key}".encode()).hexdigest()[:32] if key else uuid.uuid4().hex
+        if self._service.allocator.task(name) is not None or self._log.ended_task(name) is not None:
+            return self.task(name)
+        given = msgspec.structs.asdict(asked)
+        del given["uploads"]
+        pool = asked.pool or self._profiles.default_pool(
+            [
+                view.definition
+                for view in self._service.allocator.pools()
+                if view.state is not PoolState.CLOSED and not view.definition.on_demand
+            ],
+            gpus=bool(asked.amounts.gpus),
+        )
+        task = TaskDefinition(**{**given, "pool": pool}, id=name, user=user, submitted=self._clock())
+        _refuse_missing(task.resources)
+        if (why_never := self._service.allocator.why_never(task, self._log.ending_of)) is not None:
+            raise errors.error(errors.NEVER_FITS, why_never)
+        self._added += 1
+        uploaded = place(self._service.home.task(name) / "resources")
+        task = msgspec.structs.replace(task, resources=(*task.resources, *uploaded))
+        self._service.ask([TaskAdded(at=self._clock(), task=task)])
+        return self.task(task.id)
+
+    def ended_instances(self, asked: AwaitedInstances) -> EndedInstances:
+        """Those that are over, with what they returned; as many as fit into one answer."""
+        ended: list[EndedInstance] = []
+        room = _MOST_RETURNED
+        for task, numbers in asked.tasks.items():
+            view = self._known_task(task)
+            over = sum(count for state, count in view.counts.items() if state.is_over)
+            if over <= view.definition.instances - len(numbers):
+                continue  # none of these
+            found = {one.number: one for one in self.instances(task)}
+            for number in numbers:
+                if room > 0 and number in found and found[number].state.is_over:
+                    ended.append(self._ended_instance(view, found[number]))
+                    room -= len(ended[-1].returned)
+        return EndedInstances(added=self._added, ended=tuple(ended))
+
+    def _ended_instance(self, view: TaskView, one: TaskInstance) -> EndedInstance:
+        file = self._service.output.result(view.definition.id, f"{one.number}/{RETURNED}")
+        size = None if file is None else file.stat().st_size
+        returned = file.read_bytes() if file is not None and size is not None and size <= _SMALL else b""
+        return EndedInstance(task=view.definition.id, instance=one, why=view.reason, returned=returned, size=size)
+
+    def change_task(self, task: str, verb: TaskVerb, given: TaskChange, user: str) -> QueuedTaskRecord:
+        """Cancel, pause, resume, move, prioritise a task, or put it ahead of another."""
+        name, at = self._known_task(task).definition.id, self._clock()
+        if self._service.allocator.task(name) is None:
+            if verb == "cancel":
+                return self.task(name)
+            raise errors.error(errors.USAGE, f"task {name} is over")
+        match verb:
+            case "cancel":
+                event: ServiceEvent = TaskCancelled(at=at, task=name, by=user, reason=f"cancelled by {user}")
+            case "pause":
+                event = TaskPaused(at=at, task=name)
+            case "resume":
+                event = TaskResumed(at=at, task=name)
+            case "move":
+                event = self._moved(name, given.pool)
+            case "priority":
+                event = TaskPrioritised(at=at, task=name, priority=_priority(given.priority))
+            case "ahead":
+                event = TaskPutAhead(at=at, task=name, of=self._known_task(given.of).definition.id)
+            case _:
+                assert_never(verb)
+        self._service.ask([event])
+        return self.task(name)
+
+    def _moved(self, task: str, pool: str) -> TaskMoved:
+        if (why_not := self._service.allocator.why_not_there(task, pool)) is not None:
+            raise errors.error(errors.NEVER_FITS, why_not)
+        return TaskMoved(at=self._clock(), task=task, pool=pool)
+
+    def instances(
+        self, task: str, *, first: int = 0, last: int | None = None, state: InstanceState | None = None
+    ) -> list[TaskInstance]:
+        """Instances of a task, or those of them in a state, from the `first` to before the `last`."""
+        view = self._known_task(task)
+        kept = self._log.ended_task(view.definition.id)
+        found = (
+            self._service.allocator.instances(view.definition.id, first, last, state)
+            if kept is None
+            else view_instances(restored_task(kept), first, last, state)
+        )
+        return [msgspec.convert(one, TaskInstance, from_attributes=True) for one in found]
+
+    def output_file(self, task: str, stream: str, *, instance: int | None = None) -> Path:
+        """Where what a task printed is, or one of its instances in its last attempt."""
+        known, which = self._known_task(task).definition.id, msgspec.convert(stream, StreamName)
+        if instance is None:
+            return self._service.output.file_of_task(known, which)
+        found = self.instances(known, first=instance, last=instance + 1) if instance >= 0 else []
+        if not found:
+            raise errors.error(errors.USAGE, f"task {known} has no instance {instance}")
+        return self._service.output.file_of_attempt(AttemptKey(known, instance, found[0].attempts), which)
+
+    def result_names(self, task: str) -> tuple[str, ...]:
+        """Files that a task left so far."""
+        return self._service.output.results(self._known_task(task).definition.id)
+
+    def result_file(self, task: str, name: str) -> Path:
+        """Where such a file is."""
+        known = self._known_task(task).definition.id
+        if (found := self._service.output.result(known, name)) is None:
+            raise errors.error(errors.MISSING_FILE, f"task {known} left no file '{name}'")
+        return found
+
+    def remove_results(self, task: str) -> None:
+        """Files that a task left so far are not needed any more."""
+        self._service.output.forget_results(self._known_task(task).definition.id)
+
+    def queue(self, pool: str | None = None) -> dict[str, list[QueuedTaskRecord]]:
+        """Pool → tasks that wait for it, in the order in which they would start now. Closed pools are there only as
+        long as something waits for them."""
+        views = self._service.allocator.pools() if pool is None else [self._known_pool(pool)]
+        shown = [view for view in views if pool is not None or view.waiting or view.state is not PoolState.CLOSED]
+        names = [view.definition.name for view in shown]
+        found: dict[str, list[QueuedTaskRecord]] = {}
+        for name in names:
+            ids = dict.fromkeys(entry.task for entry in self._service.allocator.queue(name))
+            found[name] = [self.task(one) for one in ids]
+        return found
+
+    def forecast(
+        self, duration: float = 600.0, startup: float = 30.0, horizon: float = 7 * 86400.0
+    ) -> Callable[[], QueueForecast]:
+        """When the tasks of the queue would start and end: a copy of everything is made now, and looked at later,
+        elsewhere. Durations are those of ended tasks, or as given."""
+        if not (0 < duration < _LONGEST and 0 <= startup < _LONGEST and 0 < horizon < _LONGEST):
+            raise errors.error(errors.BAD_VALUE, "`duration`, `startup` and `horizon` should be seconds, up to a year")
+        allocator, now = self._service.allocator, self._clock()
+        history = PastDurations(self._log.ended_tasks(most=1000), duration)
+        views = [view for view in allocator.tasks() if not view.state.is_over]
+        kept = allocator.compacted()
+        busy = {one.task.id: one.busy for one in kept if isinstance(one, TaskKept)}
+        durations = {
+            view.definition.id: history.of(
+                view.definition, busy[view.definition.id], view.counts[InstanceState.SUCCEEDED]
+            )
+            for view in views
+        }
+        ahead = {view.definition.id: allocator.ahead_of(view.definition.id) for view in views}
+        records = {view.definition.id: self._task_record(view) for view in views}
+        return lambda: _foreseen(Forecast(kept, durations, now=now, startup=startup, horizon=horizon), records, ahead)
+
+    def _known_pool(self, name: str) -> PoolView:
+        views = {view.definition.name: view for view in self._service.allocator.pools()}
+        if name not in views:
+            raise errors.CenoteError(
+                errors.unknown_name(errors.UNKNOWN_POOL, f"there is no pool '{name}'", name, views, what="pools")
+            )
+        return views[name]
+
+    def _known_task(self, task: str) -> TaskView:
+        if (view := self._service.allocator.task(task)) is not None:
+            return view
+        if (kept := self._log.ended_task(task)) is not None:
+            return _restored(kept)
+        views = [*self._service.allocator.tasks(), *(_restored(kept) for kept in self._log.ended_tasks(most=1000))]
+        found = [
+            view for view in views if task and (view.definition.id.startswith(task) or view.definition.name == task)
+        ]
+        if len(found) == 1:
+            return found[0]
+        what = f"there are {len(found)} tasks" if found else "there is no task"
+        raise errors.error(errors.UNKNOWN_STAGE, f"{what} '{task}'", hint="`cenote tasks` lists them with their ids")
+
+    def _task_record(self, view: TaskView) -> QueuedTaskRecord:
+        task, known = view.definition, self._service.allocator.task(view.definition.id) is not None
+        why = self._service.allocator.why(task.id) if known else []
+        if known and not view.state.is_over:
+            trouble = self._service.trouble
+            stuck = [f"the service cannot write its log: {trouble}"] if trouble else []
+            why = [*stuck, *self._service.unkept(task.id), *why]
+        return QueuedTaskRecord(
+            id=task.id,
+            name=task.name,
+            user=task.user,
+            group=task.group,
+            pool=task.pool,
+            state=view.state,
+            instances=task.instances,
+            counts={str(state): count for state, count in view.counts.items() if count},
+            priority=task.priority,
+            fell_back_from=view.fell_back_from,
+            command=task.command,
+            labels=task.labels,
+            submitted=iso_time(task.submitted),
+            ended=None if view.ended is None else iso_time(view.ended),
+            why=tuple([view.reason] if view.reason else why),
+            run=task.run,
+        )
+
+
+def _foreseen(forecast: Forecast, records: dict[str, QueuedTaskRecord], ahead: dict[str, int]) -> QueueForecast:
+    return QueueForecast(
+        tasks=tuple(
+            ForecastRecord(
+                task=one.task,
+                name=records[one.task].name,
+                user=records[one.task].user,
+                pool=one.pool or records[one.task].pool,
+                ahead=ahead[one.task],
+                starts=None if one.starts is None else iso_time(one.starts),
+                ends=None if one.ends is None else iso_time(one.ends),
+                seconds=one.duration.seconds,
+                duration=one.duration.source,
+                why=records[one.task].why,
+            )
+            for one in forecast.look()
+        )
+    )
+
+
+def _priority(given: int) -> int:
+    if abs(given) > HIGHEST_PRIORITY:
+        most = HIGHEST_PRIORITY
+        raise errors.error(errors.BAD_VALUE, f"`priority` should be a whole number from -{most} to {most}, not {given}")
+    return given
+
+
+def _has_label(view: TaskView, label: str) -> bool:
+    name, equals, value = label.partition("=")
+    found = view.definition.labels.get(name)
+    return found is not None and (not equals or found == value)
+
+
+def _restored(kept: TaskKept) -> TaskView:
+    return view_task(restored_task(kept))
+
+
+def closed_pool(before: LivePoolRecord) -> LivePoolRecord:
+    """A pool that is gone, by what was last known of it."""
+    return msgspec.structs.replace(before, state=PoolState.CLOSED.value, workers=0)
+
+
+def _pool_record(view: PoolView) -> LivePoolRecord:
+    pool = view.definition
+    return LivePoolRecord(
+        name=pool.name,
+        title=pool.title,
+        user=pool.user,
+        profile=pool.profile,
+        strategy=pool.strategy,
+        state=PENDING_DELETE if view.removed else view.state.value,
+        reason=view.why,
+        workers=view.joined,
+        awaited=view.queued + view.dispatched,
+        wanted=pool.workers,
+        elastic=pool.elastic,
+        slots=pool.slots,
+        busy=view.busy,
+        waiting=view.waiting,
+        resources=pool.resources,
+        on_demand=pool.on_demand,
+    )
+
+
+def _refuse_missing(files: Sequence[str]) -> None:
+    for name in files:
+        if not Path(name).is_file():
+            raise errors.error(errors.MISSING_FILE, f"there is no file {name} to send to instances")
+
+
+def _names(first: str) -> Iterator[str]:
+    """`hello`, `hello-2`, `hello-3`, …"""
+    yield first
+    for number in count(2):
+        yield f"{first}-{number}"

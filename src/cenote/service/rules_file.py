@@ -1,0 +1,81 @@
+"""Read the rules of a service from its file, and say what is wrong with them, with lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from cenote import errors
+from cenote.client.rules import OTHERS, Budget, PoolRules, ScalingPeriod, ShareRules
+from cenote.language.checks.findings import Findings
+from cenote.language.checks.validation import validated
+from cenote.language.execution import Pool
+from cenote.language.schema.document import WorkflowModel
+from cenote.language.schema.service import BudgetModel, PoolRulesModel, ServiceModel
+from cenote.language.yaml.source import Located
+from cenote.service.calendar import nearest_zone, zone_of
+
+Value = TypeVar("Value")
+KEY = "service"
+
+
+def read_rules(
+    root: Located, pools: Mapping[str, Pool], profiles: Mapping[str, Pool], findings: Findings
+) -> ShareRules:
+    """The rules that a file has; what is wrong is noted. Pools and profiles are those that rules may name."""
+    known = (*WorkflowModel.model_fields, KEY)
+    for key in [key for key in root.mapping if key not in known]:
+        findings.report_unknown_key(key, root.mapping[key], "the file of a service", known)
+    if (node := root.get(KEY)) is None or node.value is None:
+        return ShareRules()
+    model = validated(ServiceModel, node, f"'{KEY}'", findings)
+    if model is None:
+        return ShareRules()
+    if zone_of(model.timezone) is None:
+        message = f"there is no time zone '{model.timezone}'"
+        findings.report(errors.BAD_VALUE, message, node.get("timezone"), hint=nearest_zone(model.timezone))
+    for name, written in model.pools.items():
+        _check_pool(name, written, node, {**profiles, **pools}, findings)
+    return ShareRules(
+        weights=dict(model.shares.users),
+        group_weights=dict(model.shares.groups),
+        most_slots=_with_others(model.most_slots),
+        budgets={name: _budget(one) for name, one in _with_others(model.budgets).items()},
+        pools={name: _rules(one) for name, one in model.pools.items()},
+        timezone=model.timezone,
+    )
+
+
+def _check_pool(name: str, rules: PoolRulesModel, node: Located, known: Mapping[str, Pool], findings: Findings) -> None:
+    place = node.get("pools", name) or node
+    pool = known.get(name)
+    if pool is None:
+        message = f"there is no pool or pool profile '{name}', which has rules"
+        findings.report_unknown(errors.UNKNOWN_POOL, message, place.holding(name), known, what="pools and profiles")
+        return
+    if rules.budget is not None and not pool.cost:
+        message, hint = f"pool '{name}' has a budget and no cost", "write `cost`, of one worker for one hour, with it"
+        findings.report(errors.MISSING_KEY, message, place.get("budget"), hint=hint)
+    if rules.periods and pool.elastic is None and pool.workers is not None:
+        message, hint = f"pool '{name}' has periods and a fixed size", "give it `elastic` instead of `workers`"
+        findings.report(errors.BAD_VALUE, message, place.get("periods"), hint=hint)
+
+
+def _rules(written: PoolRulesModel) -> PoolRules:
+    return PoolRules(
+        scheduling=written.scheduling,
+        preemption=written.preemption is not False,
+        most_slots=_with_others(written.most_slots),
+        budget=None if written.budget is None else _budget(written.budget),
+        periods=tuple(msgspec.convert(period, ScalingPeriod, from_attributes=True) for period in written.periods),
+    )
+
+
+def _budget(written: BudgetModel) -> Budget:
+    return Budget(amount=written.amount, per=written.per)
+
+
+def _with_others(written: Mapping[str, Value]) -> dict[str, Value]:
+    return {OTHERS if name == "others" else name: value for name, value in written.items()}

@@ -1,0 +1,1 @@
+"""Show runs that the service drives while they run, and afterwards."""

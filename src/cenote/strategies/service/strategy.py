@@ -1,0 +1,249 @@
+"""The strategy `service`: workers are leases of slots of long-lived pools, each of them a task of the service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import ClassVar
+
+import msgspec
+from pydantic import Field, PrivateAttr
+
+from cenote import errors
+from cenote.client.address import SERVICE_VARIABLE
+from cenote.client.connection import Connection, connect
+from cenote.client.definitions import InstanceState
+from cenote.client.home import ServiceHome, usual_home
+from cenote.client.records import LivePoolRecord, NewPool, NewTask, QueuedTaskRecord, TaskInstance
+from cenote.engine.messages import JobState, LossCause
+from cenote.language.execution import AMOUNTS, Amounts
+from cenote.launch import Launch
+from cenote.placement.resources import lacking, share
+from cenote.plugins.capabilities import starts_here
+from cenote.plugins.settings import Seconds
+from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
+from cenote.strategies.service.lease import RUN, description, lease, traced
+from cenote.strategies.support.exits import exit_status
+
+STATES: Mapping[InstanceState, JobState] = {
+    InstanceState.WAITING: JobState.PENDING,
+    InstanceState.ASSIGNED: JobState.PENDING,
+    InstanceState.RUNNING: JobState.RUNNING,
+    InstanceState.SUCCEEDED: JobState.ENDED,
+    InstanceState.FAILED: JobState.FAILED,
+    InstanceState.CANCELLED: JobState.FAILED,
+}
+CAUSES: Mapping[str, LossCause] = {"preempted": "preempted", "timeout": "walltime"}
+"""Why an instance failed → why a worker is gone; everything else is `died`."""
+_SLOTS_PER_CPU = 4
+"""Of a pool that is made here: a worker that waits for data or for others leaves its CPU to them."""
+_TO_COME_HOME = 5.0
+"""Seconds in which workers that were let go end, and what they wrote is brought home."""
+
+
+class ServiceStrategy(Strategy):
+    """Starts workers as leases: slots of the long-lived pools of a service (`cenote serve`), ready at once.
+
+    They wait in its queue with everybody's tasks, by the same rules. A lease that is taken back for work of higher
+    priority is drained first: its worker finishes, hands over its data, and the run goes on with the others.
+    """
+
+    example: ClassVar[str] = """
+    execution:
+      strategy: service
+      pools:
+        default: {workers: 4, config: {priority: 5}}
+    """
+
+    service: str | None = None
+    """Folder, socket or `https://` address of the service; by default `$CENOTE_SERVICE`, or your own, which is started
+    where none runs."""
+    pool: str | None = None
+    """The service's pool. By default the one that is called like the run's pool, else the service's default pool; a
+    private service makes one on this machine."""
+    priority: int = 0
+    """Of the leases in the queue; higher ones come first."""
+    preemptible: bool = True
+    """Whether leases may be taken back for tasks of higher priority."""
+    group: str = ""
+    """Whose share of the pool they count for, where the service has groups."""
+    grace: Seconds = Field(default=30, ge=5)
+    """How long a worker has to finish its tasks and hand over its data when its lease is taken back."""
+    variables: tuple[str, ...] = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "X509_USER_PROXY", "X509_CERT_DIR")
+    """Environment variables of the submitting shell that the workers get."""
+
+    _connection: Connection | None = PrivateAttr(default=None)
+    _leases: dict[JobId, tuple[Launch, str]] = PrivateAttr(default_factory=dict)
+    """Those of this run: how each was launched, and as which worker."""
+    _python: str = PrivateAttr(default="")
+
+    @property
+    def near(self) -> bool:
+        """Whether all pools of the service are on this machine: then leases are, wherever the service puts them."""
+        connection = self._connected()
+        pools = (pool.strategy for pool in connection.pool_records())
+        return connection.caller.names_files and all(map(starts_here, pools))
+
+    @property
+    def seconds_between_polls(self) -> float:
+        """It is one question for all leases, to a service that knows the answer."""
+        return 0.5
+
+    @property
+    def seconds_to_end(self) -> float:
+        """What workers wrote is brought home when they have ended."""
+        return _TO_COME_HOME
+
+    def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
+        """The tasks, with their commands as a shell would run them."""
+        return [description(launch, worker) for worker in workers]
+
+    def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
+        """One task for each worker. What was taken before one was refused is taken back."""
+        jobs: list[JobId] = []
+        try:
+            with self._explained():
+                connection = self._connected()
+                pool = self._pool_for(connection, launch, len(workers))
+                for worker in workers:
+                    jobs.append(JobId(connection.add_task(self._asked(launch, worker, pool)).id))  # noqa: PERF401  # those before one that fails are known
+        except BaseException:  # Ctrl-C too: nobody would know of them
+            self.cancel(jobs)
+            raise
+        self._leases.update(zip(jobs, ((launch, worker) for worker in workers), strict=True))
+        return jobs
+
+    def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
+        """How these leases are; nothing at all while the service does not answer."""
+        if not jobs:
+            return {}
+        try:
+            connection = self._connected(start=False)
+            runs = {self._leases[job][0].run.id for job in jobs if job in self._leases}
+            records = {one.id: one for run in runs for one in connection.task_records(f"{RUN}={run}")}
+            return {job: self._status(connection, job, records.get(job)) for job in jobs}
+        except errors.CenoteError:
+            self._connection = None  # a service that is started again may listen elsewhere
+            return {}
+
+    def cancel(self, jobs: Sequence[JobId]) -> None:
+        """Give these leases back. Where the service is gone, their workers end with their driver."""
+        for job in jobs:
+            with suppress(errors.CenoteError):
+                self._connected(start=False).task(job).cancel()
+
+    def trace(self, run: str | None = None) -> list[TracedJob]:
+        """Leases that are not over, whoever asked for them."""
+        try:
+            connection = self._connected(start=False)
+            user, records = connection.caller.user, connection.task_records(RUN if run is None else f"{RUN}={run}")
+        except errors.CenoteError as problem:
+            self._connection = None
+            if self.service is None and SERVICE_VARIABLE not in os.environ and not ServiceHome(usual_home()).is_taken:
+                return []
+            raise errors.error(errors.BATCH_SYSTEM, f"the service does not answer: {problem}") from problem
+        return [traced(one) for one in records if one.user == user and not one.state.is_over]
+
+    # submitting
+
+    def _asked(self, launch: Launch, worker: str, pool: str) -> NewTask:
+        made = lease(launch, worker, inherited=self.variables, python=self._python)
+        return msgspec.structs.replace(
+            made,
+            pool=pool,
+            priority=self.priority,
+            preemptible=self.preemptible,
+            group=self.group,
+            grace=self.grace,
+        )
+
+    def _pool_for(self, connection: Connection, launch: Launch, workers: int) -> str:
+        """The service's pool for workers of this launch; empty for its default."""
+        if self.pool is not None:
+            return self.pool
+        named = [pool for pool in connection.pool_records() if launch.pool in (pool.name, pool.title)]
+        if fitting := [pool for pool in named if not pool.on_demand or _holds(pool, launch.resources)]:
+            return fitting[0].name
+        return self._made_pool(connection, launch, workers) if connection.service.private else ""
+
+    def _made_pool(self, connection: Connection, launch: Launch, workers: int) -> str:
+        """One on this machine: a process with many slots, or one for each where they must not share GPUs."""
+        many = max(workers, _SLOTS_PER_CPU * (os.cpu_count() or 1))
+        together = 1 if launch.resources.gpus else many
+        amounts = {name: getattr(launch.resources, name) for name in AMOUNTS}
+        whole = Amounts(**{name: amount and amount * together for name, amount in amounts.items()})
+        asked = NewPool(
+            name=launch.pool, workers=workers if together == 1 else 1, slots=together, amounts=whole, on_demand=True
+        )
+        return connection.add_pool(asked).name
+
+    # looking
+
+    def _status(self, connection: Connection, job: JobId, record: QueuedTaskRecord | None) -> JobStatus:
+        if record is None:
+            try:
+                record = connection.task(job).record
+            except errors.CenoteError as problem:
+                if problem.problems[0].kind is errors.NO_SERVICE:
+                    raise
+                known = job in self._leases
+                state = JobState.FAILED if known else JobState.UNKNOWN
+                return JobStatus(
+                    state, "", "the service no longer knows it" if known else "the service knows no such task"
+                )
+        if not record.state.is_over:
+            return _unfinished(record)
+        self._bring_home(connection, job)
+        (instance,) = connection.task(job).instances
+        return _over(record, instance)
+
+    def _bring_home(self, connection: Connection, job: JobId) -> None:
+        """What a worker wrote that is over."""
+        if (known := self._leases.get(job)) is None:
+            return
+        launch, worker = known
+        task = connection.task(job)
+        for stream, text in (("out", task.stdout()), ("err", task.stderr())):
+            if text:
+                (launch.run.output / stream / worker).write_text(text, encoding="utf-8")
+
+    # the service
+
+    def _connected(self, *, start: bool = True) -> Connection:
+        if self._connection is None:
+            self._connection = connect(self.service, start=start)
+            self._python = self._connection.service.python
+        return self._connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A service that does not answer may do so later; what it refuses it refuses for good."""
+        try:
+            yield
+        except errors.CenoteError as problem:
+            first = problem.problems[0]
+            if first.kind is not errors.NO_SERVICE:
+                raise errors.error(errors.JOB_REFUSED, f"the service: {first.message}", hint=first.hint) from problem
+            self._connection = None
+            raise errors.error(errors.BATCH_SYSTEM, first.message, hint=first.hint) from problem
+
+
+def _holds(pool: LivePoolRecord, wanted: Amounts) -> bool:
+    return not lacking(share(pool.resources, pool.slots), wanted)
+
+
+def _unfinished(record: QueuedTaskRecord) -> JobStatus:
+    found = next((state for state in STATES if record.counts.get(state)), InstanceState.WAITING)
+    native = str(record.state) if found is InstanceState.WAITING else str(found)
+    return JobStatus(STATES[found], native, "; ".join(record.why))
+
+
+def _over(record: QueuedTaskRecord, instance: TaskInstance) -> JobStatus:
+    native = str(instance.state)
+    if instance.state is InstanceState.SUCCEEDED:
+        return JobStatus(JobState.ENDED, native, "it exited", "retired")
+    if instance.cause == "exit" and instance.exit_code is not None:
+        return exit_status(instance.exit_code, 0, native)
+    words = instance.message or "; ".join(record.why) or "it was cancelled"
+    return JobStatus(STATES[instance.state], native, words, CAUSES.get(instance.cause, "died"))
