@@ -39,12 +39,41 @@ class Autoscaler:
     """The workers of all pools."""
 
     def __init__(self, pools: tuple[PlacedPool, ...], limits: RunLimits) -> None:
-        self.pools = {pool.name: PoolWorkers(pool, limits.pool * (pool.most_workers + 1)) for pool in pools}
+        self._limits = limits
+        self.pools: dict[str, PoolWorkers] = {}
+        for pool in pools:
+            self.add(pool)
         self._lost: dict[str, tuple[LossCause, bool]] = {}
         """Workers that are gone → why, and whether they had only one task."""
         self._again: dict[int, str] = {}
         """Finished tasks that the backend makes again → their pool."""
         self._next_scaling = 0.0
+
+    # Pools that come and go
+
+    def add(self, pool: PlacedPool) -> PoolWorkers:
+        """A pool, without workers so far."""
+        self.pools[pool.name] = workers = PoolWorkers(pool, self._loss_limit(pool))
+        return workers
+
+    def remove(self, pool: str) -> None:
+        """A pool is no more; one that is not known is not an error."""
+        self.pools.pop(pool, None)
+
+    def resize(self, pool: PlacedPool) -> None:
+        """A pool gets another size. One that failed gets another chance."""
+        workers = self.pools[pool.name]
+        workers.pool, workers.loss_limit = pool, self._loss_limit(pool)
+        workers.losses = workers.unfit = 0
+        workers.failed = workers.refused = None
+        self.scale_soon()
+
+    def scale_soon(self) -> None:
+        """Something happened: the next scaling does not wait for its time."""
+        self._next_scaling = 0.0
+
+    def _loss_limit(self, pool: PlacedPool) -> int:
+        return self._limits.pool * (pool.most_workers + 1)
 
     # What happens
 

@@ -12,6 +12,7 @@ import msgspec
 
 from cenote.engine.pool_status import PoolState
 from cenote.engine.task_ranges import TaskRanges
+from cenote.modifiers.support.measures import Measured
 
 EndStatus = Literal["succeeded", "partial", "failed", "cancelled"]
 """How a run ends."""
@@ -39,6 +40,8 @@ class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     events_in: int = 0
     events_out: int = 0
+    modifiers: dict[str, Measured] = {}
+    """Modifier → what it measured."""
 
 
 class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,6 +59,8 @@ class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the user's own code, ours left out."""
     error_kind: str | None = None
     """The name of an ErrorKind, where a more exact one than the cause's is known."""
+    modifier: str | None = None
+    """The modifier around the stage that failed, where the stage itself did not."""
     fate: LossCause | None = None
     """What became of its worker, where the backend knows and the worker had nothing else to do."""
 
@@ -106,6 +111,10 @@ class TaskDone(Event, frozen=True, tag=True):
     bytes_read: int = 0
     bytes_out: int = 0
     stages: dict[str, StageStats] = {}
+    warnings: tuple[str, ...] = ()
+    """Of modifiers: each is shown once in a run."""
+    files: dict[str, bytes] = {}
+    """Of modifiers, for the folder of the run. They are put there before the event is journalled, without them."""
     attempt: int = 0
     """Which RunTask this answers; 0 when the backend cannot say, and then it is taken for the latest."""
 

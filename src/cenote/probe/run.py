@@ -93,7 +93,7 @@ def probe(
     plan: Plan,
     out: Path,
     *,
-    wait: float = PATIENCE,
+    wait: float | None = None,
     listen: ProbeWatcher | None = None,
     packing: Progress = unheard,
     pace: Pace | None = None,
@@ -102,7 +102,7 @@ def probe(
 
     Raises `network` when the driver cannot listen as the backend's settings say.
     """
-    pace = pace or Pace()
+    pace, wait = pace or Pace(), PATIENCE if wait is None else wait
     began = pace.clock()
     token = secrets.token_hex(8)
     question = question_for_all(plan, out, token=token)

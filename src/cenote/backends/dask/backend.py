@@ -76,7 +76,7 @@ class Dask(Backend):
 
     def _network(self, pools: Sequence[PlacedPool]) -> Network:
         ports = self.port or ANY_PORT
-        if all(pool.starts_here for pool in pools):
+        if all(pool.starts_here or pool.near for pool in pools):
             host = self.host or LOOPBACK
             own = None if is_everywhere(host) else host
             return Network(WorkerPlace(own, scratch=self.scratch), host, ports=ports)

@@ -1,4 +1,5 @@
-"""Let a worker leave before its walltime is over: nothing new is begun, what runs ends, data is handed over.
+"""Let a worker leave before its walltime is over, or when it is asked to: nothing new is begun, what runs ends, data is
+handed over.
 
 Dask's own `lifetime` closes a worker in the middle of its tasks; this one looks first whether they will be through.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +21,8 @@ from cenote.worker.process.lifetime import Lifetime
 _LOOK_EVERY = 0.2
 _TRY_AGAIN = 1.0
 """Seconds until somebody is looked for again who could take the data."""
+_WITHOUT_OTHERS = 3.0
+"""Seconds that one waits for somebody who could take the data, if it is not its walltime that ends."""
 _LOG = logging.getLogger("cenote.worker")
 
 
@@ -26,7 +30,12 @@ class Drain:
     """Knows how much time a worker has left, and whether that is enough for a task."""
 
     def __init__(self, lifetime: Lifetime | None, age: float = 0.0) -> None:
-        self._lifetime = lifetime
+        self._leaves: float = lifetime.leaves if lifetime else math.inf
+        """The age at which it begins nothing more."""
+        self._gives_up: float = lifetime.gives_up if lifetime else math.inf
+        """At which it waits no longer for what runs."""
+        self._ends: float = lifetime.seconds if lifetime else math.inf
+        """At which it is gone."""
         self._began = time.monotonic() - age
         self._lock = threading.Lock()
         self._running = 0
@@ -45,8 +54,8 @@ class Drain:
         One that has not finished any task yet begins whatever comes: no other worker would have more time.
         """
         with self._lock:
-            if self._finished and self._lifetime and self._age() + expected > self._lifetime.gives_up:
-                left = format_seconds(self._lifetime.gives_up - self._age())
+            if self._finished and self._age() + expected > self._gives_up:
+                left = format_seconds(self._gives_up - self._age())
                 self._leave(f"a task takes about {format_seconds(expected)}, and it has {left} left of its walltime")
             if self._reason is None:
                 self._running += 1
@@ -58,25 +67,32 @@ class Drain:
             self._running -= 1
             self._finished += 1
 
+    def end_within(self, seconds: float, reason: str) -> None:
+        """Leave now: this process is ended in so many seconds. What runs has two thirds of them, the data the rest."""
+        with self._lock:
+            self._gives_up = min(self._gives_up, self._age() + seconds * 2 / 3)
+            self._ends = min(self._ends, self._gives_up + _WITHOUT_OTHERS)
+            self._leave(reason)
+
     async def attend(self, worker: Worker) -> None:
-        """Stay with a worker until it leaves: at the latest when its time comes, earlier when a task asked too much."""
-        if self._lifetime is None:
-            return
+        """Stay with a worker until it leaves: at the latest when its time comes, earlier when a task asked too much, or
+        when it is asked to."""
         while self._reason is None and worker.status is not Status.closed:
-            if self._age() >= self._lifetime.leaves:
+            if self._age() >= self._leaves:
                 with self._lock:
                     self._leave("its walltime is nearly over")
             await asyncio.sleep(_LOOK_EVERY)
         worker.memory_manager.memory_pause_fraction = False  # it is paused for good: Dask must not wake it up
-        while self._running and self._age() < self._lifetime.gives_up:
+        while self._running and self._age() < self._gives_up:
             await asyncio.sleep(_LOOK_EVERY)
         if worker.status is not Status.closed:
-            await self._depart(worker, self._lifetime)
+            await self._depart(worker)
 
-    async def _depart(self, worker: Worker, lifetime: Lifetime) -> None:
+    async def _depart(self, worker: Worker) -> None:
         """Move the data to whoever is there, and go. Where nobody is, somebody may come in time."""
         _LOG.info("hands over its data and leaves with %d tasks still running", self._running)
-        while self._age() < lifetime.seconds:
+        until = min(self._ends, self._age() + _WITHOUT_OTHERS) if math.isinf(self._leaves) else self._ends
+        while self._age() < until:
             if await worker.scheduler.retire_workers(workers=[worker.address], close_workers=False, remove=False):
                 break
             await asyncio.sleep(_TRY_AGAIN)

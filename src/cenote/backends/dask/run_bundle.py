@@ -76,6 +76,10 @@ class TaskPayload:
         self.products = b"".join(pack(value))
         return len(self.products)
 
+    def packed_exports(self) -> dict[str, bytes]:
+        """The events, as the store has them."""
+        return {name: b"".join(pack(events)) for name, events in self.exports.items()}
+
 
 @dataclass(frozen=True)
 class OwnPlace:
@@ -184,7 +188,8 @@ def _run_all(
     for spec in specs:
         parcel = TaskPayload(inputs)
         outcome = plugin.runner.run(spec, exchange=parcel, on_step=partial(plugin.on_step, key, spec.task))
-        reports.append(TaskReport(outcome, parcel.products))
+        kept = parcel.packed_exports() if plugin.run_spec.segments[spec.segment].kept else {}
+        reports.append(TaskReport(outcome, parcel.products, kept))
         if outcome.failure is None:
             exports.update(parcel.exports)
     plugin.send(BundleDone(plugin.worker.name, key, tuple(reports)))

@@ -160,18 +160,21 @@ class SentTasks:
             if number:
                 events.append(started(spec, at=began, pool=bundle.pool, worker=bundle.worker))
             if outcome.failure is None:
-                self._keep(bundle, spec, outcome, report.products)
+                self._keep(bundle, spec, report)
             else:
                 self._bundle_of.pop(bundle.specs.pop(outcome.task).task)
             events.append(event_of(outcome, spec, at=at, pool=bundle.pool, worker=bundle.worker))
         return events
 
-    def _keep(self, bundle: Bundle, spec: TaskSpec, outcome: Outcome, products: bytes) -> None:
+    def _keep(self, bundle: Bundle, spec: TaskSpec, report: TaskReport) -> None:
+        outcome, products = report.outcome, report.products
         self._bundling.finish(spec, outcome.seconds)
         segment, ran = self._segments[spec.segment], spec.kind == "run"
         carries_skims = ran and "files" in segment.products.values()
         packed = bring_home(products, self._files, self._written, _writes(segment)) if carries_skims else [products]
         wait = is_worth_waiting(spec.kind, outcome.seconds)
+        for name, events in report.kept.items():
+            self._store.write_packed(name, [events], wait=wait)
         self._store.write_packed(spec.key, packed, wait=wait)
         exports = segment.exports if ran else ()
         self._futures.update({f"{spec.key}-{n}": bundle.future for n in range(len(exports))})

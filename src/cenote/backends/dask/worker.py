@@ -30,7 +30,7 @@ from cenote.backends.dask.messages import KEEP_NO_MESSAGES, SOFTWARE
 from cenote.backends.dask.run_bundle import OwnPlace, pool_resource
 from cenote.identity import Identity, refusal_in_words
 from cenote.units import format_bytes
-from cenote.worker.process.lifetime import lifetime_of_job
+from cenote.worker.process.lifetime import grace_of_job, lifetime_of_job
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.reach import PATIENCE, bracketed, facing, leave_if_unreachable
 from cenote.worker.process.scratch import keep_temporary_files, leave_scratch, make_scratch, take_scratch
@@ -77,6 +77,9 @@ async def _serve(options: argparse.Namespace, scratch: Path, differs: str) -> No
     async with worker:
         threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
         leaving = asyncio.create_task(worker.drain.attend(worker))
+        if grace := grace_of_job(os.environ):
+            words = "it was asked to end"
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.drain.end_within, grace, words)
         await worker.finished()
         leaving.cancel()
 

@@ -31,7 +31,7 @@ class LocalBackend(Backend):
         from cenote.backends.local.in_process import InProcessSession  # a file is planned without worker processes
         from cenote.backends.local.processes import ProcessSession
 
-        timed = any(step.timeout is not None for segment in request.run_spec.segments for step in segment.steps)
+        timed = any(step.may_be_stopped for segment in request.run_spec.segments for step in segment.steps)
         if timed or not request.in_process or (request.cpus > 1 and not request.small):
             return ProcessSession(request, self.patience)
         return InProcessSession(request, self.patience)

@@ -13,8 +13,8 @@ from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.processes import ProcessSession
 from cenote.backends.local.slots import SlotTable
-from cenote.backends.support.outcomes import STOPPED, event_of, started, withdrawn
-from cenote.engine.messages import AnyEvent, FailureInfo
+from cenote.backends.support.outcomes import STOPPED, event_of, lost_in, started, withdrawn
+from cenote.engine.messages import AnyEvent
 from cenote.signals import Interrupted
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import OutputLog
@@ -135,15 +135,17 @@ class InProcessSession(Session):
 
     def _outcome(self, spec: TaskSpec) -> Outcome:
         """Of a task that may take long: a signal stops it where it is."""
+        entered: list[str] = []
         try:
             with signals.raised(), _staying_alive() as ended:
-                outcome = self._runner.run(spec)
+                outcome = self._runner.run(spec, on_step=lambda stage, _timeout: entered.append(stage))
         except Interrupted:
             return Outcome(task=spec.task, failure=STOPPED)
         if outcome.failure is None or not ended:
             return outcome
-        lost = FailureInfo(cause="lost", message=f"its code ended the process with os._exit({ended[0]})")
-        return replace(outcome, failure=lost)
+        stage = next((stage for stage in reversed(entered) if stage), None)
+        told = f"its code ended the process with os._exit({ended[0]})"
+        return replace(outcome, failure=lost_in(stage, spec, self._request.run_spec, message=told))
 
     def _hand_over(self) -> None:
         assert self._coming is not None

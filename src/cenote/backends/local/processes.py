@@ -12,11 +12,10 @@ from pathlib import Path
 from cenote import errors, software
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.slots import SlotTable
-from cenote.backends.support.outcomes import STOPPED, event_of, failed, started, withdrawn
+from cenote.backends.support.outcomes import STOPPED, event_of, failed, lost_in, started, withdrawn
 from cenote.backends.support.process_state import vital_signs
 from cenote.engine.messages import (
     AnyEvent,
-    FailureInfo,
     LossCause,
     Warned,
     WorkerAnswers,
@@ -28,6 +27,7 @@ from cenote.shell import Process, is_fault, start_process
 from cenote.start_failures import StartFailure
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import tail
+from cenote.worker.process.whereabouts import Whereabouts
 from cenote.worker.results.store import Store
 from cenote.worker.task_spec import Outcome, TaskSpec
 
@@ -45,6 +45,7 @@ class _Worker:
 
     process: Process
     pipe: Connection
+    whereabouts: Whereabouts
     number: int
     ready: bool = False
     busy: tuple[TaskSpec, str, int, float] | None = None
@@ -108,6 +109,7 @@ class ProcessSession(Session):
         for worker in self._workers:
             worker.process.wait()
             worker.pipe.close()
+            worker.whereabouts.close()
         self._workers.clear()
 
     def _dispatch(self) -> None:
@@ -131,12 +133,14 @@ class ProcessSession(Session):
         self._started += 1
         number = self._started
         ours, theirs = socket.socketpair()
+        whereabouts = Whereabouts.new()
+        shared = [theirs.fileno(), whereabouts.descriptor]
         name, run = f"local-{number}", self._request.run
-        command, variables = replace(self._launch, arguments=words(str(theirs.fileno()))).here(name)
+        command, variables = replace(self._launch, arguments=words(*map(str, shared))).here(name)
         threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
         process = start_process(
             command,
-            pass_fds=[theirs.fileno()],
+            pass_fds=shared,
             variables={**threads, **variables},
             stdout=run.folder("out") / name,
             stderr=run.folder("err") / name,
@@ -144,7 +148,7 @@ class ProcessSession(Session):
         theirs.close()
         pipe = Connection(ours.detach())
         pipe.send(replace(self._request.run_spec, key=Store(self._request.store).key))
-        self._workers.append(_Worker(process, pipe, number))
+        self._workers.append(_Worker(process, pipe, whereabouts, number))
 
     def _listen(self, seconds: float) -> None:
         pipes = {worker.pipe: worker for worker in self._workers}
@@ -213,6 +217,8 @@ class ProcessSession(Session):
     def _lost(self, worker: _Worker) -> None:
         code = worker.process.wait()
         worker.pipe.close()
+        stage = worker.whereabouts.read()
+        worker.whereabouts.close()
         self._workers.remove(worker)
         if not worker.ready:
             self._count_stillborn(worker, code)
@@ -225,7 +231,8 @@ class ProcessSession(Session):
         at = self._request.clock()
         fate: LossCause = "silent" if was_stopped else "crashed" if is_fault(code) else "died"
         held = f"the worker process was stopped, and ended after {format_seconds(self._patience)}"
-        dead = FailureInfo(cause="lost", message=held if was_stopped else self._last_words(worker, code), fate=fate)
+        told = held if was_stopped else self._last_words(worker, code)
+        dead = lost_in(stage, spec, self._request.run_spec, message=told, fate=fate)
         lost, name = STOPPED if worker.cancelled else dead, self._slots.worker(pool, place)
         self._pending.append(failed(spec, lost, at=at, pool=pool, worker=name, seconds=at - since))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from cenote.engine.messages import FailureInfo, TaskDone, TaskFailed, TaskStarted
-from cenote.worker.task_spec import Outcome, TaskSpec
+from cenote.engine.messages import FailureInfo, LossCause, TaskDone, TaskFailed, TaskStarted
+from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
 
 STOPPED = FailureInfo(cause="stopped", message="stopped, as asked")
 
@@ -34,6 +34,19 @@ def failed(
     return TaskFailed(
         at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=worker, failure=info, seconds=seconds
     )
+
+
+def lost_in(
+    stage: str | None, spec: TaskSpec, run: RunSpec, *, message: str, fate: LossCause = "unknown"
+) -> FailureInfo:
+    """Its worker died in this stage; None where it was in none, or nobody knows. The code that ended it may be that of
+    a modifier, so those around the stage are named."""
+    steps = run.segments[spec.segment].steps
+    around = [modifier.name for step in steps if step.stage == stage for modifier in step.modifiers]
+    if around:
+        first, *written = message.split("\n")
+        message = "\n".join([f"{first}, in the stage or its modifiers ({', '.join(around)})", *written])
+    return FailureInfo(cause="lost", message=message, stage=stage, fate=fate)
 
 
 def withdrawn(spec: TaskSpec, *, at: float, pool: str) -> TaskFailed:
