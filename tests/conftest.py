@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
 
 BATCH_SYSTEMS = "tests/live/batch"
+ON_BATCH_SYSTEMS = ("[slurm]", "[htcondor]")
+"""How names of tests end that belong to the group of a batch system."""
 CLIENTS = re.compile(r"sbatch|squeue|scancel|scontrol|sinfo|sacct|salloc|srun|sbcast|condor_\w+")
 """Commands of batch systems."""
 
@@ -28,6 +30,8 @@ class FilesAndGroups(LoadGroupScheduling):  # type: ignore[misc]  # xdist publis
 
     def _split_scope(self, nodeid: str) -> str:
         group = str(super()._split_scope(nodeid))
+        if group == nodeid and nodeid.endswith(ON_BATCH_SYSTEMS):
+            raise RuntimeError(f"{nodeid} has no group: this pytest-xdist does not write them into names of tests")
         return nodeid.split("::", 1)[0] if group == nodeid else group
 
 

@@ -29,6 +29,7 @@ def test_counts_have_their_plural() -> None:
 
 def test_one_amount_names_its_kind() -> None:
     assert (format_amount(0, "gpus"), format_amount(0.25, "gpus")) == ("no GPUs", "0.25 GPUs")
+    assert format_amount(1000, "cpus") == "1000 CPUs"
     assert (format_amount(1, "cpus"), format_amount(GB, "memory")) == ("1 CPU", "1 GB of memory")
 
 

@@ -9,7 +9,7 @@ from distributed import Client, Scheduler, Status, Worker
 
 from cenote.backends.dask.bundles import Bundling
 from cenote.backends.dask.drain import Drain
-from cenote.worker.process.lifetime import ENDS, STARTED, Lifetime, lifetime_of_job
+from cenote.worker.process.lifetime import ENDS, GRACE, STARTED, Lifetime, grace_of_job, lifetime_of_job
 from cenote.worker.task_spec import TaskSpec
 
 
@@ -46,6 +46,22 @@ def test_a_worker_without_a_walltime_begins_everything() -> None:
     assert drain.begins(0.0)
     drain.ends()
     assert drain.begins(1e9)
+
+
+def test_a_worker_that_is_asked_to_end_begins_nothing_more_and_says_why() -> None:
+    said: list[str] = []
+    drain = Drain(None)
+    drain.tell(said.append)
+    assert drain.begins(0.0)
+    drain.end_within(30.0, "it was asked to end")
+    assert not drain.begins(0.0)
+    assert said == ["it was asked to end"]
+
+
+def test_a_job_may_say_how_long_its_worker_has_when_it_is_asked_to_end() -> None:
+    assert grace_of_job({GRACE: "30"}) == 30
+    assert grace_of_job({}) is None
+    assert grace_of_job({GRACE: "soon"}) is None
 
 
 def test_how_long_a_task_takes_is_learned_from_the_longest_and_from_those_that_were_cut_off() -> None:

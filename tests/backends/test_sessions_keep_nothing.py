@@ -42,7 +42,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session
     write_muons(tmp_path / "a.root", events=10 * TASKS)
     (tmp_path / "flow.yaml").write_text(FLOW)
     plan = cenote.load(tmp_path / "flow.yaml").plan()
-    program = make_run_spec(plan, store=tmp_path / "store", files=tmp_path, debug=tmp_path)
+    program = make_run_spec(plan, store=tmp_path / "store", files=tmp_path)
     return (
         SessionRequest(
             run=LaunchingRun("test", tmp_path),

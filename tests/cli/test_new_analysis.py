@@ -43,3 +43,15 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path, capsys: p
     (tmp_path / "file").write_text("")
     assert exit_code_of(["init", str(tmp_path / "file" / "new"), "--template", "tabular"]) == 2
     assert "cannot write to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["init", "--template", "three-pools"], ["demo", "--out"]])
+def test_an_example_that_needs_more_software_says_what_to_install(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cenote.cli.start.find_spec", lambda _: None)
+    assert exit_code_of([*command, str(tmp_path / "new")]) == 30
+    told = capsys.readouterr().err
+    assert "not installed: onnx, onnxruntime" in told
+    assert "pip install 'cenote[ml]'" in told
+    assert not (tmp_path / "new").exists()

@@ -109,7 +109,7 @@ def plan_of(stages: Sequence[Sketch], datasets: Sequence[str], data: Path, folde
 def results_of(plan: Plan, folder: Path) -> dict[str, Any]:
     store = Store(folder / "work")
     (folder / "files").mkdir()
-    runner = TaskRunner(make_run_spec(plan, store=store.folder, files=folder / "files", debug=folder))
+    runner = TaskRunner(make_run_spec(plan, store=store.folder, files=folder / "files"))
     envelopes = TaskSpecs(plan)
     for task in range(len(plan.tasks)):
         outcome = runner.run(envelopes.write(task, attempt=1))

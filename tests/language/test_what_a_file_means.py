@@ -142,7 +142,7 @@ def test_everything_a_stage_asks_for_arrives(workflow: Load) -> None:
     text = "execution: {pools: {gpu: {}, old: {}}}\n" + stages(
         "id: a, execution: {prefer: gpu, fallback: old, timeout: 30m, retries: 2, "
         "resources: {cpus: 2, memory: 40GB, gpus: 1, disk: 10GB}, "
-        "modifiers: [gpu.preload, {name: cuda.jit, params: {n: 1}}]}",
+        "modifiers: [gpu.preload, {name: cuda.jit, params: {exact: false}}]}",
         "id: b, execution: {require: [gpu, a100]}",
     )
     first, second = workflow(text).stages
@@ -155,7 +155,7 @@ def test_everything_a_stage_asks_for_arrives(workflow: Load) -> None:
         retries=2,
         modifiers=(
             PluginUse("gpu.preload", {}, (*path, "modifiers", 0)),
-            PluginUse("cuda.jit", {"n": 1}, (*path, "modifiers", 1)),
+            PluginUse("cuda.jit", {"exact": False}, (*path, "modifiers", 1)),
         ),
         path=path,
     )

@@ -55,6 +55,13 @@ MISTAKES = [
         "'/'",
     ),
     Mistake(
+        "pool without a name",
+        'execution: {pools: {»"": {workers: 1}}}' + AFTER,
+        errors.BAD_VALUE,
+        "'' cannot be the name",
+        "give it a name",
+    ),
+    Mistake(
         "credential's key",
         "execution: {credentials: {type: x509, »renewal: a}}" + AFTER,
         errors.UNKNOWN_KEY,

@@ -12,7 +12,7 @@ from cenote.errors import CenoteError
 from cenote.language.execution import Amounts
 from cenote.launch import WORKER, Launch, RunLocation
 from cenote.strategies.interface import JobId, JobStatus
-from cenote.strategies.slurm.queue import STATES
+from cenote.strategies.slurm.queue import STATES, own_jobs
 from cenote.strategies.slurm.strategy import Slurm
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, Reply, complains, scripted_shell
@@ -306,3 +306,17 @@ def test_jobs_of_an_array_are_told_apart_and_asked_about_once() -> None:
 def test_every_word_of_the_table_is_a_state_of_slurm_and_walltime_is_no_failure() -> None:
     assert all(word.isupper() for word in STATES)
     assert {state for word, (state, _) in STATES.items() if word in ("TIMEOUT", "DEADLINE")} == {JobState.ENDED}
+
+
+def test_jobs_of_a_service_are_traced_by_the_names_of_their_workers() -> None:
+    """A service that was killed finds its workers by them: its own name has a hyphen."""
+    lines = (
+        "1_3|RUNNING|N/A|cenote-service-10fa3aaee4c3-cpu-1|cenote run=service-10fa3aaee4c3 pool=cpu\n"
+        "7|RUNNING|N/A|cenote-service-10fa3aaee4c3-cpu-4|a comment of the site\n"
+    )
+    with scripted_shell(squeue=lines):
+        found = own_jobs()
+    assert [(job.run, job.pool, job.worker) for job in found] == [
+        ("service-10fa3aaee4c3", "cpu", "cpu-3"),
+        ("service-10fa3aaee4c3", "cpu", "cpu-4"),
+    ]
