@@ -49,7 +49,7 @@ class Measured:
     """Where its results differ from those of the first contender."""
 
 
-def contenders(coffea: str | None, fasthep: str | None) -> list[Contender]:
+def contenders(coffea: str | None, fasthep: str | None, modifiers: Sequence[str] = ()) -> list[Contender]:
     """The hand-written loop first: the others are compared with it."""
     python = sys.executable
     cenote = str(Path(python).with_name("cenote"))
@@ -62,6 +62,10 @@ def contenders(coffea: str | None, fasthep: str | None) -> list[Contender]:
         found.append(Contender("d coffea", _script(coffea, "coffea_version.py"), of_json))
     if fasthep:
         found.append(Contender("e FAST-HEP", _flow(fasthep, "--outdir"), of_fasthep))
+    for modifier in modifiers:
+        around = ("--set", f"execution.modifiers=[{modifier}]")
+        observed = _flow(cenote, "--out", "--workers", "1", "--quiet", *around)
+        found.append(Contender(f"f cenote, 1 worker, {modifier}", observed, of_cenote))
     return found
 
 
@@ -187,12 +191,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=HERE.parent / "data", help="folder for the generated files")
     parser.add_argument("--coffea", metavar="PYTHON", help="an interpreter that has coffea; else this one, if it has")
     parser.add_argument("--fasthep", metavar="PROGRAM", help="the fasthep command of its own environment")
+    parser.add_argument("--modifiers", nargs="*", default=[], help="also measure (b) with each of these on every stage")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every measurement to this file")
     chosen = parser.parse_args()
     files = generated(chosen, files=chosen.files, events=chosen.events)
     tiny = generated(chosen, files=1, events=1)[0]
     coffea = chosen.coffea or (sys.executable if importlib.util.find_spec("coffea") else None)
-    found = compare(contenders(coffea, chosen.fasthep), files, tiny, rounds=chosen.rounds)
+    found = compare(contenders(coffea, chosen.fasthep, chosen.modifiers), files, tiny, rounds=chosen.rounds)
     events = chosen.files * chosen.events
     print(table(found, events))
     for name, asked in (("coffea", coffea), ("FAST-HEP", chosen.fasthep)):

@@ -1,0 +1,200 @@
+"""Measure how quickly instances start on a warm pool, and how many a second: beside HyperQueue, Ray and bare Dask.
+
+    python benchmarks/service/run.py [--peers PYTHON] [--rounds 3] [--slots 2] [--processes 1000] [--json FILE]
+
+The promises: at most 30 ms from submit to start at the median, at least HyperQueue's rate of processes, and 100,000
+queued instances in bounded memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cenote.client.connection import Connection, connect
+from cenote.client.home import ServiceHome, usual_home
+from cenote.client.pool_handle import PoolHandle
+from cenote.client.start import stop_service
+
+HERE = Path(__file__).parent
+GOAL_MS = 30
+QUEUED = 100_000
+PEERS = ("hyperqueue", "ray", "dask")
+
+
+@dataclass
+class Measured:
+    """Of each round."""
+
+    waits: list[list[float]] = field(default_factory=list)
+    """Seconds from submit until a command runs, by its own clock."""
+    processes: list[float] = field(default_factory=list)
+    """Seconds for all of them."""
+    functions: list[float] = field(default_factory=list)
+    """Seconds for calls of an empty function."""
+
+
+def main() -> None:
+    """Run the contenders one after the other, several times, and print how they compare."""
+    asked = _arguments()
+    names = ["cenote", "cenote, a process for each call"]
+    measured = {name: Measured() for name in [*names, *(PEERS if asked.peers else ())]}
+    for _ in range(asked.rounds):
+        _ours(measured, asked)
+        for peer in PEERS if asked.peers else ():
+            _peer(measured[peer], peer, asked)
+    _print(measured, asked)
+    _queue(asked.queued)
+    if asked.json:
+        asked.json.write_text(json.dumps({name: vars(m) for name, m in measured.items()}, indent=1), encoding="utf-8")
+
+
+def _peer(measured: Measured, peer: str, asked: argparse.Namespace) -> None:
+    numbers = (asked.latencies, asked.processes, asked.functions, asked.slots)
+    command = [asked.peers, str(HERE / "peers.py"), peer, *map(str, numbers)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+    if done.returncode:
+        raise SystemExit(f"{peer} failed:\n{done.stderr}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    measured.waits.append(found["waits"])
+    measured.processes.append(found["processes"])
+    if "functions" in found:
+        measured.functions.append(found["functions"])
+
+
+class _PrivateService:
+    """A service of its own, in a folder of its own, ended at the end."""
+
+    def __enter__(self) -> Connection:
+        self._folder = tempfile.TemporaryDirectory(prefix="cenote-service-")
+        os.environ["XDG_STATE_HOME"] = self._folder.name
+        return connect()
+
+    def __exit__(self, *_: object) -> None:
+        stop_service(ServiceHome(usual_home()))
+        self._folder.cleanup()
+
+
+def _ours(measured: Mapping[str, Measured], asked: argparse.Namespace) -> None:
+    with _PrivateService() as connection, tempfile.TemporaryDirectory() as folder:
+        pool = connection.create_pool("warm", "local", asked.slots)
+        pool.submit()
+        pool.wait()
+        list(pool.map(abs, range(2 * asked.slots), chunksize=1))  # starts the warm processes
+        ours, each = measured["cenote"], measured["cenote, a process for each call"]
+        ours.waits.append([_wait(connection, pool, Path(folder, str(number))) for number in range(asked.latencies)])
+        began = time.time()
+        task = connection.create_task("true", pool, asked.processes)
+        task.command = "true"
+        assert task.wait(), task.why
+        ours.processes.append(time.time() - began)
+        for contender, size in ((ours, None), (each, 1)):
+            began = time.time()
+            assert list(pool.map(int, range(asked.functions), chunksize=size)) == list(range(asked.functions))
+            contender.functions.append(time.time() - began)
+        pool.close()
+
+
+def _wait(connection: Connection, pool: PoolHandle, file: Path) -> float:
+    task = connection.create_task("stamp", pool, 1)
+    task.command = f"date +%s.%N > {file}"
+    began = time.time()
+    assert task.wait(), task.why
+    return float(file.read_text()) - began
+
+
+def _queue(count: int) -> None:
+    """Memory of a service with so many waiting instances, and of an agent that has run some."""
+    with _PrivateService() as connection:
+        service = connection.service.pid
+        empty = connection.create_pool("empty", "local", 0)
+        empty.submit()
+        before = _resident(service)
+        task = connection.create_task("many", empty, count)
+        task.command = "true"
+        began = time.time()
+        task.submit()
+        took = time.time() - began
+        after = _resident(service)
+        print(
+            f"{count:,} queued instances: {1000 * took:.0f} ms to queue, the service grows from {before} to {after} MB"
+        )
+        pool = connection.create_pool("one", "local", 1)
+        pool.submit()
+        agents = []
+        for many in (100, 2000):
+            task = connection.create_task("some", pool, many)
+            task.command = "true"
+            assert task.wait(), task.why
+            agents.append(max(_resident(pid) for pid in _children(service)))
+        print(f"the agent has {agents[0]} MB after 100 instances and {agents[1]} MB after 2,100", end="; ")
+        print(f"the service then has {_resident(service)} MB")
+        empty.delete()
+        pool.close()
+
+
+def _resident(pid: int) -> int:
+    """Megabytes."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for file in Path(f"/proc/{pid}/task").glob("*/children") for word in file.read_text().split()]
+
+
+def _print(measured: Mapping[str, Measured], asked: argparse.Namespace) -> None:
+    print(
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, {asked.slots} slots; medians of {asked.rounds} rounds"
+    )
+    head = ("start, median", "95 %", "× ours", "processes/s", "× ours", "calls/s", "× ours")
+    print(f"{'':32}" + "".join(f"{word:>15}" for word in head))
+    ours = measured["cenote"]
+    for name, found in measured.items():
+        middles = [statistics.median(waits) for waits in found.waits]
+        highs = [statistics.quantiles(waits, n=20)[-1] for waits in found.waits]
+        words = [""] * 7
+        if middles:
+            mine = [statistics.median(waits) for waits in ours.waits]
+            words[:3] = [
+                f"{1000 * statistics.median(middles):.1f} ms",
+                f"{1000 * statistics.median(highs):.1f} ms",
+                _ratio(middles, mine),
+            ]
+        for place, many, times, mine in (
+            (3, asked.processes, found.processes, ours.processes),
+            (5, asked.functions, found.functions, ours.functions),
+        ):
+            if times:
+                words[place : place + 2] = [f"{many / statistics.median(times):,.0f}", _ratio(mine, times)]
+        print(f"{name:32}" + "".join(f"{word:>15}" for word in words))
+    print(f"the goals are {GOAL_MS} ms at the median, and at least the processes/s of HyperQueue")
+
+
+def _ratio(these: Sequence[float], others: Sequence[float]) -> str:
+    return f"{statistics.median(a / b for a, b in zip(these, others, strict=True)):.2f}"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", metavar="PYTHON", help="a Python with hyperqueue, ray and distributed")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--latencies", type=int, default=50)
+    parser.add_argument("--processes", type=int, default=1000)
+    parser.add_argument("--functions", type=int, default=1000)
+    parser.add_argument("--queued", type=int, default=QUEUED)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
