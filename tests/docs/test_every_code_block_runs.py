@@ -51,7 +51,7 @@ BLOCK = re.compile(r"(?ms)^(?:<!-- (?P<note>[^>\n]*) -->\n)?^```(?P<language>\w*
 START = re.compile(r"(?m)^<!-- start: (\S+) -->$")
 PROGRESS = re.compile(r"^ *[\d.]+(?: ?[a-z]+)+  (?:\d+ of \d+ tasks?|saving and drawing)|^ *\S+ (?:ms|s) +planning")
 EXIT_CODE = "echo $?"
-AMOUNT = re.compile(r"\b\d[\d.]* ?(ms|s|min|kB|MB|GB)\b")
+AMOUNT = re.compile(r"\b(?:\d+h )?(?:\d+m )?\d[\d.]* ?(ms|s|min|kB|MB|GB)\b")
 
 
 @dataclass(frozen=True)

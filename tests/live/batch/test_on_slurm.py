@@ -19,7 +19,7 @@ def test_a_cancelled_worker_is_replaced_and_slurms_word_is_told(workshop: Worksh
 
     run = workshop.run(SLOWLY, strategy="slurm", disturb=cancel_one)
     assert numbers(run) == workshop.local_numbers()
-    (lost,) = workshop.losses("high_memory")
+    lost = workshop.losses("high_memory")[0]  # another may come so late that it is gone with the run
     assert "CANCELLED" in lost.reason
 
 
