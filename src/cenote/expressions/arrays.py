@@ -43,9 +43,7 @@ def is_text(value: Column) -> bool:
 
 def dimensions(value: Column) -> int:
     """0 for a scalar, 1 for one value per event, more for jagged or fixed-size lists; texts count as values."""
-    if isinstance(value, ak.Array):
-        return int(value.ndim) - (1 if is_text(value) else 0)
-    return int(np.ndim(value))
+    return int(value.ndim) if isinstance(value, ak.Array) else int(np.ndim(value))
 
 
 def leaf_kind(value: Column) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-from cenote.expressions import kinematics
+from cenote.expressions import combinations, kinematics
 from cenote.expressions.arrays import Column, dimensions, plain
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike, wide
@@ -110,6 +110,18 @@ def _filled(values: Column, default: Column, axis: int | None = -1) -> Column:
         return values
     values, default = alike(values, default)
     return plain(ak.fill_none(values, default, axis=axis))
+
+
+def _chosen_by(name: str, *, largest: bool) -> Callable[..., Column]:
+    def apply(values: Column, keys: Column, default: Column | None = None) -> Column:
+        found = combinations.chosen_by(name, values, keys, largest=largest)
+        return found if default is None else _filled(found, default)
+
+    return apply
+
+
+def _closest(values: Column, wanted: Column, default: Column | None = None) -> Column:
+    return _chosen_by("closest", largest=False)(values, np.abs(values - wanted), default)
 
 
 def _clipped(values: Column, low: Column, high: Column) -> Column:
@@ -262,7 +274,76 @@ def _others() -> dict[str, Function]:
     }
 
 
-FUNCTIONS: dict[str, Function] = {**_elementwise(), **_reductions(), **_others()}
+def _combinations() -> dict[str, Function]:
+    default = frozenset({"default"})
+    return {
+        "pairs": Function(
+            "pairs(x, i)",
+            "of every pair of elements of an event, the first (i = 0) or the second (i = 1)",
+            lambda x, i: combinations.member(x, 2, i),
+            (2,),
+        ),
+        "triples": Function(
+            "triples(x, i)",
+            "of every three elements of an event, the one with number i: 0, 1 or 2",
+            lambda x, i: combinations.member(x, 3, i),
+            (2,),
+        ),
+        "cross": Function(
+            "cross(x, y, i)",
+            "of every element of x with every element of y, that of x (i = 0) or that of y (i = 1)",
+            combinations.crossed_member,
+            (3,),
+        ),
+        "concat": Function(
+            "concat(x, y, …)", "the elements of x, then those of y, …, in one list", combinations.concatenated, (2, 0)
+        ),
+        "position": Function("position(x)", "the position of each element in its list", combinations.position, (1,)),
+        "min_by": Function(
+            "min_by(x, key, default=…)",
+            "the element of x whose key is the smallest, or missing",
+            _chosen_by("min_by", largest=False),
+            (2,),
+            default,
+        ),
+        "max_by": Function(
+            "max_by(x, key, default=…)",
+            "the element of x whose key is the largest, or missing",
+            _chosen_by("max_by", largest=True),
+            (2,),
+            default,
+        ),
+        "closest": Function(
+            "closest(x, value, default=…)",
+            "the element that is closest to a value, or missing",
+            _closest,
+            (2,),
+            default,
+        ),
+        "nearest_deltar": Function(
+            "nearest_deltar(eta1, phi1, eta2, phi2)",
+            "for each object of a list, the distance to the nearest one of another list; inf where that is empty",
+            combinations.nearest_delta_r,
+            (4,),
+        ),
+    }
+
+
+def _four_vectors() -> dict[str, Function]:
+    kin = kinematics
+    return {
+        "px": Function("px(pt, phi)", "the momentum along x", kin.momentum_x, (2,)),
+        "py": Function("py(pt, phi)", "the momentum along y", kin.momentum_y, (2,)),
+        "pz": Function("pz(pt, eta)", "the momentum along the beam", kin.momentum_z, (2,)),
+        "energy": Function("energy(pt, eta, mass)", "of an object", kin.energy, (3,)),
+        "mass": Function("mass(px, py, pz, energy)", "of a four-vector, such as a sum", kin.cartesian_mass, (4,)),
+        "pseudorapidity": Function("pseudorapidity(px, py, pz)", "η of a momentum", kin.pseudorapidity, (3,)),
+    }
+
+
+FUNCTIONS: dict[str, Function] = {
+    **_elementwise(), **_reductions(), **_others(), **_combinations(), **_four_vectors()
+}  # fmt: skip
 
 CONSTANTS: dict[str, float | bool] = {
     "pi": math.pi,

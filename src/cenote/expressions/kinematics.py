@@ -65,6 +65,32 @@ def cartesian_mass(px: Column, py: Column, pz: Column, energy: Column) -> Column
     return np.sqrt(np.maximum((energy - momentum) * (energy + momentum), 0))
 
 
+def momentum_x(pt: Column, phi: Column) -> Column:
+    """Of an object with this azimuth."""
+    return _double(pt) * np.cos(_double(phi))
+
+
+def momentum_y(pt: Column, phi: Column) -> Column:
+    """Of an object with this azimuth."""
+    return _double(pt) * np.sin(_double(phi))
+
+
+def momentum_z(pt: Column, eta: Column) -> Column:
+    """Along the beam."""
+    return _double(pt) * np.sinh(_double(eta))
+
+
+def energy(pt: Column, eta: Column, mass: Column) -> Column:
+    """Of an object with this mass."""
+    return np.sqrt((_double(pt) * np.cosh(_double(eta))) ** 2 + _double(mass) ** 2)
+
+
+def pseudorapidity(px: Column, py: Column, pz: Column) -> Column:
+    """Infinite along the beam, and NaN for a momentum of zero."""
+    px, py, pz = map(_double, (px, py, pz))
+    return np.arcsinh(pz / np.sqrt(px**2 + py**2))
+
+
 def _doubly(ufunc: Any, left: Column, right: Column) -> Column:
     """Computed in double precision; numpy converts piece by piece, without copies. Any: a numpy ufunc."""
     if isinstance(left, ak.Array) or isinstance(right, ak.Array):

@@ -1,0 +1,167 @@
+"""Combine the elements of each event: pairs and triples, lists one after the other, the element that is closest.
+
+All of it works on the long array of all elements, without a loop over events.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import comb
+from typing import Any
+
+import awkward as ak
+import numpy as np
+from numpy.typing import NDArray
+
+from cenote.expressions.arrays import Column, dimensions
+from cenote.expressions.kinematics import delta_r
+from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
+from cenote.expressions.problems import EvaluationError
+from cenote.expressions.whole_numbers import alike
+
+Positions = NDArray[np.int64]
+"""Of elements, in the long array of all events."""
+
+
+def member(values: Column, size: int, number: Column) -> Column:
+    """Of every combination of `size` different elements of an event, the one with this number.
+
+    Combinations come in the order of their elements: (0, 1), (0, 2), (1, 2).
+    """
+    name = {2: "pairs", 3: "triples"}[size]
+    lists, place = _lists(values, name), _number(number, size, name)
+    positions, counts = combined(lists.counts, size)
+    return Lists(lists.content[positions[place]], counts).column()
+
+
+def combined(counts: ListLengths, size: int) -> tuple[tuple[Positions, ...], ListLengths]:
+    """Where the members of all combinations of elements are, and how many combinations each event has."""
+    ends = np.repeat(np.cumsum(counts), counts)
+    positions: list[Positions] = [np.arange(len(ends))]
+    for _ in range(size - 1):
+        last = positions[-1]
+        after = ends - 1 - last
+        positions = [np.repeat(earlier, after) for earlier in positions]
+        positions.append(_ranges(last + 1, after))
+        ends = np.repeat(ends, after)
+    return tuple(positions), _choices(counts, size)
+
+
+def crossed(counts: ListLengths, others: ListLengths) -> tuple[Positions, Positions]:
+    """Where the members are of every element of one list with every element of the other, event by event."""
+    partners = np.repeat(others, counts)
+    first = np.repeat(np.arange(len(partners)), partners)
+    begins = np.repeat(np.cumsum(others) - others, counts)
+    return first, _ranges(begins, partners)
+
+
+def crossed_member(values: Column, others: Column, number: Column) -> Column:
+    """Of every element of one list with every element of the other: that of the first (0), or of the second (1)."""
+    one, other = _lists(values, "cross"), _lists(others, "cross")
+    place = _number(number, 2, "cross")
+    _same_events(one, other, "cross")
+    chosen = crossed(one.counts, other.counts)[place]
+    return Lists((one, other)[place].content[chosen], one.counts * other.counts).column()
+
+
+def concatenated(*values: Column) -> Column:
+    """The elements of several lists, one list after the other within each event."""
+    lists = [_lists(value, "concat") for value in values]
+    for other in lists[1:]:
+        _same_events(lists[0], other, "concat")
+    contents = alike(*(one.content for one in lists))
+    if not all(isinstance(content, np.ndarray) for content in contents):
+        return ak.concatenate([Lists(c, one.counts).column() for c, one in zip(contents, lists, strict=True)], axis=1)
+    counts = reduce(np.add, (one.counts for one in lists))
+    joined = np.empty(int(counts.sum()), np.result_type(*contents))
+    begins = np.cumsum(counts) - counts
+    for content, one in zip(contents, lists, strict=True):
+        joined[_ranges(begins, one.counts)] = content
+        begins = begins + one.counts
+    return Lists(joined, counts).column()
+
+
+def position(values: Column) -> Column:
+    """Of each element within its event, from 0."""
+    counts = _lists(values, "position").counts
+    return Lists(_ranges(np.zeros_like(counts), counts), counts).column()
+
+
+def chosen_by(name: str, values: Column, keys: Column, *, largest: bool) -> Column:
+    """For each event the element whose key is the smallest (or largest); missing where there is none.
+
+    Of equal keys the first one counts, and a key that is NaN never does.
+    """
+    lists, by = _lists(values, name), _lists(keys, name)
+    counts = _shared((f"the values of {name}", lists), ("its keys", by))
+    if not isinstance(by.content, np.ndarray):
+        raise EvaluationError(f"{name}(…) needs keys that are numbers, one for each element")
+    found = np.full(len(lists.counts), -1)
+    filled = np.flatnonzero(counts)
+    if len(filled):
+        begins = (np.cumsum(counts) - counts)[filled]
+        best = (np.fmax if largest else np.fmin).reduceat(by.content, begins)
+        hits = np.flatnonzero(by.content == np.repeat(best, counts[filled]))
+        events = np.repeat(filled, counts[filled])[hits]
+        first = np.ones(len(events), np.bool_)
+        first[1:] = events[1:] != events[:-1]
+        found[events[first]] = hits[first]
+    return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(found), ak.to_layout(lists.content)))
+
+
+def nearest_delta_r(eta: Column, phi: Column, other_eta: Column, other_phi: Column) -> Column:
+    """For each object the distance in η and φ to the nearest object of another list; infinite where that is empty."""
+    name = "nearest_deltar"
+    etas, phis = _lists(eta, name), _lists(phi, name)
+    other_etas, other_phis = _lists(other_eta, name), _lists(other_phi, name)
+    counts = _shared(("the first eta", etas), ("the first phi", phis))
+    others = _shared(("the second eta", other_etas), ("the second phi", other_phis))
+    _same_events(etas, other_etas, name)
+    one, other = crossed(counts, others)
+    apart = delta_r(etas.content[one], phis.content[one], other_etas.content[other], other_phis.content[other])
+    partners = np.repeat(others, counts)
+    nearest = np.full(len(partners), np.inf)
+    some = np.flatnonzero(partners)
+    if len(some):
+        nearest[some] = np.minimum.reduceat(apart, (np.cumsum(partners) - partners)[some])
+    return Lists(nearest, counts).column()
+
+
+def _ranges(begins: Positions, lengths: Positions) -> Positions:
+    """`begin, begin + 1, …`, so many for each, one range after the other."""
+    total = int(lengths.sum())
+    found: Positions = np.arange(total) + np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
+    return found
+
+
+def _choices(counts: ListLengths, size: int) -> ListLengths:
+    """How many ways there are to choose so many of so many."""
+    largest = int(counts.max(initial=0))
+    table = np.array([comb(number, size) for number in range(largest + 1)], np.int64)
+    found: ListLengths = table[counts]
+    return found
+
+
+def _lists(values: Any, name: str) -> Lists:  # Any: numbers and arrays of all kinds
+    if dimensions(values) < 2:
+        raise EvaluationError(f"{name}(…) takes the elements of each event, but there is one value per event")
+    return lists_of(values)
+
+
+def _shared(*lists: tuple[str, Lists]) -> ListLengths:
+    """The lengths that these lists have in common; names are for the error."""
+    counts = common_counts(lists)
+    assert counts is not None, "there are lists"
+    return counts
+
+
+def _same_events(one: Lists, other: Lists, name: str) -> None:
+    if len(one.counts) != len(other.counts):
+        raise EvaluationError(f"{name}(…) takes lists of the same events")
+
+
+def _number(number: Column, size: int, name: str) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < size:
+        wanted = "0 or 1" if size == 2 else f"0 to {size - 1}"
+        raise EvaluationError(f"{name}(…) needs a number from {wanted} that says which member it gives")
+    return number
