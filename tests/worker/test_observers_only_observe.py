@@ -1,12 +1,16 @@
-"""What an observer does to a product stays with the observer."""
+"""What an observer does to a product, or to anything that comes with the events, stays with the observer."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from cenote.modifiers.interface import Modifier, Run, StageCall
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.events import Events
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.testing.sample_events import sample_events
 from cenote.worker.modified import run_modified
 
@@ -34,3 +38,38 @@ def test_a_product_goes_on_as_the_stage_made_it() -> None:
     call = StageCall("meddling", "Stage", stage)
     result = run_modified([(_Meddling(), call), (_Meddling(), call)], stage.run, sample_events())
     assert result.product == {"events": [60]}
+
+
+class _Scribbling(Modifier):
+    """Changes in place whatever comes with the events, before and after the stage."""
+
+    def around(self, run: Run, events: Events, call: StageCall) -> Result:  # noqa: ARG002
+        _scribble(events)
+        result = run(events)
+        _scribble(result.events)
+        return result
+
+
+def _scribble(events: Events) -> None:
+    known: list[Any] = [events.products, events.constants, events.dataset.metadata]
+    for mapping in known:
+        mapping["of a list"].append(0)
+        with suppress(TypeError):
+            mapping["of a list"] = None
+    with suppress(ValueError):
+        events.index[:] = 0  # type: ignore[index]  # the test gives one
+
+
+def test_what_comes_with_the_events_goes_on_as_it_was() -> None:
+    told = {"of a list": [1, 2]}
+    events = replace(
+        sample_events(),
+        products=told,
+        constants=told,
+        dataset=DatasetInfo("one", metadata=told),
+        index=np.arange(60),
+    )
+    stage = _Counting()
+    result = run_modified([(_Scribbling(), StageCall("scribbling", "Stage", stage))], stage.run, events)
+    assert told == {"of a list": [1, 2]}
+    assert (result.events.index == np.arange(60)).all()

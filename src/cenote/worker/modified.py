@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -183,29 +183,36 @@ def _demand_result(returned: object) -> None:
 
 
 def _read_only(events: Events) -> Events:
-    return replace(events, columns=_ReadOnly(events.columns))
+    return replace(
+        events,
+        columns=_Shown(events.columns, _looked_at),
+        index=None if events.index is None else _looked_at(events.index),
+        products=_Shown(events.products, deepcopy),
+        constants=_Shown(events.constants, deepcopy),
+        dataset=replace(events.dataset, metadata=_Shown(events.dataset.metadata, deepcopy)),
+    )
 
 
-class _ReadOnly(Mapping[str, Column]):
-    """Columns that cannot be written to, each made so when it is looked at: most modifiers look at few, or none."""
+class _Shown(Mapping[str, Any]):
+    """What an observer cannot change, each value made so when it is looked at: most modifiers look at few, or none."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._columns = columns
-        self._shown: dict[str, Column] = {}
+    def __init__(self, values: Mapping[str, Any], show: Callable[[Any], Any]) -> None:
+        self._values, self._show = values, show
+        self._shown: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: str) -> Any:  # Any: a column, a product, whatever the author wrote
         if name not in self._shown:
-            self._shown[name] = _looked_at(self._columns[name])
+            self._shown[name] = self._show(self._values[name])
         return self._shown[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._columns
+        return name in self._values
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._values)
 
 
 def _looked_at(column: Column) -> Column:
