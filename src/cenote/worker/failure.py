@@ -27,7 +27,7 @@ class ModifierFailure(Exception):  # noqa: N818  # carries what was raised; not 
     """Something that a modifier raised, and not the stage that it is around."""
 
     def __init__(self, modifier: str, problem: BaseException) -> None:
-        super().__init__(str(problem))
+        super().__init__(words_of(problem))
         self.modifier, self.problem = modifier, problem
 
 

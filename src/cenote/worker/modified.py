@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,21 +26,33 @@ class ModifierMisbehavedError(TypeError):
 
 def run_modified(modifiers: Sequence[tuple[Modifier, StageCall]], run: Run, events: Events) -> Result:
     """Call the stage with the modifiers around it; the first one is the outermost."""
+    blame = _Blame()
     for modifier, call in reversed(modifiers):
-        run = partial(_around, modifier, call, run)
-    return run(events)
+        run = partial(_around, modifier, call, blame, run)
+    try:
+        return run(events)
+    except BaseException as problem:  # somebody's code may raise anything
+        if problem is not blame.problem or isinstance(problem, Interrupted):
+            raise
+        raise ModifierFailure(blame.modifier, problem) from problem
 
 
-def _around(modifier: Modifier, call: StageCall, run: Run, events: Events) -> Result:
+@dataclass
+class _Blame:
+    """Which modifier raised last, and what: those around it see that itself, as `retry` must."""
+
+    modifier: str = ""
+    problem: BaseException | None = None
+
+
+def _around(modifier: Modifier, call: StageCall, blame: _Blame, run: Run, events: Events) -> Result:
     guard = _GUARDS[modifier.effect](run, events, call)
     try:
         return guard.checked(modifier.around(guard.run, guard.shown, call))
-    except Interrupted:
+    except BaseException as problem:
+        if problem is not guard.raised_inside:
+            blame.modifier, blame.problem = call.modifier, problem
         raise
-    except BaseException as problem:  # somebody's code may raise anything
-        if problem is guard.raised_inside:
-            raise
-        raise ModifierFailure(call.modifier, problem) from problem
 
 
 class _Trusted:
