@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import itertools
 import os
 import secrets
 import shutil
@@ -22,6 +23,7 @@ from cenote.units import format_bytes
 
 LONGEST_SOCKET = 107
 """Bytes of the name of a Unix socket, on Linux."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _UNFINISHED = ".unfinished"
 """How everything ends that is not whole yet; it begins with a dot."""
 KINDS: dict[int, ErrorKind] = {
@@ -195,6 +197,51 @@ def write_private(target: Path, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with appearing(target) as temporary, os.fdopen(os.open(temporary, flags, 0o600), "wb") as opened:
         opened.write(content)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that is in it, however deep, and protected or not; follows no links.
+
+    What cannot be removed stays.
+    """
+    with suppress(RecursionError):  # before Python 3.13, of a thousand folders, each in the one before
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        with suppress(OSError):
+            _flatten(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _flatten(folder: Path) -> None:
+    """Bring every folder below this one directly into it, and let its owner change all of them."""
+    own, numbers = secrets.token_hex(4), itertools.count()
+    root = os.open(folder, _FOLDER)
+    try:
+        os.fchmod(root, 0o700)
+        waiting = _folders_in(root)
+        while waiting:
+            with suppress(OSError):  # of somebody else, or gone meanwhile
+                inner = _opened(waiting.pop(), root)
+                try:
+                    for name in _folders_in(inner):
+                        os.chmod(name, 0o700, dir_fd=inner)  # pathlib knows no descriptors
+                        lifted = f".{own}.{next(numbers)}"
+                        os.rename(name, lifted, src_dir_fd=inner, dst_dir_fd=root)  # as above
+                        waiting.append(lifted)
+                finally:
+                    os.close(inner)
+    finally:
+        os.close(root)
+
+
+def _opened(name: str, parent: int) -> int:
+    os.chmod(name, 0o700, dir_fd=parent)  # pathlib knows no descriptors
+    return os.open(name, _FOLDER, dir_fd=parent)
+
+
+def _folders_in(descriptor: int) -> list[str]:
+    with os.scandir(descriptor) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def is_own_folder(facts: os.stat_result) -> bool:

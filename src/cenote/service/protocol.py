@@ -23,9 +23,9 @@ CHUNK = 256 * 1024
 """Bytes of a file, or of output, in one message."""
 _LENGTH_BYTES = 4
 
-Cause = Literal["exit", "signal", "timeout", "stopped", "lost", "refused", "evicted"]
+Cause = Literal["exit", "signal", "timeout", "stopped", "lost", "refused", "evicted", "unkept"]
 """Why an attempt is over: by itself, by a signal, by its time limit, because it was asked to, because its worker lost
-it, because it could not be begun, because its worker had to go."""
+it, because it could not be begun, because its worker had to go, by itself with results that cannot be collected."""
 StreamName = Literal["stdout", "stderr"]
 STREAMS: tuple[StreamName, ...] = ("stdout", "stderr")
 

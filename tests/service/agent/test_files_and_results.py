@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from builders.agents import AgentStory, bounded
+from cenote.service.agent.folders import matching
 from cenote.service.hub import Hub
-from cenote.service.protocol import PlacedFile, PoolFiles
+from cenote.service.protocol import DrainAgent, PlacedFile, PoolFiles
 
 
 def a_file(folder: Path, name: str, content: bytes) -> Path:
@@ -165,5 +168,63 @@ def test_results_come_periodically_when_they_change(tmp_path: Path) -> None:
             it.stop(key)
             await it.ended(key)
             assert it.result_count == 3
+
+    bounded(story())
+
+
+def test_patterns_are_read_as_shells_read_them(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.dat", ".hidden.txt", "deep/c.txt", "deep/er/d.txt", ".secret/e.txt", "other/.f"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def found(*patterns: str) -> list[str]:
+        return matching(tmp_path, patterns)
+
+    assert found("*.txt") == ["a.txt"]
+    assert found("**/*.txt") == ["a.txt", "deep/c.txt", "deep/er/d.txt"]
+    assert found("**") == ["a.txt", "b.dat", "deep/c.txt", "deep/er/d.txt", "other/.f"]
+    assert found("deep/**/d.txt", "deep/**/**/d.txt") == ["deep/er/d.txt"]
+    assert found("d*/[a-c].txt", "?.dat") == ["b.dat", "deep/c.txt"]
+    assert found("deep", "other") == ["deep/c.txt", "deep/er/d.txt", "other/.f"]
+    assert found(".hidden.txt", ".secret/*", ".*.txt") == [".hidden.txt", ".secret/e.txt"]
+    assert found("missing", "a.txt/x", "../*", "/etc/passwd", "n" * 300, "a.txt/**/x") == []
+
+
+def test_links_that_lead_in_circles_or_out_are_no_results_and_multiply_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "x").touch()
+    for name, target in (
+        ("loop", "loop"),
+        ("one", "two"),
+        ("two", "one"),
+        ("here", "."),
+        ("again", "."),
+        ("out", ".."),
+    ):
+        (folder / name).symlink_to(target)
+    (folder / "linked").symlink_to("deep")
+    assert matching(folder, ["**/x"]) == ["deep/x"]
+    assert matching(folder, ["linked/x", "linked"]) == ["linked/x"]
+    assert matching(folder, ["loop", "one", "loop/x", "out"]) == []
+
+
+def test_folders_deeper_than_any_name_cost_their_instance_and_nothing_else(tmp_path: Path) -> None:
+    deep = "import os\nfor _ in range(1500):\n os.mkdir('dddd'); os.chdir('dddd')\nopen('x', 'w').close()"
+
+    async def story() -> None:
+        async with AgentStory(tmp_path) as it:
+            await it.agent()
+            command = f'{sys.executable} -c "{deep}"'
+            unasked = await it.ended(it.start(command, results=("*.txt",)))
+            asked = await it.ended(it.start(command, results=("dddd",)))
+            healthy = await it.ended(it.start("echo on > x; ln -s x link; ln -s loop loop", results=("*",)))
+            assert [one.cause for one in (unasked, asked, healthy)] == ["exit", "unkept", "exit"]
+            assert asked.message == "its results cannot be collected: file name too long"
+            assert {name for key, name in it.results} == {"x", "link"}
+            it.send(DrainAgent())
+            await it.left()
+            await asyncio.to_thread(it.agents[0].wait)
+            assert list(it.scratch.iterdir()) == []
 
     bounded(story())

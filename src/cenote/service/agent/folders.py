@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import fnmatch
 import glob
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePosixPath
 
+from cenote import storage
 from cenote.client.python_call import RETURNED
 from cenote.service.protocol import PlacedFile, StreamName, stays_within
 
 _JOB = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
+_ANY_DEPTH = "**"
 _ENDINGS: dict[StreamName, str] = {"stdout": "out", "stderr": "err"}
 
 
@@ -68,33 +73,71 @@ class AgentFolders:
 
     def remove(self, job: str) -> None:
         """Its working folder with all that is in it."""
-        with suppress(OSError, BadNameError):
-            folder = self.job(job)
-            _make_writable(folder)
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _make_writable(folder: Path) -> None:
-    """Folders that somebody's program protected could not be emptied."""
-    for parent, folders, _ in os.walk(folder):
-        for name in folders:
-            with suppress(OSError):
-                path = Path(parent, name)
-                if not path.is_symlink():
-                    path.chmod(0o700)
+        with suppress(BadNameError):
+            storage.remove_tree(self.job(job))
 
 
 def matching(folder: Path, patterns: Iterable[str]) -> list[str]:
-    """Names of the files below a folder that patterns ask for; of a folder that matches, all files in it.
+    """Names of the files below a folder that patterns ask for, as shells read them: not what is hidden; of a folder
+    that matches, all files in it. Raises OSError where a name is too long to be opened.
 
     What a link leads to outside of the folder is left out, and what calls returned, which nobody has to ask for.
     """
-    found: set[str] = set()
-    for pattern in patterns:
-        if stays_within(pattern):
-            for name in glob.iglob(pattern, root_dir=folder, recursive=True):  # noqa: PTH207  # as shells have it: not what is hidden
-                found.update(_files_at(folder, name))
+    found = {
+        file
+        for pattern in patterns
+        if stays_within(pattern)
+        for name in _named(folder, PurePosixPath(pattern).parts)
+        for file in _files_at(folder, name)
+    }
     return sorted(found - {RETURNED})
+
+
+def _named(folder: Path, parts: Sequence[str]) -> list[str]:
+    """What these parts of a pattern name. No glob of the library: those follow links that multiply without end, or
+    call themselves once for each folder."""
+    found = [""]
+    for part in (*parts, "*") if parts[-1] == _ANY_DEPTH else parts:
+        deeper = (_one_step(folder, place, part) for place in found)
+        found = list(dict.fromkeys(chain.from_iterable(deeper)))
+    return found
+
+
+def _one_step(folder: Path, place: str, part: str) -> Iterable[str]:
+    if part == _ANY_DEPTH:
+        shown = (below for below in _folders_below(folder, place) if not _is_hidden(below))
+        return (place, *shown)
+    if not glob.has_magic(part):
+        named = os.path.join(place, part)  # noqa: PTH118  # a text
+        return (named,) if os.path.lexists(folder / named) else ()
+    names = (entry.name for entry in _entries(folder / place) if part[0] == "." or entry.name[0] != ".")
+    return (os.path.join(place, name) for name in fnmatch.filter(names, part))  # noqa: PTH118  # as above
+
+
+def _folders_below(folder: Path, place: str) -> Iterator[str]:
+    """Not those that links lead to."""
+    waiting = [place]
+    while waiting:
+        at = waiting.pop()
+        found = [entry.name for entry in _entries(folder / at) if entry.is_dir(follow_symlinks=False)]
+        for name in (os.path.join(at, name) for name in found):  # noqa: PTH118  # texts
+            yield name
+            waiting.append(name)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(name).parts)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Of what is no folder, or cannot be read, none."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as problem:
+        if problem.errno == errno.ENAMETOOLONG:
+            raise
+        return []
 
 
 def readable_name(name: str) -> str:
@@ -102,13 +145,15 @@ def readable_name(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def _files_at(folder: Path, name: str) -> Iterable[str]:
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
+def _files_at(folder: Path, name: str) -> Iterator[str]:
+    root, path = storage.resolved(folder), folder / name
+    if not storage.resolved(path).is_relative_to(root):
         return
     if path.is_file():
-        yield str(path.relative_to(folder))
+        yield name
     elif path.is_dir():
-        for below in path.rglob("*"):
-            if below.is_file() and below.resolve().is_relative_to(folder.resolve()):
-                yield str(below.relative_to(folder))
+        for place in (name, *_folders_below(folder, name)):
+            inside = (os.path.join(place, entry.name) for entry in _entries(folder / place))  # noqa: PTH118  # texts
+            for file in inside:
+                if (folder / file).is_file() and storage.resolved(folder / file).is_relative_to(root):
+                    yield file

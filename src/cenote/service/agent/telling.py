@@ -6,6 +6,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import msgspec
+
 from cenote.client.python_call import RETURNED
 from cenote.service.agent.attempts import HeldRun
 from cenote.service.agent.folders import AgentFolders, matching, readable_name
@@ -26,7 +28,8 @@ async def tell_end(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> N
     assert held.ended is not None, "it has ended"
     async with held.telling:
         await _tell_output(link, held, folders)
-        await _tell_results(link, held, folders)
+        if (words := await _tell_results(link, held, folders)) and held.ended.cause == "exit":
+            held.ended = msgspec.structs.replace(held.ended, cause="unkept", message=words)
         link.post(held.ended)
 
 
@@ -65,14 +68,18 @@ async def _tell_periodic_results(link: ServiceLink, held: HeldRun, folders: Agen
     await _tell_results(link, held, folders)
 
 
-async def _tell_results(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> None:
-    """Those that changed since they were sent."""
+async def _tell_results(link: ServiceLink, held: HeldRun, folders: AgentFolders) -> str:
+    """Those that changed since they were sent; why they cannot be collected, or nothing."""
     if held.pid is None or not (held.start.results or held.start.python):
-        return
+        return ""
     folder = folders.job(held.start.job)
-    names = await asyncio.to_thread(matching, folder, held.start.results) if held.start.results else []
+    try:
+        names = await asyncio.to_thread(matching, folder, held.start.results) if held.start.results else []
+    except OSError as problem:
+        return f"its results cannot be collected: {(problem.strerror or str(problem)).lower()}"
     for name in (*names, RETURNED) if held.start.python else names:
         await _tell_result(link, held, folder, name)
+    return ""
 
 
 async def _tell_result(link: ServiceLink, held: HeldRun, folder: Path, name: str) -> None:

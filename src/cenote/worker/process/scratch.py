@@ -12,7 +12,6 @@ import glob
 import logging
 import os
 import re
-import shutil
 import socket
 import tempfile
 import time
@@ -107,7 +106,7 @@ def leave_scratch(only: Path | None = None) -> None:
 def _remove(folder: Path) -> None:
     """A task that was left behind, or another call, may write or remove there meanwhile."""
     for _ in range(_ATTEMPTS):
-        shutil.rmtree(folder, ignore_errors=True)
+        storage.remove_tree(folder)
         if not folder.exists():
             return
         time.sleep(_AGAIN)
@@ -137,7 +136,7 @@ def scratch_of_the_dead(place: Path) -> list[Path]:
 def remove_scratch_of_the_dead(place: Path) -> None:
     """Take them away, with the data and credentials in them."""
     for folder, lock in _left_in(place):
-        shutil.rmtree(folder, ignore_errors=True)
+        storage.remove_tree(folder)
         os.close(lock)
 
 
