@@ -169,6 +169,23 @@ def test_a_full_disk_is_told_in_words(tmp_path: Path) -> None:
         assert run_command(["umount", str(small)], seconds=20).returncode == 0
 
 
+@pytest.mark.parametrize("removed", ["output", "job", "files/*"])
+def test_an_agent_whose_files_were_removed_leaves_its_work_to_others(tmp_path: Path, removed: str) -> None:
+    async def story() -> None:
+        async with AgentStory(tmp_path) as it:
+            process = await it.agent()
+            (tmp_path / "data").write_text("1")
+            needed = (it.hub.offer(tmp_path / "data"),)
+            assert (await it.run("cat data", files=needed)).exit_code == 0
+            await it.run(f"rm -rf {it.root()}/{removed}")
+            handed_back = await it.run("cat data", files=needed)
+            assert (handed_back.cause, handed_back.exit_code) == ("evicted", None)
+            assert (await it.leaving()).reason == "files of its own were removed"
+            assert await asyncio.to_thread(process.wait, LIMIT) == 0
+
+    bounded(story())
+
+
 def test_an_agent_without_a_folder_says_so(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentStory(tmp_path) as it:

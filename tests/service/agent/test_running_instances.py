@@ -254,6 +254,26 @@ def test_a_grandchild_that_outlives_its_parent_is_ended(tmp_path: Path, detach: 
     bounded(story())
 
 
+def test_what_hides_whose_it_was_is_ended_once_nothing_else_runs(tmp_path: Path) -> None:
+    hides = (
+        "(env -i setsid sh -c 'cd /; echo $$; exec sleep 1000' > pid &); until [ -s pid ]; do sleep 0.01; done; cat pid"
+    )
+
+    async def story() -> None:
+        async with AgentStory(tmp_path) as it:
+            await it.agent(slots=2)
+            other = it.start("echo begun; exec sleep 1000")
+            await it.printed(other, "begun")
+            key = it.start(hides)
+            await it.ended(key)
+            assert is_alive(pid := int(it.text(key)))  # it might be of the other
+            it.stop(other)
+            await it.ended(other)
+            assert not is_alive(pid)
+
+    bounded(story())
+
+
 def test_sixteen_instances_on_four_slots_run_four_at_a_time(tmp_path: Path) -> None:
     async def story() -> None:
         marks = tmp_path / "marks"

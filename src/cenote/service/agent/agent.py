@@ -96,6 +96,7 @@ class Agent:
             files=self._files,
             python=self._python,
             own_children=lambda: {self._guard.pid, *self._python.pids},
+            on_damage=self._drain,
         )
 
     def end(self, reason: str, code: int = 0) -> None:
@@ -122,7 +123,7 @@ class Agent:
                 task.cancel()
             await asyncio.gather(*self._work, return_exceptions=True)
             self._python.close()
-            await end_strays({self._guard.pid}, None)
+            await end_strays(lambda: {self._guard.pid}, lambda: None)
         return reason, code
 
     async def _end_instances(self, reason: str, cause: Cause) -> None:

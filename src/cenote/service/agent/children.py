@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +101,15 @@ def reap(pid: int) -> ChildEnd:
     )
 
 
-async def end_strays(known: Collection[int], job: str | None) -> None:
+async def end_strays(known: Callable[[], Collection[int]], job: Callable[[], str | None]) -> None:
     """End what an ended instance left behind outside its process group; without a job, all that is there.
 
-    `known` are the agent's own children. Only children of the main thread are looked at: all are.
+    `known` are the agent's own children. Both are asked for again in each round, for others begin and end meanwhile.
+    Only children of the main thread are looked at: all are.
     """
     for _ in range(_ROUNDS):
-        strays = [pid for pid in _children() if pid not in known and _is_of(pid, job)]
+        ours, ended = known(), job()
+        strays = [pid for pid in _children() if pid not in ours and _is_of(pid, ended)]
         if not strays:
             return
         for pid in strays:

@@ -38,6 +38,11 @@ class AgentFolders:
         for folder in (self.jobs, self._output, self.files):
             folder.mkdir(mode=0o700)
 
+    def is_whole(self, files: Iterable[PlacedFile]) -> bool:
+        """Whether everything is here that instances need, and these files that were sent: somebody may remove it."""
+        folders = (self.jobs, self._output, self.files)
+        return all(folder.is_dir() for folder in folders) and all((self.files / one.digest).is_file() for one in files)
+
     def job(self, job: str) -> Path:
         """The working folder of an instance. Raises BadNameError."""
         if not _JOB.fullmatch(job):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from cenote.service.agent.attempts import EndRequest, HeldRun
 from cenote.service.agent.children import PATIENCE, ChildEnd, ask_to_end, end_strays, exit_of, reap, signal_group
@@ -23,10 +23,11 @@ from cenote.service.agent.received_files import NoFileError, ReceivedFiles
 from cenote.service.agent.template import PythonStart
 from cenote.service.agent.templates import Templates
 from cenote.service.agent.variables import BadConstantError, variables_of
-from cenote.service.protocol import AttemptEnded
+from cenote.service.protocol import AttemptEnded, PlacedFile
 from cenote.shell import start_apart
 
 _SHELL = "/bin/sh"
+_DAMAGED = "files of its own were removed"
 _SAME_MOMENT = 2.0
 """Seconds in which the processes of a job are asked to end."""
 
@@ -42,17 +43,22 @@ class InstanceRunner:
         files: ReceivedFiles,
         python: Templates,
         own_children: Callable[[], set[int]],
+        on_damage: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._folders = folders
         self._slots = asyncio.Semaphore(slots)
         self._files = files
         self._python = python
         self._own_children = own_children
+        self._on_damage = on_damage
+        """Told why nothing more can be begun here."""
         self._pool_files = asyncio.Event()
         self._pool_files.set()
         self._pool_problem = ""
         self._waiting = 0
         """Instances that wait for files or for a slot."""
+        self._begun = 0
+        """Instances that run, or are being started: what cannot be told whose it is may be theirs."""
         self.pids: set[int] = set()
         """Of instances that run."""
 
@@ -68,7 +74,7 @@ class InstanceRunner:
             elif (request := await self._wait_for_all(held)) is not None:
                 return held.end(request.cause, request.message)
         except (NoFileError, OSError) as problem:
-            return held.end("refused", str(problem))
+            return self._refused(held, str(problem), files=())
         try:
             return await self._in_slot(held, on_start)
         finally:
@@ -127,13 +133,31 @@ class InstanceRunner:
             before = held.asked.result()
             return held.end(before.cause, before.message)
         begun = time.monotonic()
+        self._begun += 1
+        try:
+            end_or_how = await self._seen_to_its_end(held, on_start)
+        finally:
+            self._begun -= 1
+        if isinstance(end_or_how, AttemptEnded):
+            return end_or_how
+        end, request = end_or_how
+        seconds = time.monotonic() - begun
+        await end_strays(lambda: self._own_children() | self.pids, lambda: held.start.job if self._begun else None)
+        if request is None and was_asked_to_end(end):
+            request = await self._asked_together(held)
+        return self._told(held, end, request, seconds)
+
+    async def _seen_to_its_end(
+        self, held: HeldRun, on_start: Callable[[HeldRun], None]
+    ) -> AttemptEnded | tuple[ChildEnd, EndRequest | None]:
+        """How its process ended, and who ended it; where it has none, how that came."""
         try:
             pid = await self._started(held)
         except (BadConstantError, BadNameError, NoTemplateError) as problem:
             return held.end("refused", str(problem))
         except OSError as problem:
             folder = self._folders.jobs / held.start.job
-            return held.end("refused", words_of_refusal(problem, folder))
+            return self._refused(held, words_of_refusal(problem, folder), files=held.start.files)
         if isinstance(pid, AttemptEnded):
             return pid
         held.pid, held.started_at = pid, time.time()
@@ -141,14 +165,17 @@ class InstanceRunner:
         try:
             on_start(held)
             request = await self._watched(held, pid)
-            end = reap(pid)
+            return reap(pid), request
         finally:
             self.pids.discard(pid)
-        seconds = time.monotonic() - begun
-        await end_strays(self._own_children() | self.pids, held.start.job)
-        if request is None and was_asked_to_end(end):
-            request = await self._asked_together(held)
-        return self._told(held, end, request, seconds)
+
+    def _refused(self, held: HeldRun, words: str, *, files: Iterable[PlacedFile]) -> AttemptEnded:
+        """One that could not be begun; where that is so for all, because something is missing here, another worker
+        begins it."""
+        if self._folders.is_whole(files):
+            return held.end("refused", words)
+        self._on_damage(_DAMAGED)
+        return held.end("evicted", f"this worker begins nothing more: {_DAMAGED}")
 
     async def _asked_together(self, held: HeldRun) -> EndRequest | None:
         """Who asked an instance to end that was: a batch system that ends a job asks all its processes at once, and so
