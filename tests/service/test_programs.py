@@ -286,8 +286,49 @@ def test_nonsense_is_refused_in_words(connection: Connection) -> None:
         with pytest.raises(CenoteError, match="at most 1000000 instances"):
             task.submit()
         task.instancecount = 1
+        task.constants["LARGE"] = "x" * 200_000
+        with pytest.raises(CenoteError, match="LARGE should have at most 100,000 bytes, not 200,000"):
+            task.submit()
+        del task.constants["LARGE"]
         with task, pytest.raises(CenoteError, match="cannot be read"):
             task.change("priority", priority="high")
+
+
+def test_files_that_instances_cannot_have_are_refused_in_words(connection: Connection, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.txt").touch()
+    both = [str(tmp_path / folder / "data.txt") for folder in ("one", "two")]
+    for files, words in (
+        ([str(tmp_path / "missing")], "there is no file"),
+        (["n" * 300], "there is no file"),
+        (["/proc/self/mem"], "cannot be sent to instances: input/output error"),
+        (both, "2 files are called 'data.txt'"),
+    ):
+        pool, task = connection.create_pool("pool", "local", 0), connection.create_task("task", "default", 1)
+        pool.resources = task.resources = files
+        task.command = "true"
+        for asked in (pool, task):
+            with pytest.raises(CenoteError, match=words):
+                asked.submit()
+        assert connection.pools() == []
+
+
+def test_a_file_that_cannot_be_read_any_more_is_missed_by_its_task_and_by_nobody_else(
+    connection: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "data.txt").touch()
+    (tmp_path / "link.txt").symlink_to(tmp_path / "data.txt")
+    with connection.create_pool("pool", "local", 1) as pool:
+        first, second = (connection.create_task(name, pool, 1) for name in ("first", "second"))
+        first.command = f"until [ -e {tmp_path}/go ]; do sleep 0.01; done"
+        second.command, second.resources, second.after = "ls", [str(tmp_path / "link.txt")], [first]
+        second.submit()
+        (tmp_path / "link.txt").unlink()
+        (tmp_path / "link.txt").symlink_to("/proc/self/mem")
+        (tmp_path / "go").touch()
+        assert second.wait(timeout=60)
+        assert second.stdout() == ""
 
 
 def test_the_queue_has_no_place_for_pools_that_are_closed(connection: Connection) -> None:

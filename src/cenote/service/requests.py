@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import assert_never
 
 import msgspec
 
-from cenote import __version__, errors
+from cenote import __version__, errors, storage
+from cenote.client.access_records import UploadedFile
 from cenote.client.definitions import InstanceState, TaskDefinition
 from cenote.client.functions.call_files import PYTHON
 from cenote.client.python_call import RETURNED
@@ -164,7 +166,7 @@ class ServiceRequests:
                 return self.pool(made.name)
         taken = {pool.name for pool in there}
         name = next(name for name in _names(plain_name(asked.name.strip().replace(" ", "_"))) if name not in taken)
-        _refuse_missing(asked.resources)
+        _refuse_files(asked.resources, asked.uploads)
         uploaded = place(self._service.home.pools / f"{name}-{uuid.uuid4().hex[:8]}")
         pool = msgspec.structs.replace(
             self._profiles.pool(name, asked, user), resource_files=(*asked.resources, *uploaded), request=key
@@ -253,7 +255,7 @@ class ServiceRequests:
             gpus=bool(asked.amounts.gpus),
         )
         task = TaskDefinition(**{**given, "pool": pool}, id=name, user=user, submitted=self._clock())
-        _refuse_missing(task.resources)
+        _refuse_files(asked.resources, asked.uploads)
         if (why_never := self._service.allocator.why_never(task, self._log.ending_of)) is not None:
             raise errors.error(errors.NEVER_FITS, why_never)
         self._added += 1
@@ -499,10 +501,24 @@ def _pool_record(view: PoolView) -> LivePoolRecord:
     )
 
 
-def _refuse_missing(files: Sequence[str]) -> None:
-    for name in files:
-        if not Path(name).is_file():
-            raise errors.error(errors.MISSING_FILE, f"there is no file {name} to send to instances")
+def _refuse_files(paths: Sequence[str], uploads: Sequence[UploadedFile]) -> None:
+    """Raises where instances could not have all of these."""
+    for path in map(Path, paths):
+        if not storage.is_file(path):
+            raise errors.error(errors.MISSING_FILE, f"there is no file {path} to send to instances")
+        try:
+            with path.open("rb") as opened:
+                opened.read(1)
+        except OSError as problem:
+            words = (problem.strerror or str(problem)).lower()
+            raise errors.error(errors.NO_ACCESS, f"{path} cannot be sent to instances: {words}") from problem
+    for name, times in Counter((*(Path(path).name for path in paths), *(file.name for file in uploads))).items():
+        if times > 1:
+            raise errors.error(
+                errors.BAD_VALUE,
+                f"{times} files are called '{name}', and instances would find one of them",
+                hint="give each a name of its own, or put them into one archive",
+            )
 
 
 def _names(first: str) -> Iterator[str]:

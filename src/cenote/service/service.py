@@ -287,11 +287,18 @@ class Service:
         return self._offered(definitions[0].resource_files) if definitions else ()
 
     def _offered(self, names: Sequence[str]) -> tuple[PlacedFile, ...]:
-        """Files of this machine, ready for agents; one that is gone by now is left out, and missed by its command."""
-        return tuple(self._offer(file) for file in map(Path, names) if file.is_file())
+        """Files of this machine, ready for agents; one that is gone by now, or cannot be read, is left out, and missed
+        by its command."""
+        offered = []
+        for file in map(Path, names):
+            try:
+                offered.append(self._offer(file))
+            except OSError as problem:
+                _LOG.warning("%s is not sent to instances: %s", file, problem.strerror or problem)
+        return tuple(offered)
 
     def _offer(self, file: Path) -> PlacedFile:
-        """Its content is read once, as long as it stays the same: a task may have many instances."""
+        """Its content is read once, as long as it stays the same: a task may have many instances. Raises OSError."""
         facts = file.stat()
         key = (str(file), facts.st_mtime_ns, facts.st_size)
         if key not in self._offers:

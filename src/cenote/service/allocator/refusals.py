@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cenote.client.constants import why_no_constant
+from cenote.client.constants import LONGEST_TEXT, why_no_constant
 from cenote.client.definitions import PoolDefinition, TaskDefinition, TaskState
 from cenote.language.execution import AMOUNTS
 from cenote.names import did_you_mean
@@ -28,8 +28,6 @@ HIGHEST_PRIORITY = 1_000_000
 LONGEST_TIME = 10 * 365 * 86400
 """Seconds: ten years."""
 LONGEST_NAME = 200
-LONGEST_COMMAND = 100_000
-"""Bytes: Linux starts no program with a longer argument than 128 KiB."""
 
 
 def why_never(state: ServiceState, task: TaskDefinition, archived: Ending) -> str | None:
@@ -55,8 +53,8 @@ def _why_unwritable(task: TaskDefinition) -> str:
         return reason
     if "\0" in task.command:
         return "the command holds a NUL, which no command can"
-    if len(task.command.encode(errors="replace")) > LONGEST_COMMAND:
-        return f"its command should have at most {LONGEST_COMMAND:,} bytes"
+    if len(task.command.encode(errors="replace")) > LONGEST_TEXT:
+        return f"its command should have at most {LONGEST_TEXT:,} bytes"
     constants = (why_no_constant(name, value) for name, value in task.constants.items())
     return next((reason for reason in constants if reason), "")
 
