@@ -195,8 +195,11 @@ def test_absurd_numbers_and_texts_are_refused_in_words() -> None:
         ({"timeout": 10**12}, "`timeout` should be"),
         ({"queue_timeout": 0}, "`queue_timeout` should be"),
         ({"results_period": -1}, "`results_period` should be"),
+        ({"command": " "}, "needs a command"),
         ({"command": "echo \0"}, "holds a NUL"),
         ({"command": "x" * 200_000}, "at most 100,000 bytes"),
+        ({"results": ("out", "../../*")}, "'../../*' leads out of it"),
+        ({"results": ("/etc/passwd",)}, "'/etc/passwd' leads out of it"),
         ({"group": "a\nb"}, "its group should have nothing that changes what a terminal shows"),
         ({"group": "a" * 300}, "its group should have at most 200 letters, not 300"),
     ):

@@ -12,6 +12,7 @@ from cenote.placement.resources import amount, lacking, share
 from cenote.service.allocator.budgets import too_dear
 from cenote.service.allocator.share import most_slots, pool_rules
 from cenote.service.allocator.state import ServiceState
+from cenote.service.protocol import stays_within
 from cenote.text import format_amount, is_one_line, plural
 
 Ending = Callable[[str], TaskState | None]
@@ -51,10 +52,14 @@ def _why_unwritable(task: TaskDefinition) -> str:
         return "a task needs a name"
     if reason := _why_no_name("name", task.name) or _why_no_name("group", task.group):
         return reason
+    if not task.command.strip() and task.python is None:
+        return "a task needs a command"
     if "\0" in task.command:
         return "the command holds a NUL, which no command can"
     if len(task.command.encode(errors="replace")) > LONGEST_TEXT:
         return f"its command should have at most {LONGEST_TEXT:,} bytes"
+    if out := [pattern for pattern in task.results if not stays_within(pattern)]:
+        return f"`results` are patterns of files below the folder of an instance, and {out[0]!r} leads out of it"
     constants = (why_no_constant(name, value) for name, value in task.constants.items())
     return next((reason for reason in constants if reason), "")
 
