@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,17 @@ import uproot
 
 Arrays = dict[str, Any]  # Any: numpy or awkward, and awkward publishes no types
 
+KINDS = ("few", "narrow", "wide")
+"""Of files: only the branches that handwritten.py reads (and their counters), about 80 branches, about 870."""
+CODECS = {"zstd": uproot.ZSTD(5), "lz4": uproot.LZ4(4), "zlib": uproot.ZLIB(1), "lzma": uproot.LZMA(4)}
+FEW = {
+    "genWeight": None,
+    "MET_pt": None,
+    "HLT_IsoMu24": None,
+    "Muon": ["pt", "eta", "Px", "Py", "Pz", "E"],
+    "Jet": ["pt"],
+}
+"""Branches of the kind `few`, and of collections the fields."""
 MUON_FLAGS = ("looseId", "mediumId", "tightId", "isGlobal", "isTracker")
 MUON_FLOATS = ("dxy", "dz", "pfRelIso03_all", "pfRelIso04_all", "ptErr")
 ELECTRON_FLOATS = ("dxy", "dz", "pfRelIso03_all", "mvaIso", "r9", "sieie", "hoe")
@@ -27,33 +39,53 @@ TRIGGERS = (
 )
 
 
-def generate(folder: Path, *, files: int, events: int, wide: bool, basket: int, seed: int = 1) -> list[Path]:
-    """Write `files` files of `events` events each; existing ones of the same make are kept."""
+@dataclass(frozen=True)
+class Make:
+    """What is in a file, but for its random numbers."""
+
+    kind: str
+    events: int
+    basket: int
+    """Events per basket."""
+    codec: str = "zstd"
+
+    @property
+    def name(self) -> str:
+        """The beginning of the names of such files."""
+        return f"{self.kind}-{self.codec}-{self.events}-{self.basket}"
+
+
+def generate(folder: Path, make: Make, *, files: int, distinct: int | None = None, seed: int = 1) -> list[Path]:
+    """Write so many files; existing ones of the same make are kept. Those after the first `distinct` are links."""
     folder.mkdir(parents=True, exist_ok=True)
-    kind = "wide" if wide else "narrow"
-    paths = [folder / f"{kind}-{events}-{basket}-{number:03}.root" for number in range(files)]
+    paths = [folder / f"{make.name}-{number:03}.root" for number in range(files)]
     for number, path in enumerate(paths):
-        if not path.exists():
-            unfinished = path.with_suffix(".part")
-            write(unfinished, events=events, wide=wide, basket=basket, seed=seed * 1000 + number)
-            unfinished.rename(path)
+        if path.exists():
+            continue
+        unfinished = path.with_suffix(".part")
+        if distinct and number >= distinct:
+            unfinished.hardlink_to(paths[number % distinct])
+        else:
+            write(unfinished, make, seed=seed * 1000 + number)
+        unfinished.rename(path)
     return paths
 
 
-def write(path: Path, *, events: int, wide: bool, basket: int, seed: int) -> None:
-    """One file with the tree `Events`, compressed with zstd, `basket` events per basket."""
+def write(path: Path, make: Make, *, seed: int) -> None:
+    """One file with the tree `Events`."""
     random = np.random.default_rng(seed)
-    with uproot.recreate(path, compression=uproot.ZSTD(5)) as file:
-        first = columns(random, min(basket, events), wide=wide, start=0)
+    with uproot.recreate(path, compression=CODECS[make.codec]) as file:
+        first = columns(random, min(make.basket, make.events), kind=make.kind, start=0)
         tree = file.mktree("Events", {name: _type(array) for name, array in first.items()})
-        if events:
+        if make.events:
             tree.extend(first)
-        for start in range(basket, events, basket):
-            tree.extend(columns(random, min(basket, events - start), wide=wide, start=start))
+        for start in range(make.basket, make.events, make.basket):
+            tree.extend(columns(random, min(make.basket, make.events - start), kind=make.kind, start=start))
 
 
-def columns(random: np.random.Generator, size: int, *, wide: bool, start: int) -> Arrays:
-    """The columns of `size` events, about 80 branches, or about 900 when wide."""
+def columns(random: np.random.Generator, size: int, *, kind: str, start: int) -> Arrays:
+    """The columns of `size` events."""
+    wide = kind == "wide"
     arrays: Arrays = {
         "run": np.full(size, 362104, np.uint32),
         "luminosityBlock": np.arange(start, start + size, dtype=np.uint32) // 1000,
@@ -74,7 +106,11 @@ def columns(random: np.random.Generator, size: int, *, wide: bool, start: int) -
     arrays["Jet"] = _jets(random, size, extra=80 if wide else 0)
     if wide:
         arrays["Tau"] = _leptons(random, size, mean=0.4, floats=tuple(f"id{n}" for n in range(60)), mass=1.777)
-    return arrays
+    return arrays if kind != "few" else {name: _fields(arrays[name], fields) for name, fields in FEW.items()}
+
+
+def _fields(array: Any, names: list[str] | None) -> Any:
+    return array if names is None else array[names]
 
 
 def _leptons(random: np.random.Generator, size: int, *, mean: float, floats: tuple[str, ...], mass: float) -> ak.Array:
@@ -127,13 +163,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write NanoAOD-like ROOT files.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--distinct", type=int, help="only so many are written, the others are links to them")
     parser.add_argument("--events", type=int, default=250_000, help="per file")
     parser.add_argument("--basket", type=int, default=50_000, help="events per basket")
-    parser.add_argument("--wide", action="store_true", help="about 900 branches instead of about 80")
+    parser.add_argument("--kind", choices=KINDS, default="narrow", help="how many branches")
+    parser.add_argument("--codec", choices=CODECS, default="zstd")
     chosen = parser.parse_args()
-    for path in generate(
-        chosen.folder, files=chosen.files, events=chosen.events, wide=chosen.wide, basket=chosen.basket
-    ):
+    make = Make(chosen.kind, chosen.events, chosen.basket, chosen.codec)
+    for path in generate(chosen.folder, make, files=chosen.files, distinct=chosen.distinct):
         print(path)
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rounds import histogram
+
 HISTOGRAMS = ("met", "jet_pt", "mass")
 
 
@@ -32,7 +34,7 @@ def of_json(folder: Path) -> Result:
 def of_cenote(folder: Path) -> Result:
     """From the run's products: UHI JSON and a table."""
     products = folder / "out" / "products"
-    stored = {name: json.loads((products / f"{name}.json").read_text())["storage"] for name in HISTOGRAMS}
+    stored = {name: histogram(folder, name) for name in HISTOGRAMS}
     with (products / "two_muons.csv").open() as table:
         rows = {row["cut"]: (float(row["n_unweighted_out"]), float(row["sumw_out"])) for row in csv.DictReader(table)}
     return Result({name: (one["values"], one["variances"]) for name, one in stored.items()}, rows)
