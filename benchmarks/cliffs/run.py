@@ -216,7 +216,7 @@ def main() -> None:
         case = cases()[name]
         size = max(case.start, int(case.size * chosen.scale))
         field = contenders(name, case, size, chosen.data, chosen.cenote)
-        turns |= take_turns(field, rounds=chosen.rounds, first=field[:2])
+        turns |= take_turns(field, rounds=chosen.rounds, first=() if turns else field[:2])
         figures |= show(name, case, size, turns)
     finish(machine, figures, turns, json_file=chosen.json)
 

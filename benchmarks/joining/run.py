@@ -74,7 +74,7 @@ def main() -> None:
     file = generated(chosen.data, files=1, events=1, kind="few")[0]
     contenders = [bare(sum(chosen.workers)), ours(pools, file, chosen.cenote)]
     machine = Machine.now()
-    turns = take_turns(contenders, rounds=chosen.rounds, first=contenders)
+    turns = take_turns(contenders, rounds=chosen.rounds)
     figures: dict[str, float | str] = {}
     for name, one in turns.items():
         if not one.cpu:

@@ -7,7 +7,6 @@ import importlib.util
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -89,7 +88,7 @@ def compare(
     whole, start = ([contender(name, files) for name in ways], [contender(name, tiny, ", start") for name in ways])
     starts = start if list(files) != list(tiny) else []
     contenders = [one for name in range(len(whole)) for one in (whole[name], *starts[name : name + 1])]
-    first = [*(replace(one, found=None) for one in start), *(one for one in whole if one.cache)]
+    first = [*start, *(one for one in whole if one.cache)]
     turns = take_turns(contenders, rounds=rounds, first=first, difference=difference)
     return {one.name: turns[one.name] for one in whole}, {
         name: turns[f"{name}, start" if starts else name] for name in ways
