@@ -48,6 +48,7 @@ def evaluated(text: str, columns: dict[str, Any] = COLUMNS) -> Any:
         ("max_by(pt, eta)", [10.0, None, 5.0]),
         ("max_by(names, eta)", ["c", None, "d"]),
         ("min_by(pt, eta, default=-1)", [30.0, -1.0, 5.0]),
+        ("min_by(pt, eta, default=-inf)", [30.0, -np.inf, 5.0]),
         ("min_by(pt, 0 * eta)", [30.0, None, 5.0]),  # of equal ones the first
         ("min_by(pt, odd)", [10.0, None, None]),  # NaN is never the smallest
         ("max_by(pt, odd)", [20.0, None, None]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sys import float_info
 
-from cenote.expressions.functions import FUNCTIONS
+from cenote.expressions.functions import CONSTANTS, FUNCTIONS
 from cenote.expressions.problems import BadExpressionError
 from cenote.expressions.tokens import Token, tokens
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
@@ -194,8 +194,8 @@ class _Parser:
             raise self.mistake(key, f"{function} has no option '{key.text}'", hint)
         start = self.next
         value = self.expression(0)
-        if isinstance(value, Name) and value.name.lower() in {"true", "false"}:
-            options[key.text] = value.name.lower() == "true"
+        if isinstance(value, Name) and value.name in CONSTANTS:
+            options[key.text] = CONSTANTS[value.name]
         elif isinstance(value, Number):
             options[key.text] = value.value
         else:
