@@ -105,6 +105,13 @@ class Operation(Plugin):
         """Columns it adds or replaces."""
         return ()
 
+    def copies(self) -> Mapping[str, str]:
+        """Column it adds → the column whose values it has: read only where something reads the new one.
+
+        What `reads` names is read in any case. `run` adds the copies whose columns the events have.
+        """
+        return {}
+
     def keeps(self) -> Collection[str] | None:
         """The only columns for the next stage; None for all."""
         return None

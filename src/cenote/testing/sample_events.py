@@ -42,6 +42,11 @@ def sample_events(size: int = 60) -> Events:
         "kilometres": random.uniform(0, 40, size),
         "speed": random.uniform(1, 120, size),
         "hour": random.integers(0, 24, size),
+        "Muon_charge": ak.unflatten(random.choice(np.array([-1, 1], np.int32), muons.sum()), muons),
+        "Jet_eta": each(jets, -4, 4),
+        "Jet_phi": each(jets, -3, 3),
+        "MET_phi": random.uniform(-3, 3, size),
+        "LHEPdfWeight": each(np.full(size, 9), 0.8, 1.2),
     }
     simulated = DatasetInfo("dy", "mc", metadata={"xs": 6.0})
     return Events(columns, size, simulated, datasets=("data", "dy"), constants={"LUMI": 59.7})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, ClassVar, Literal
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
@@ -19,6 +18,7 @@ from cenote.operations.support.element_masks import element_mask
 from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Column, Events, describes_dataset
 from cenote.operations.support.object_columns import column_of
+from cenote.operations.support.rows import order_within
 from cenote.plugins.settings import Settings
 
 ElementPositions = NDArray[np.int64]
@@ -144,7 +144,7 @@ class SelectObjects(Operation):
             key, ascending = objects.events[default], False
         else:
             return places
-        return places[_order(Lists(lists_of(key).content[places], counts), ascending=ascending)]
+        return places[order_within(Lists(lists_of(key).content[places], counts), ascending=ascending)]
 
 
 class _Objects:
@@ -169,10 +169,3 @@ class _Objects:
         """From any field, for a selection that keeps none."""
         field = next(name for name in self.events.names if name.startswith(f"{self.collection}_"))
         return lists_of(self.events[field]).counts
-
-
-def _order(keys: Lists, *, ascending: bool) -> ElementPositions:
-    """Positions that sort the elements within their events; equal ones stay in their order."""
-    within: ElementPositions = lists_of(ak.argsort(keys.column(), axis=1, ascending=ascending, stable=True)).content
-    ends = np.cumsum(keys.counts)
-    return np.repeat(ends - keys.counts, keys.counts) + within

@@ -63,7 +63,8 @@ class _Walk:
         after = self.read_after[stage.id]
         after.update(*applied.writes)
         passing = set() if stage.scope is not Scope.PARTITION else after - set(applied.adds)
-        needed = frozenset(passing.union(applied.reads))
+        copied = {column for name, column in applied.operation.copies().items() if name in after}
+        needed = frozenset(passing.union(applied.reads, copied))
         self.needed[stage.id] = needed
         for name in self.inputs[stage.id]:
             if name != SOURCE:

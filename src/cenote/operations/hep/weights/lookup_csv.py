@@ -1,0 +1,169 @@
+"""The operation `hep.weights.lookup_csv`: weights from a table of bins."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AliasChoices, Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from cenote import errors
+from cenote.expressions.arrays import dimensions
+from cenote.expressions.expression import ExpressionText
+from cenote.expressions.lists import Lists, lists_of
+from cenote.names import listed
+from cenote.operations.interface import Operation, Result
+from cenote.operations.support.evaluation import evaluate, event_column
+from cenote.operations.support.events import Column, Events
+from cenote.plugins.resources import workflow_file
+from cenote.plugins.settings import Settings
+from cenote.text import plural
+
+Numbers = NDArray[np.float64]
+
+
+class BinColumns(Settings):
+    """Which columns of the table say where its bins are."""
+
+    column: str | None = None
+    """The bins are in `<column>_min` and `<column>_max`."""
+    lower: str | None = Field(None, validation_alias=AliasChoices("lower", "min"))
+    """Where a bin begins."""
+    upper: str | None = Field(None, validation_alias=AliasChoices("upper", "max"))
+    """Where it ends; this value is not in it."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Lower and upper."""
+        if self.lower and self.upper:
+            return self.lower, self.upper
+        name = self.column or "pt"
+        return f"{name}_min", f"{name}_max"
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Bins in order."""
+
+    lower: Numbers
+    upper: Numbers
+    values: Mapping[str, Numbers]
+
+    def nearest(self, values: Numbers) -> NDArray[np.int64]:
+        """The last bin that begins at or below each value; below all of them, the first."""
+        found: NDArray[np.int64] = np.clip(np.searchsorted(self.lower, values, side="right") - 1, 0, None)
+        return found
+
+    def holds(self, values: Numbers, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether these bins hold these values."""
+        return (self.lower[rows] <= values) & (values < self.upper[rows])
+
+
+class LookupCsv(Operation):
+    """Adds columns with the values of the bin that a variable falls into: of each event, or of each of its objects."""
+
+    example: ClassVar[str] = """
+    - id: Scale
+      op: hep.weights.lookup_csv
+      params:
+        path: weights.csv
+        variable: MET_pt
+        bins: {column: pt}
+        values: {nominal: weight, up: weight_up}
+        outputs: {nominal: sf, up: sf_up}
+    """
+
+    path: str
+    """A CSV file with a header, beside the workflow."""
+    variable: ExpressionText
+    """What is looked up: a column, or an expression."""
+    bins: BinColumns = BinColumns()
+    """Which columns of the table say where its bins are; `pt_min` and `pt_max` by default. They may not overlap."""
+    values: Annotated[dict[str, str], Field(min_length=1)]
+    """Label → column of the table."""
+    outputs: Annotated[dict[str, str], Field(min_length=1)]
+    """Label → column to add."""
+    outside: Literal["error", "nearest"] | float = "error"
+    """What values get that no bin holds: an error, the bin below them (or else the first), or this number."""
+
+    _table: _Table | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _known_labels(self) -> Self:
+        if odd := next((label for label in self.outputs if label not in self.values), None):
+            raise PydanticCustomError(
+                "no_values", "outputs has '{odd}', which values does not: {known}",
+                {"odd": odd, "known": listed(self.values)},
+            )  # fmt: skip
+        return self
+
+    def reads(self) -> Collection[str]:
+        """The names in the variable."""
+        return self.names_in(self.variable)
+
+    def adds(self) -> Collection[str]:
+        """The columns that are named."""
+        return tuple(self.outputs.values())
+
+    def depends_on_files(self) -> Collection[str]:
+        """The table."""
+        return (self.path,)
+
+    def check_files(self, files: Mapping[str, Path]) -> None:
+        """It has the columns, and bins that do not overlap."""
+        for path in files.values():
+            self._read(path)
+
+    def prepare(self) -> None:
+        """Read the table."""
+        self._table = self._read(workflow_file(self.path))
+
+    def run(self, events: Events) -> Result:
+        """Find the bin of every value."""
+        value = event_column(evaluate(self.variable, events), events, f"'{self.variable}'")
+        lists = lists_of(value) if dimensions(value) > 1 else None
+        found = self._found(np.asarray(value if lists is None else lists.content, np.float64))
+        if lists is not None:
+            found = {name: Lists(numbers, lists.counts).column() for name, numbers in found.items()}
+        return Result(events.with_columns(found))
+
+    def _found(self, values: Numbers) -> dict[str, Column]:
+        table = self._table or self._read(workflow_file(self.path))
+        rows = table.nearest(values)
+        inside = table.holds(values, rows)
+        if self.outside == "nearest":
+            inside = ~np.isnan(values)
+        if isinstance(self.outside, str) and not inside.all():
+            odd = values[~inside]
+            raise ValueError(f"no bin of {self.path} holds {odd[0]:g}; so it is for {plural(len(odd), 'value')}")
+        other = np.nan if isinstance(self.outside, str) else self.outside
+        return {
+            output: np.where(inside, table.values[self.values[label]][rows], other)
+            for label, output in self.outputs.items()
+        }
+
+    def _read(self, path: Path) -> _Table:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        lower, upper = self.bins.names
+        wanted = dict.fromkeys([lower, upper, *self.values.values()])
+        if not lines or (missing := [name for name in wanted if name not in lines[0]]):
+            what = f"has no column {listed(missing)}" if lines else "has no rows"
+            raise errors.error(errors.BAD_INPUT, f"the table {self.path} {what}")
+        try:
+            columns = {name: np.array([float(line[name]) for line in lines]) for name in wanted}
+        except (TypeError, ValueError) as problem:
+            raise errors.error(
+                errors.BAD_INPUT, f"the table {self.path} holds something else than numbers"
+            ) from problem
+        order = np.argsort(columns[lower], kind="stable")
+        columns = {name: numbers[order] for name, numbers in columns.items()}
+        if np.any(columns[lower][1:] < columns[upper][:-1]):
+            raise errors.error(errors.BAD_INPUT, f"bins of the table {self.path} overlap")
+        return _Table(columns[lower], columns[upper], columns)

@@ -1,0 +1,30 @@
+"""The operation `hep.weights.lookup_csv`, which needs a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from cenote.operations.hep.weights.lookup_csv import LookupCsv
+from cenote.plugins import resources
+from cenote.testing.contracts import OperationContract
+
+
+class TestLookupCsv(OperationContract):
+    plugin = LookupCsv
+    cases: ClassVar[Any] = (
+        {"path": "w.csv", "variable": "MET_pt", "values": {"n": "sf"}, "outputs": {"n": "weight"}},
+        {"path": "w.csv", "variable": "Muon_pt", "values": {"n": "sf"}, "outputs": {"n": "w"}, "outside": "nearest"},
+    )
+
+    @pytest.fixture(autouse=True)
+    def a_table_beside_the_workflow(self, tmp_path: Path) -> Iterator[None]:
+        table, wide = tmp_path / "w.csv", tmp_path / "weights.csv"
+        table.write_text("pt_min,pt_max,sf\n0,20,0.9\n20,1e9,1.1\n")
+        wide.write_text("pt_min,pt_max,weight,weight_up\n0,20,0.9,1\n20,1e9,1.1,1.2\n")
+        resources.serve(resources.describe([table, wide]), str(tmp_path))
+        yield
+        resources.serve((), "")
