@@ -68,6 +68,11 @@ def test_numbers_of_events_are_repeated_for_their_elements() -> None:
     np.testing.assert_allclose(ak.to_numpy(ak.flatten(found)), expected, rtol=1e-5)
 
 
+def test_lists_that_are_all_empty_need_no_type() -> None:
+    events = events_of(a=ak.Array([[], []]), b=np.ones(2), n=np.zeros(2))
+    assert ak.to_list(answers(dense(NET), events, ["a", "b", "n"])["y"]) == [[], []]
+
+
 def test_columns_of_arrays_are_lists_of_one_length() -> None:
     events = events_of(a=np.arange(6.0).reshape(3, 2), b=np.ones(3), n=np.zeros(3))
     found = answers(dense(NET), events, ["a", "b", "n"])["y"]

@@ -67,6 +67,8 @@ def _on_host(column: Column) -> Column:
 
 def _complete(name: str, column: Column) -> Column:
     """The column without options. Raises EvaluationError where a value is missing."""
+    if _has_no_type(column):
+        column = ak.values_astype(column, np.bool_, including_unknown=True)  # the one type that every model takes
     if leaf_kind(column) not in "biuf":
         raise EvaluationError(f"column '{name}' holds no numbers, which is all that a model takes")
     if dimensions(column) not in (1, 2):
@@ -80,6 +82,16 @@ def _complete(name: str, column: Column) -> Column:
             f"column '{name}' lacks {missing} of its values: fill them first, or select events that have them"
         )
     return ak.drop_none(column, axis=None)
+
+
+def _has_no_type(column: Column) -> bool:
+    """Whether it is made of nothing but empty lists, as a partition of own Python lists may be."""
+    if not isinstance(column, ak.Array):
+        return False
+    form = column.layout.form
+    while form.is_list and form.parameter("__array__") is None:
+        form = form.content
+    return bool(form.is_unknown)
 
 
 def _numbers(values: Column) -> Numbers:
