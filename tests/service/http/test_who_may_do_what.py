@@ -152,7 +152,7 @@ def test_an_instance_at_the_owners_socket_has_the_rights_of_its_user_only(doors:
         task.command = f"{sys.executable} look.py; env -i {sys.executable} look.py"
         assert not task.wait(timeout=120)
         assert task.stdout().splitlines() == ["alice False False False"] * 2
-        assert task.stderr().count("user 'alice' may not do with a task of user") == 2
+        assert task.stderr().count("user 'alice' may not do that with a task of user") == 2
         same = owner.create_task("own", pool, 1)
         same.command = f"{sys.executable} {tmp_path / 'look.py'}"
         assert same.wait(timeout=120)

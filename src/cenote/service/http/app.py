@@ -105,10 +105,11 @@ def _refuse(route: HttpRoute, caller: Caller, desk: Desk, request: web.Request) 
             owner, what = None, "that"
         case Who.TASK_OWNER:
             task = desk.requests.task(request.match_info["id"])
-            owner, what = task.user, f"with a task of user '{task.user}'"
+            owner, what = task.user, f"that with a task of user '{task.user}'"
         case Who.POOL_OWNER:
             pool = desk.requests.pool(request.match_info["name"])
-            owner, what = pool.user, f"with a pool of user '{pool.user}'" if pool.user else "with a pool of the service"
+            whose = f"user '{pool.user}'" if pool.user else "the service"
+            owner, what = pool.user, f"that with a pool of {whose}"
         case _:
             assert_never(route.who)
     if not (caller.admin if owner is None else caller.owns(owner)):
