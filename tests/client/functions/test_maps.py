@@ -56,6 +56,14 @@ def test_what_a_call_raises_is_raised_with_the_traceback_of_the_worker(pool: Poo
     assert "in divide" in str(raised.value.__cause__)
 
 
+def test_a_call_that_raises_stop_iteration_does_not_pass_for_the_end_of_the_results(pool: PoolHandle) -> None:
+    def first_of(items: list[int]) -> int:
+        return next(iter(items))
+
+    with pytest.raises(RuntimeError, match=r"a call of map of .*first_of raised StopIteration"):
+        list(pool.map(first_of, [[1], [], [2]]))
+
+
 def test_only_the_item_fails_that_ends_its_process(pool: PoolHandle, marks: Path) -> None:
     def work(item: int) -> int:
         (marks / f"{item}-{os.getpid()}").touch()

@@ -116,6 +116,8 @@ class MapResults(Iterator[Value]):
             future = self._in_order.popleft() if self._asked.ordered else self._as_they_come.get()
             problem = future.exception()
             if problem is not None and not self._asked.return_exceptions:
+                if isinstance(problem, StopIteration):  # it would end the loop over the results, as if they were all
+                    raise RuntimeError(f"a call of {self._terms.title} raised StopIteration") from problem
                 raise problem
         except BaseException:
             self.close()
