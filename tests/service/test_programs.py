@@ -54,6 +54,28 @@ def test_hello_world_on_an_elastic_pool(connection: Connection) -> None:
     elastic_pool.close()
 
 
+def test_workers_with_several_slots_count_as_so_many(connection: Connection) -> None:
+    pool = connection.create_pool("pool", "local", 1)
+    pool.slots = 3
+    with pool:
+        task = connection.create_task("together", pool, 3)
+        task.command = "touch ../here-$INSTANCE_ID; until [ $(ls .. | grep -c here) = 3 ]; do sleep 0.01; done"
+        assert task.wait(timeout=60)
+        assert {instance.worker for instance in task.instances} == {f"{pool.id}-1"}
+    elastic = connection.create_pool("elastic", "local", 1)
+    elastic.slots = 3
+    elastic.setup_elastic(minimum_total_slots=1, maximum_total_slots=8)
+    found = elastic.submit().record.elastic
+    assert found is not None
+    assert (found.min, found.max) == (1, 2)
+    elastic.delete()
+    small = connection.create_pool("small", "local", 1)
+    small.slots = 3
+    small.setup_elastic(maximum_total_slots=2)
+    with pytest.raises(CenoteError, match="may have 2 slots, and one worker of it has 3"):
+        small.submit()
+
+
 def test_instances_know_who_they_are_and_have_a_folder_of_their_own(connection: Connection) -> None:
     with connection.create_pool("pool", "local", 2) as pool:
         task = connection.create_task("who", pool, 3)

@@ -32,6 +32,8 @@ class PoolFlows:
         self._record: LivePoolRecord | None = None
         self.resources: list[str] = []
         """Files that every instance finds in the folder above its own."""
+        self.slots: int | None = None
+        """Instances at once per worker; None leaves it to the profile."""
 
     def known_as(self, record: LivePoolRecord) -> Self:
         """One that is there."""
@@ -75,7 +77,7 @@ class PoolFlows:
             )
         except ValueError as problem:
             raise errors.error(errors.BAD_VALUE, f"pool '{self.name}': {problem}") from problem
-        self._asked = msgspec.structs.replace(self._asked, workers=None, elastic=elastic)
+        self._asked = msgspec.structs.replace(self._asked, workers=None, elastic=elastic, elastic_counts="slots")
 
     def record_flow(self) -> Flow[LivePoolRecord]:
         """How it is now."""
@@ -86,7 +88,7 @@ class PoolFlows:
         """Ask for its workers."""
         if self._record is None:
             resources, uploads = yield from send_files(self.resources)
-            new = msgspec.structs.replace(self._asked, resources=resources, uploads=uploads)
+            new = msgspec.structs.replace(self._asked, slots=self.slots, resources=resources, uploads=uploads)
             self._record = yield from asked(create("/pools", LivePoolRecord, new))
         return self._record
 

@@ -203,7 +203,10 @@ class NewPool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A pool profile that the service knows, or a strategy."""
     workers: int | None = None
     elastic: Elastic | None = None
+    elastic_counts: Literal["workers", "slots"] = "workers"
+    """What the numbers of `elastic` are."""
     slots: int | None = None
+    """Instances at once per worker; None leaves it to the profile."""
     resources: tuple[str, ...] = ()
     """Files of the service's machine, for its owner."""
     uploads: tuple[UploadedFile, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import yaml
@@ -14,13 +14,14 @@ from cenote.client.records import NewPool
 from cenote.client.rules import ShareRules
 from cenote.language.checks.execution import check_execution
 from cenote.language.checks.findings import Findings
-from cenote.language.execution import DefaultPools, Pool, PoolSize
+from cenote.language.execution import DefaultPools, Elastic, Pool, PoolSize
 from cenote.language.layers.compose import Layered, read_layers
 from cenote.language.workflow import Execution
 from cenote.names import did_you_mean, listed
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.service.rules_file import read_rules
+from cenote.text import plural
 
 
 class Profiles:
@@ -65,7 +66,10 @@ class Profiles:
             _execution(None, {name: {"elastic": asdict(asked.elastic)}}, name)  # raises what is wrong with its numbers
         execution = _execution(self.file, {name: written}, name)
         (made,) = (pool for pool in execution.pools if pool.name == name)
-        size = PoolSize(asked.workers, asked.elastic) if asked.workers is not None or asked.elastic else made
+        elastic = (
+            _in_workers(name, asked.elastic, made.slots or 1) if asked.elastic_counts == "slots" else asked.elastic
+        )
+        size = PoolSize(asked.workers, elastic) if asked.workers is not None or elastic else made
         return self._defined(made, execution, profile=asked.profile, user=user, size=size, asked=asked)
 
     def default_pool(self, there: Iterable[PoolDefinition], *, gpus: bool = False) -> str:
@@ -122,6 +126,19 @@ class Profiles:
             resource_files=asked.resources if asked else (),
             on_demand=asked is not None and asked.on_demand,
         )
+
+
+def _in_workers(name: str, elastic: Elastic | None, slots: int) -> Elastic | None:
+    """Limits that count slots, for workers that have so many: never more slots than asked for."""
+    if elastic is None or slots == 1:
+        return elastic
+    if (most := elastic.max // slots) == 0:
+        raise errors.error(
+            errors.BAD_VALUE,
+            f"pool '{name}' may have {plural(elastic.max, 'slot')}, and one worker of it has {slots}",
+            hint=f"let it have at least {slots}, or give workers fewer slots",
+        )
+    return replace(elastic, min=min(-(-elastic.min // slots), most), max=most)
 
 
 def _read(file: Path) -> dict[str, object]:
