@@ -14,6 +14,8 @@ from cenote.client.definitions import PoolDefinition
 from cenote.client.home import ServiceHome
 from cenote.client.start import stop_service
 from cenote.client.task_flows import changed_task
+from cenote.engine.messages import PoolChanged
+from cenote.engine.pool_status import PoolState
 from cenote.errors import CenoteError
 from cenote.service.allocator.messages import PoolAdded
 from cenote.service.log import ServiceLog
@@ -67,6 +69,18 @@ def test_a_pool_that_cannot_be_used_any_more_says_why_and_the_others_work(home: 
         far = connection.pool("far").record
         assert (far.state, far.workers) == ("Failure", 0)
         assert "listens on this one only" in far.reason
+
+
+def test_a_pool_that_failed_is_tried_again_by_the_next_service(home: ServiceHome) -> None:
+    home.prepare()
+    with ServiceLog(home.path) as log:
+        pool = PoolDefinition(name="unlucky", workers=1)
+        failed = PoolChanged(at=2.0, pool="unlucky", state=PoolState.FAILURE, reason="the disk of its node was full")
+        log.append([PoolAdded(at=1.0, pool=pool), failed])
+    with connect() as connection:
+        task = connection.create_task("task", "unlucky", 1)
+        task.command = "true"
+        assert task.wait(timeout=60)
 
 
 def test_a_home_that_cannot_be_written_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,7 @@ class ServiceRequests:
         self._profiles = profiles
         self._service.use_rules(profiles.rules)
         self._service.open_pools(profiles.pools)
+        self._service.try_again()
         return self.record()
 
     @property

@@ -35,6 +35,7 @@ from cenote.engine.messages import (
     WorkerLost,
     WorkerSilent,
 )
+from cenote.engine.pool_status import PoolState
 from cenote.service.agent_pools import AgentPools
 from cenote.service.allocator.allocator import PATIENCE, Allocator, entries
 from cenote.service.allocator.messages import (
@@ -144,6 +145,15 @@ class Service:
         commands = self.allocator.resume(self._clock())
         self._follow([], commands)
         self._ahead.flush()
+        self.try_again()
+
+    def try_again(self) -> None:
+        """Pools that failed get another chance: what was wrong may be right by now."""
+        for view in self.allocator.pools():
+            pool = view.definition
+            if view.state is PoolState.FAILURE:
+                at = self._clock()
+                self.take([PoolResized(at=at, pool=pool.name, workers=pool.workers, elastic=pool.elastic)])
 
     def use_rules(self, rules: ShareRules) -> None:
         """Share by these rules from now on."""
