@@ -59,7 +59,7 @@ def use(command: Sequence[str], *, folder: Path, cache: Path) -> Used:
     with log.open("wb") as output:
         streams = [(os.POSIX_SPAWN_DUP2, output.fileno(), number) for number in (1, 2)]
         began, started = time.time(), time.monotonic()
-        child = os.posix_spawn(command[0], command, _variables(cache), file_actions=streams)
+        child = os.posix_spawn(command[0], list(command), _variables(cache), file_actions=streams)
         _, status, own = os.wait4(child, 0)
         wall = time.monotonic() - started
     all_used = [own, *_left_behind(command)]
@@ -123,7 +123,8 @@ class Turns:
 
     def of(self, what: str) -> Sequence[float]:
         """`cpu`, `wall`, `memory`, or one of `more`."""
-        return self.more[what] if what in self.more else getattr(self, what)  # type: ignore[no-any-return]
+        own: dict[str, Sequence[float]] = {"cpu": self.cpu, "wall": self.wall, "memory": self.memory}
+        return own[what] if what in own else self.more[what]
 
     def add(self, used: Used, more: Mapping[str, float]) -> None:
         """One run."""
@@ -175,15 +176,14 @@ def take_turns(
         _take_turn(contender, Turns(), answers, difference)
     for number in range(rounds):
         for contender in contenders:
-            one = turns[contender.name]
-            if not one.problem:
-                _take_turn(contender, one, answers, difference)
-                said = one.problem or f"{one.cpu[-1]:.2f} s CPU, {one.wall[-1]:.2f} s"
+            if not turns[contender.name].problem:
+                said = _take_turn(contender, turns[contender.name], answers, difference)
                 print(f"round {number + 1}: {contender.name}: {said}", file=sys.stderr)
     return turns
 
 
-def _take_turn(contender: Contender, turns: Turns, answers: dict[str, Found], difference: Difference) -> None:
+def _take_turn(contender: Contender, turns: Turns, answers: dict[str, Found], difference: Difference) -> str:
+    """How it went, in words."""
     folder = Path(tempfile.mkdtemp(prefix="cenote-benchmark-"))
     try:
         used = use(contender.command(folder), folder=folder, cache=contender.cache or folder / "cache")
@@ -192,8 +192,10 @@ def _take_turn(contender: Contender, turns: Turns, answers: dict[str, Found], di
             found = contender.found(folder)
             expected = answers.setdefault(contender.like or contender.name, found)
             turns.unlike = turns.unlike or difference(expected, found)
+        return f"{used.cpu:.2f} s CPU, {used.wall:.2f} s"
     except CommandFailed as problem:
         turns.problem = str(problem)
+        return turns.problem
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

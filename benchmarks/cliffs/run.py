@@ -52,38 +52,47 @@ class Case:
 
 def cases() -> dict[str, Case]:
     """By name."""
-
-    def filled(name: str, stages: Callable[[int], list[dict[str, Any]]]) -> dict[str, Any]:
-        return {
-            "files": lambda data, _: generated(data, files=1, events=100_000, kind="few"),
-            "command": lambda folder, size, files, cenote: _fill(folder, stages(size), files, cenote),
-            "by_hand": lambda folder, size, files: _by_hand(name, folder, size, files),
-            "found": lambda folder: _projected(histogram(folder, "Last")["values"]),
-            "found_by_hand": lambda folder: json.loads((folder / "result.json").read_text()),
-            "memory_is_constant": False,
-        }
-
-    analysis = {
-        "command": _analysis,
-        "by_hand": _analysis_by_hand,
-        "found": of_cenote,
-        "found_by_hand": of_json,
-        "memory_is_constant": True,
-    }
-
-    def small_files(data: Path, size: int) -> list[Path]:
-        return generated(data, files=size, distinct=100, events=500, basket=500, kind="few")
-
-    def one_file(data: Path, size: int) -> list[Path]:
-        return generated(data, files=1, events=size, kind="few")
-
     return {
-        "bins": Case("bins of a histogram", 1_000_000, **filled("bins", _many_bins)),
-        "variations": Case("histograms of one stage", 1_000, **filled("variations", _many_variations)),
-        "stages": Case("stages with a histogram", 1_000, **filled("stages", _many_stages)),
-        "files": Case("files of 500 events", 10_000, small_files, **analysis),
-        "events": Case("events of one file", 8_000_000, one_file, **analysis),
+        "bins": _filling("bins", "bins of a histogram", 1_000_000, _many_bins),
+        "variations": _filling("variations", "histograms of one stage", 1_000, _many_variations),
+        "stages": _filling("stages", "stages with a histogram", 1_000, _many_stages),
+        "files": _analysing("files of 500 events", 10_000, _small_files),
+        "events": _analysing("events of one file", 8_000_000, _one_file),
     }
+
+
+def _filling(name: str, what: str, size: int, stages: Callable[[int], list[dict[str, Any]]]) -> Case:
+    return Case(
+        what=what,
+        size=size,
+        files=lambda data, _: generated(data, files=1, events=100_000, kind="few"),
+        command=lambda folder, size, files, cenote: _fill(folder, stages(size), files, cenote),
+        by_hand=lambda folder, size, files: _by_hand(name, folder, size, files),
+        found=lambda folder: _projected(histogram(folder, "Last")["values"]),
+        found_by_hand=lambda folder: json.loads((folder / "result.json").read_text()),
+        memory_is_constant=False,
+    )
+
+
+def _analysing(what: str, size: int, files: Callable[[Path, int], list[Path]]) -> Case:
+    return Case(
+        what=what,
+        size=size,
+        files=files,
+        command=_analysis,
+        by_hand=_analysis_by_hand,
+        found=of_cenote,
+        found_by_hand=of_json,
+        memory_is_constant=True,
+    )
+
+
+def _small_files(data: Path, size: int) -> list[Path]:
+    return generated(data, files=size, distinct=100, events=500, basket=500, kind="few")
+
+
+def _one_file(data: Path, size: int) -> list[Path]:
+    return generated(data, files=1, events=size, kind="few")
 
 
 def _histogram(name: str, *, bins: int = 100, **more: Any) -> dict[str, Any]:

@@ -7,21 +7,19 @@ The promise is that a task of Cenote on Dask costs at most 1.5 × a task of Dask
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import uproot
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rounds import Contender, Machine, Turns, Used, arguments, finish, flow_command, middle, ratio, take_turns
 
 HERE = Path(__file__).parent
 GOAL = 1.5
@@ -30,71 +28,57 @@ EVENTS = 10
 """Of a partition."""
 BASKET = 1000
 TINY_FILES = 200
-_CENOTE = str(Path(sys.executable).with_name("cenote"))
-
-
-@dataclass
-class Measured:
-    """Seconds of each round."""
-
-    per_task: list[float] = field(default_factory=list)
-    """From the start of the first task to the end of the last, divided by their number."""
-    startup: list[float] = field(default_factory=list)
-    """A whole process with one task."""
-    whole: list[float] = field(default_factory=list)
-    """A whole process with all tasks."""
-    tasks: int = 0
-    """Merges included."""
+BARE = "bare Dask"
+OURS = {"cenote on Dask": "dask", "cenote, local": "local"}
+"""Contender → backend."""
 
 
 def main() -> None:
     """Run the contenders one after the other, several times, and print how they compare."""
-    asked = _arguments()
-    measured = {name: Measured() for name in ("bare Dask", "cenote on Dask", "cenote, local")}
+    parser = arguments(__doc__, rounds=3)
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--fasthep", metavar="PROGRAM", help="the real FAST-HEP, for 200 tiny files as well")
+    asked = parser.parse_args()
+    machine = Machine.now()
     with tempfile.TemporaryDirectory(prefix="cenote-overhead-") as name:
         folder = Path(name)
-        files = {tasks: _write_file(folder / f"{tasks}.root", tasks) for tasks in (1, asked.tasks)}
-        for number in range(asked.rounds):
-            _bare(measured["bare Dask"], folder, asked.tasks, asked.workers)
-            for backend, contender in (("dask", "cenote on Dask"), ("local", "cenote, local")):
-                _cenote(measured[contender], folder / f"{backend}-{number}", backend, files, asked.workers)
+        contenders = []
+        for tasks, what in ((1, ", one task"), (asked.tasks, "")):
+            file = _write_file(folder / f"{tasks}.root", tasks)
+            contenders.append(_bare(tasks, asked.workers, what))
+            contenders += [_ours(who, file, asked.workers, asked.cenote, what) for who in OURS]
+        turns = take_turns(contenders, rounds=asked.rounds)
         if asked.fasthep:
-            _tiny_files(folder / "tiny", asked.fasthep, asked.rounds)
-    _print(measured)
-    if asked.json:
-        asked.json.write_text(json.dumps({name: vars(m) for name, m in measured.items()}, indent=1), encoding="utf-8")
+            turns |= _tiny_files(folder / "tiny", asked.fasthep, asked.cenote, asked.rounds)
+    finish(machine, _shown(turns), turns, json_file=asked.json)
 
 
-def _bare(measured: Measured, folder: Path, tasks: int, workers: int) -> None:
-    result = folder / "bare.json"
-    script = [sys.executable, str(HERE / "bare.py")]
-    measured.startup.append(_seconds([*script, "1", str(workers), str(result)]))
-    measured.whole.append(_seconds([*script, str(tasks), str(workers), str(result)]))
-    measured.per_task.append(json.loads(result.read_text())["tasks"] / tasks)
-    measured.tasks = tasks
+def _bare(tasks: int, workers: int, what: str) -> Contender:
+    def per_task(folder: Path, _: Used) -> dict[str, float]:
+        return {"tasks": tasks, "per task": json.loads((folder / "bare.json").read_text())["tasks"] / tasks}
+
+    words = [sys.executable, str(HERE / "bare.py"), str(tasks), str(workers)]
+    return Contender(BARE + what, lambda folder: [*words, str(folder / "bare.json")], of_run=per_task)
 
 
-def _cenote(measured: Measured, folder: Path, backend: str, files: Mapping[int, Path], workers: int) -> None:
-    for tasks, file in files.items():
-        flow, out = folder / f"{tasks}.yaml", folder / f"out-{tasks}"
-        folder.mkdir(exist_ok=True)
-        flow.write_text(json.dumps(_workflow(file, backend, workers)), encoding="utf-8")
-        command = [_CENOTE, "run", str(flow), "--out", str(out), "--quiet"]
-        (measured.startup if tasks == 1 else measured.whole).append(_seconds(command))
-    first, last, measured.tasks = _executing(out / "journal.jsonl")
-    measured.per_task.append((last - first) / measured.tasks)
+def _ours(name: str, file: Path, workers: int, cenote: str, what: str) -> Contender:
+    def command(folder: Path) -> list[str]:
+        return flow_command(_workflow(file, OURS[name], workers), folder, cenote=cenote)
+
+    return Contender(name + what, command, of_run=_executing)
 
 
-def _executing(journal: Path) -> tuple[float, float, int]:
-    """When the first task started, when the last was done, and how many there were."""
-    events = [json.loads(line) for line in journal.read_text().splitlines()]
+def _executing(folder: Path, _: Used) -> dict[str, float]:
+    """From the start of the first task to the end of the last, merges included."""
+    events = [json.loads(line) for line in (folder / "out" / "journal.jsonl").read_text().splitlines()]
     starts = [event["at"] for event in events if event["type"] == "TaskStarted"]
     ends = [event["at"] for event in events if event["type"] == "TaskDone"]
-    return min(starts), max(ends), len(ends)
+    return {"tasks": len(ends), "per task": (max(ends) - min(starts)) / len(ends)}
 
 
 def _workflow(file: Path, backend: str, workers: int) -> dict[str, Any]:
-    """As many partitions as the file has times `EVENTS` events (JSON is YAML)."""
+    """As many partitions as the file has times `EVENTS` events."""
     return {
         "plugins": [str(HERE / "ops.py")],
         "data": {"datasets": [{"name": "d", "files": [str(file)]}]},
@@ -113,80 +97,57 @@ def _write_file(path: Path, tasks: int) -> Path:
     return path
 
 
-def _tiny_files(folder: Path, fasthep: str, rounds: int) -> None:
+def _tiny_files(folder: Path, fasthep: str, cenote: str, rounds: int) -> dict[str, Turns]:
     """One histogram of many files that hold next to nothing: what is left is the cost of a file."""
-    for number in range(TINY_FILES):
-        folder.mkdir(exist_ok=True)
-        _write_file(folder / f"{number}.root", 1)
+    folder.mkdir()
+    files = [_write_file(folder / f"{number}.root", 1) for number in range(TINY_FILES)]
     axis = {"name": "x", "type": "regular", "source": "x", "bins": {"nbins": 10, "low": 0, "high": 100}}
     flow = {
         "version": "1.0",
         "use": {"profiles": ["hep"]},
-        "data": {"datasets": [{"name": "d", "files": [str(file) for file in sorted(folder.glob("*.root"))]}]},
+        "data": {"datasets": [{"name": "d", "files": [str(file) for file in files]}]},
         "sources": {"events": {"kind": "root_tree", "tree": "Events"}},
         "analysis": {"stages": [{"id": "H", "op": "hep.hist", "params": {"axes": [axis]}, "render": []}]},
     }
-    (folder / "flow.yaml").write_text(json.dumps(flow), encoding="utf-8")
-    found: list[tuple[float, float]] = []
-    for number in range(rounds):
-        run = [_CENOTE, "run", str(folder / "flow.yaml"), "--out", str(folder / f"ours-{number}"), "--quiet"]
-        ours = _seconds(run)
-        other = [fasthep, "run", str(folder / "flow.yaml"), "--outdir", str(folder / f"theirs-{number}")]
-        found.append((ours, _seconds(other, quiet=True)))
-    ratio = statistics.median(ours / theirs for ours, theirs in found)
-    ours, theirs = (statistics.median(times) for times in zip(*found, strict=True))
-    print(f"{TINY_FILES} tiny files: {ours:.1f} s, FAST-HEP {theirs:.1f} s: {ratio:.2f} ×")
+
+    def theirs(folder: Path) -> list[str]:
+        return [*flow_command(flow, folder, cenote=fasthep)[:3], "--outdir", str(folder / "out")]
+
+    ours, other = "cenote, tiny files", "FAST-HEP, tiny files"
+    contenders = [Contender(ours, lambda folder: flow_command(flow, folder, cenote=cenote)), Contender(other, theirs)]
+    turns = take_turns(contenders, rounds=rounds)
+    if turns[ours].wall and turns[other].wall:
+        seconds = [middle(turns[name], "wall") for name in (ours, other)]
+        times = ratio(turns[ours], turns[other], "wall")
+        print(f"{TINY_FILES} tiny files: {seconds[0]:.1f} s, FAST-HEP {seconds[1]:.1f} s: {times:.2f} ×")
+    return turns
 
 
-def _seconds(command: Sequence[str], *, quiet: bool = False) -> float:
-    """Of a fresh process with nothing remembered from earlier ones."""
-    with tempfile.TemporaryDirectory(prefix="cenote-cache-") as cache, tempfile.TemporaryFile() as said:
-        began = time.perf_counter()
-        done = subprocess.run(
-            command,
-            check=False,
-            env={**os.environ, "CENOTE_CACHE": cache},
-            stdout=said if quiet else None,
-            stderr=said,
-            timeout=1800,
-        )
-        took = time.perf_counter() - began
-        if done.returncode:
-            said.seek(0)
-            raise SystemExit(f"{' '.join(command)} failed:\n{said.read().decode(errors='replace')}")
-    return took
-
-
-def _print(measured: Mapping[str, Measured]) -> None:
-    floor = measured["bare Dask"]
-    print(
-        f"{'':16} {'tasks':>7} {'per task':>10} {'× bare':>7} {'start-up':>9} {'× bare':>7} {'whole':>8} {'× bare':>7}"
-    )
-    for name, found in measured.items():
-        per_task, startup, whole = map(statistics.median, (found.per_task, found.startup, found.whole))
-        ratios = [
-            statistics.median(a / b for a, b in zip(mine, others, strict=True))
-            for mine, others in (
-                (found.per_task, floor.per_task),
-                (found.startup, floor.startup),
-                (found.whole, floor.whole),
-            )
+def _shown(turns: Mapping[str, Turns]) -> dict[str, float | str]:
+    """Print the ratios; the figures."""
+    head = ("tasks", "per task", "× bare", "start-up", "× bare", "whole", "× bare", "CPU")
+    print(f"{'':16}" + "".join(f"{word:>11}" for word in head))
+    floor, floor_start = turns[BARE], turns[f"{BARE}, one task"]
+    figures: dict[str, float | str] = {}
+    for name in (BARE, *OURS):
+        whole, start = turns[name], turns[f"{name}, one task"]
+        if whole.problem or start.problem:
+            print(f"{name:16}  not measured: {whole.problem or start.problem}")
+            continue
+        figures[f"{name}: per task"] = ratio(whole, floor, "per task")
+        words = [
+            f"{middle(whole, 'tasks'):,.0f}",
+            f"{1000 * middle(whole, 'per task'):.2f} ms",
+            f"{figures[f'{name}: per task']:.2f}",
+            f"{middle(start, 'wall'):.2f} s",
+            f"{ratio(start, floor_start, 'wall'):.2f}",
+            f"{middle(whole, 'wall'):.1f} s",
+            f"{ratio(whole, floor, 'wall'):.2f}",
+            f"{middle(whole):.1f} s",
         ]
-        print(
-            f"{name:16} {found.tasks:7,} {1000 * per_task:7.2f} ms {ratios[0]:7.2f}"
-            f" {startup:7.2f} s {ratios[1]:7.2f} {whole:6.1f} s {ratios[2]:7.2f}"
-        )
+        print(f"{name:16}" + "".join(f"{word:>11}" for word in words))
     print(f"the goal is {GOAL} × bare per task on Dask")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=10_000)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--fasthep", metavar="PROGRAM", help="the real FAST-HEP, for 200 tiny files as well")
-    parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    return figures
 
 
 if __name__ == "__main__":

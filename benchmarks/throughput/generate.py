@@ -15,7 +15,7 @@ Arrays = dict[str, Any]  # Any: numpy or awkward, and awkward publishes no types
 
 KINDS = ("few", "narrow", "wide")
 """Of files: only the branches that handwritten.py reads (and their counters), about 80 branches, about 870."""
-CODECS = {"zstd": uproot.ZSTD(5), "lz4": uproot.LZ4(4), "zlib": uproot.ZLIB(1), "lzma": uproot.LZMA(4)}
+CODECS = {"zstd": uproot.ZSTD(5), "lz4": uproot.LZ4(4), "zlib": uproot.ZLIB(1), "lzma": uproot.LZMA(1)}
 FEW = {
     "genWeight": None,
     "MET_pt": None,
