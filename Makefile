@@ -9,7 +9,7 @@ QUICK  := tests/test_text.py tests/test_this_machine.py tests/expressions tests/
 # Compiled modules are kept: without them every start of a worker compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check deep fuzz docs schema clean
+.PHONY: demo test check deep fuzz docs schema benchmarks clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cenote demo --out demo-out
@@ -38,6 +38,10 @@ deep: $(VENV)/.installed-dev
 SECONDS ?= 600
 fuzz: $(VENV)/.installed-dev
 	PYTHONPATH=tests $(BIN)/python -m fuzzing --seconds $(SECONDS)
+
+# The table of benchmarks/README.md, measured anew: `make benchmarks ROWS="narrow wide"` for some of it.
+benchmarks: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/measure.py --keep $(ROWS)
 
 # Generated files: the JSON Schema and the reference pages. Tests compare them with what is committed.
 docs: $(VENV)/.installed-dev
