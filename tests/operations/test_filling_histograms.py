@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -152,6 +153,46 @@ VARIED = {
 
 def test_variations_are_filled_side_by_side() -> None:
     assert filled(VARIED).values().tolist() == [[2.0, 4.0], [4.0, 8.0], [1.0, 2.0]]
+
+
+AXES = [{"source": "x", "bins": [5, 0, 1]}, {"source": "trigger", "type": "category"}]
+
+
+def many_events(events: int) -> Events:
+    random = np.random.default_rng(1)
+    columns = {"x": random.random(events), "w": random.random(events), "v": random.random(events)}
+    return events_of({**columns, "trigger": random.choice(["mu", "e"], events)})
+
+
+@pytest.mark.parametrize("number", [1, 15, 16, 17, 40])
+def test_many_variations_are_what_each_is_alone(number: int) -> None:
+    weights = {f"w{place}": f"w * {place} + v" for place in range(number)}
+    events = many_events(500)
+    together = filled({"axes": AXES, "variations": {"weights": weights}}, events).view(flow=True)
+    alone = [filled({"axes": AXES, "weight": text}, events).view(flow=True) for text in weights.values()]
+    assert [together[..., place].tobytes() for place in range(number)] == [one.tobytes() for one in alone]
+
+
+def test_a_weight_with_lists_makes_entries_of_lists_for_all_variations() -> None:
+    weights = {f"w{place}": "w" for place in range(20)} | {"of muons": "Muon_pt"}
+    histogram = filled(
+        {"axes": [{"source": "n", "type": "integer", "bins": [0, 3]}], "variations": {"weights": weights}}
+    )
+    assert histogram[:, "w0"].values().tolist() == [0.0, 4.0, 2.0]
+    assert histogram[:, "of muons"].values().tolist() == [0.0, 50.0, 40.0]
+
+
+def test_a_thousand_variations_are_never_in_memory_at_once() -> None:
+    events = many_events(20_000)
+    params = {"axes": AXES, "variations": {"weights": {f"w{place}": f"w * {place}" for place in range(1000)}}}
+    operation = Hist.model_validate(params).for_stage("h").resolve(list(events.names))
+    tracemalloc.start()
+    try:
+        operation.run(events)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * events["w"].nbytes
 
 
 def test_data_are_never_varied() -> None:

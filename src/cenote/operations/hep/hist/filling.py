@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,38 +138,41 @@ def _within(low: int, high: int, values: Column) -> Column:
 
 def filled(
     fills: Sequence[AxisFill],
-    weights: Mapping[str | None, Column | None],
+    weights: Iterable[tuple[str | None, Column | None]],
     *,
     size: int,
     weighted: bool,
     variation: str,
     labels: Sequence[str],
 ) -> hist.Hist[Any]:
-    """A histogram filled once per weight (None: 1): with a label, along a last axis called `variation`."""
-    product: hist.Hist[Any] | None = None
-    for label, weight in weights.items():
-        one_fill = fills if label is None else [*fills, named_category(variation, "", labels, label)]
-        if product is None:
-            storage = hist.storage.Weight() if weighted else hist.storage.Int64()
-            product = hist.Hist(*(fill.axis for fill in one_fill), storage=storage)
-        _fill(product, one_fill, weight, size)
-    if product is None:
-        raise ValueError("a histogram needs at least one weight, which may be None")
+    """A histogram filled once per weight (None: 1): with a label, at its place along a last axis called `variation`.
+
+    Weights are asked for one after the other, and need not be in memory at the same time.
+    """
+    storage = hist.storage.Weight() if weighted else hist.storage.Int64()
+    varied = [named_category(variation, "", labels, labels[0])] if labels else []
+    product = hist.Hist(*(fill.axis for fill in [*fills, *varied]), storage=storage)
+    places = {label: place for place, label in enumerate(labels)}
+    for label, weight in weights:
+        _fill(product, fills, weight, size, place=None if label is None else places[label])
     return product
 
 
-def _fill(product: hist.Hist[Any], fills: Sequence[AxisFill], weight: Column, size: int) -> None:
-    """`hist.Hist.fill` costs 20 µs a call for naming axes; boost-histogram's own is called instead."""
+def _fill(product: hist.Hist[Any], fills: Sequence[AxisFill], weight: Column, size: int, place: int | None) -> None:
+    """`hist.Hist.fill` costs 20 µs a call for naming axes; boost-histogram's own is called instead.
+
+    What one of many variations costs does not depend on how many there are: only its `place` is touched.
+    """
     values = [fill.values for fill in fills]
     if size == 0 or not all(np.size(value) for value in values):
         return
     if not any(is_array(value) for value in values):
         values[0] = np.full(np.shape(weight) if is_array(weight) else size, values[0])
     weighing = {} if weight is None else {"weight": weight}
-    if all(fill.axis is fill.working for fill in fills):
+    if place is None and all(fill.axis is fill.working for fill in fills):
         bh.Histogram.fill(product, *values, **weighing)
         return
     working = bh.Histogram(*(fill.working for fill in fills), storage=product.storage_type())
     working.fill(*values, **weighing)
     whole = product.view(flow=True)
-    whole[...] += working.view(flow=True)
+    whole[... if place is None else (..., place)] += working.view(flow=True)

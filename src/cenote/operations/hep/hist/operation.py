@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import AliasChoices, Field, PrivateAttr, field_validator
 from pydantic_core import PydanticCustomError
 
-from cenote.expressions.expression import ExpressionText
+from cenote.expressions.expression import ExpressionText, expression
 from cenote.expressions.problems import EvaluationError
 from cenote.language.schema.forms import OneOrMany
 from cenote.operations.hep.hist.axis import Axis
@@ -21,6 +22,8 @@ from cenote.plugins.settings import Settings
 
 DATASET_NAME = "dataset_name"
 NOMINAL = "nominal"
+_AT_ONCE = 16
+"""Weights that are evaluated together, where nothing but their own values depends on them."""
 
 
 class ApplyTo(Settings):
@@ -159,21 +162,32 @@ class Hist(Operation):
         if not axes and self.dataset_axis is not True:
             raise EvaluationError("a histogram needs axes, and there is no column to choose one from")
         weights = self._weights(events.dataset)
-        texts = [*(axis.source for axis in axes), *(text for text in weights.values() if text is not None)]
-        columns = aligned([evaluate(text, events) for text in texts], texts, events.size)
-        fills = [self._axis_fill(axis, column, events) for axis, column in zip(axes, columns, strict=False)]
+        texts = [text for text in weights.values() if text is not None]
+        groups = _groups(texts, events) or [[]]
+        first = self._aligned(axes, groups[0], events)
+        fills = [self._axis_fill(axis, column, events) for axis, column in zip(axes, first, strict=False)]
         if self.dataset_axis is True:
             fills.insert(0, _dataset_fill("dataset", "", events))
-        given = iter(columns[len(axes) :])
+
+        def columns() -> Iterator[Column]:
+            yield from first[len(axes) :]
+            for group in groups[1:]:
+                yield from self._aligned(axes, group, events)[len(axes) :]
+
+        given = columns()
         product = filled(
             fills,
-            {label: None if text is None else as_weight(next(given)) for label, text in weights.items()},
+            ((label, None if text is None else as_weight(next(given))) for label, text in weights.items()),
             size=events.size,
             weighted=self.weighted,
             variation=self.variations.axis if self.variations else "",
             labels=self.variations.labels if self.variations else (),
         )
         return Result(events, product)
+
+    def _aligned(self, axes: Sequence[Axis], weights: Sequence[str], events: Events) -> list[Column]:
+        texts = [*(axis.source for axis in axes), *weights]
+        return aligned([evaluate(text, events) for text in texts], texts, events.size)
 
     def _weights(self, dataset: DatasetInfo) -> Mapping[str | None, str | None]:
         """Label of a variation (None: there is no such axis) → weight (None: 1) for a dataset."""
@@ -189,6 +203,17 @@ class Hist(Operation):
         if axis.source == DATASET_NAME and axis.bins is None:
             return _dataset_fill(axis.name, axis.label or "", events)
         return axis_fill(axis, values)
+
+
+def _groups(weights: Sequence[str], events: Events) -> list[Sequence[str]]:
+    """Weights of one number per event in groups, to be in memory one group after the other.
+
+    Lists and missing values of one weight decide about the entries of all of them: these stay together.
+    """
+    names = {name for text in weights for name in expression(text).names if name in events}
+    alone = all(isinstance(events[name], np.ndarray) and events[name].ndim == 1 for name in names)
+    step = _AT_ONCE if alone else max(1, len(weights))
+    return [weights[start : start + step] for start in range(0, len(weights), step)]
 
 
 def _dataset_fill(name: str, label: str, events: Events) -> AxisFill:
