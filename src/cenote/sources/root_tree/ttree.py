@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,11 @@ from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, named
-from cenote.sources.root_tree.baskets import PlainBranch, SharedOffsets, plain_branch_of, read_plain
+from cenote.sources.root_tree.baskets import NotPlainError, PlainBranch, SharedOffsets, read_plain
+from cenote.sources.root_tree.blocks import UnknownAlgorithmError
+from cenote.sources.root_tree.local_bytes import fetch_from
 from cenote.sources.root_tree.open_file import OpenTree
+from cenote.sources.root_tree.uproot_branch import plain_branch_of
 from cenote.sources.support.files import explained, is_remote
 
 _SHARE_OF_BYTES = 0.9
@@ -203,9 +207,8 @@ def _plain(opened: OpenTree, branch: Any) -> PlainBranch | None:
 def _read_one(opened: OpenTree, branch: Any, start: int, stop: int, shared: SharedOffsets) -> Column:
     plain = _plain(opened, branch) if opened.descriptor is not None and start < stop else None
     if plain is not None and opened.descriptor is not None:
-        column = read_plain(opened.descriptor, plain, start, stop, shared)
-        if column is not None:
-            return column
+        with suppress(NotPlainError, UnknownAlgorithmError):
+            return read_plain(fetch_from(opened.descriptor), plain, start, stop, shared)
     interpretation, in_numpy = branch.interpretation, _as_numpy(branch.interpretation)
     if start == stop and in_numpy is None and not _holds_numbers(interpretation):
         # Of no entries, uproot gives objects other fields.

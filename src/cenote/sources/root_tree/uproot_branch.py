@@ -1,0 +1,38 @@
+"""Ask uproot whether a branch is plain: then we can read it ourselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import uproot
+
+from cenote.sources.root_tree.baskets import PlainBranch, PlainType
+
+
+def plain_branch_of(branch: Any) -> PlainBranch | None:  # Any: uproot publishes no types
+    """None for a branch that needs uproot: objects, leaf lists, packed numbers, baskets inside the tree itself."""
+    kind = _plain_type(branch.interpretation)
+    count = int(branch.member("fWriteBasket"))
+    if kind is None or len(branch.member("fLeaves")) != 1 or not branch.num_baskets == count > 0:
+        return None
+    counter = branch.count_branch
+    return PlainBranch(
+        type=kind,
+        counter=branch.name if counter is None or kind.header else counter.name,
+        entries=[int(entry) for entry in branch.entry_offsets],
+        seeks=[int(seek) for seek in branch.member("fBasketSeek")[:count]],
+        sizes=[int(size) for size in branch.member("fBasketBytes")[:count]],
+    )
+
+
+def _plain_type(interpretation: Any) -> PlainType | None:
+    jagged = type(interpretation) is uproot.AsJagged
+    content = interpretation.content if jagged else interpretation
+    if type(content) is not uproot.AsDtype:
+        return None
+    stored, in_memory = content.from_dtype.base, content.to_dtype.base.newbyteorder("=")
+    shape = content.from_dtype.shape
+    if content.to_dtype.shape != shape or stored.kind not in "biuf":
+        return None
+    header = int(interpretation.header_bytes) if jagged else 0
+    return PlainType(stored.str, in_memory.str, jagged=jagged, shape=shape, header=header)
