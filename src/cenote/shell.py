@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 Process = subprocess.Popen[bytes]
 FinishedProcess = subprocess.CompletedProcess[str]
@@ -75,7 +76,25 @@ def let_go(process: Process) -> None:
     process.returncode = 0
 
 
-def end_processes(processes: Sequence[Process], *, patience: float) -> None:
+class RunningProcess(Protocol):
+    """A process of this machine, whoever started it: one of `start_process`, or one that was forked."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit code, below zero for a signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, once it has ended. Raises subprocess.TimeoutExpired or TimeoutError."""
+
+    def terminate(self) -> None:
+        """Ask it to end; one that is gone is not an error."""
+
+    def kill(self) -> None:
+        """End it; one that is gone is not an error."""
+
+
+def end_processes(processes: Sequence[RunningProcess], *, patience: float) -> None:
     """End them now; those that clean up after themselves have so many seconds for it, all together."""
     for process in processes:
         process.terminate()
@@ -83,7 +102,7 @@ def end_processes(processes: Sequence[Process], *, patience: float) -> None:
     for process in processes:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, TimeoutError):
             process.kill()
             process.wait()
 

@@ -42,8 +42,8 @@ def returned(it: AgentStory, key: AttemptKey) -> list[tuple[bool, Any]]:
 def template_of(agent: int) -> int:
     """The warm process of an agent."""
     children = Path(f"/proc/{agent}/task/{agent}/children").read_text().split()
-    found = [int(pid) for pid in children if b"agent.template" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    return found[0]  # the eldest; those that came from it are called the same
+    found = [int(pid) for pid in children if b"process.template" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found[0]
 
 
 def test_a_function_returns_its_value(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Make the calls of a function that one instance is for, and write down how each ended, one after the other."""
+"""Make the calls of a function that one instance is for, and write down how each ended, one after the other.
+
+Runs as `python -m cenote.service.agent.function_calls FUNCTION CALLS INSTANCE LIMIT`, in the folder of the instance.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,23 @@ from typing import Any
 
 from cenote.client.functions.call_files import PYTHON, CallOutcome, SentFunction, read_calls, write_outcome
 from cenote.client.functions.problems import NotPicklableError
+from cenote.client.python_call import RETURNED
 
 # Any: functions of users, their arguments and what they return
 _Calls = Sequence[tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def calling_words(function: Path, calls: Path, instance: int, limit: float | None) -> tuple[str, ...]:
+    """The words after `python -m` that make the calls of one instance."""
+    return (__name__, str(function), str(calls), str(instance), "" if limit is None else repr(limit))
+
+
+def main() -> None:
+    """Make them."""
+    function, calls, instance, limit = sys.argv[1:]
+    sys.argv[:] = [""]  # the function is not a program
+    returned = Path.cwd() / RETURNED
+    sys.exit(make_calls(Path(function), Path(calls), int(instance), returned, float(limit) if limit else None))
 
 
 def make_calls(function: Path, calls: Path, instance: int, returned: Path, limit: float | None) -> int:
@@ -95,3 +112,7 @@ def _pickled_problem(raised: BaseException, text: str) -> bytes:
     except Exception:
         return pickle.dumps((f"{type(raised).__name__}: {raised}", text))
     return data
+
+
+if __name__ == "__main__":
+    main()

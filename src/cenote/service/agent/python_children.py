@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +11,9 @@ from pathlib import Path
 import msgspec
 
 from cenote.service.agent.guard import MARK
-from cenote.service.agent.template import LENGTH_BYTES, PythonStart, PythonStarted
-from cenote.shell import ALONE, Process, end_processes, start_process
-
-_MODULE = "cenote.service.agent.template"
+from cenote.shell import Process, end_processes, start_process
+from cenote.worker.process.forking import template_command
+from cenote.worker.process.template import LENGTH_BYTES, Answer, Forked, ForkRequest
 
 
 class NoTemplateError(Exception):
@@ -41,7 +39,7 @@ class PythonChildren:
         async with self._one_at_a_time:
             await self._connected()
 
-    async def start(self, asked: PythonStart) -> int:
+    async def start(self, asked: ForkRequest) -> int:
         """The process of a new instance, which is a child of this one. Raises NoTemplateError."""
         async with self._one_at_a_time:
             for _ in range(2):  # it may have died since it was last asked
@@ -58,27 +56,30 @@ class PythonChildren:
         """End the warm process; instances go on."""
         self._end()
 
-    async def _ask(self, asked: PythonStart) -> PythonStarted:
+    async def _ask(self, asked: ForkRequest) -> Forked:
         reader, writer = await self._connected()
         data = msgspec.msgpack.encode(asked)
         writer.write(len(data).to_bytes(LENGTH_BYTES, "big") + data)
         await writer.drain()
         try:
-            length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
-            return msgspec.msgpack.decode(await reader.readexactly(length), type=PythonStarted)
+            while True:
+                length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+                answer = msgspec.msgpack.decode(await reader.readexactly(length), type=Answer)
+                if isinstance(answer, Forked):
+                    return answer
         except asyncio.IncompleteReadError as problem:
             raise EOFError("it ended") from problem
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
             ours, its = socket.socketpair()
-            command = [sys.executable, *ALONE, "-m", _MODULE, str(its.fileno()), *self._modules]
-            try:
+            with its:
                 self._process = start_process(
-                    command, pass_fds=[its.fileno()], variables={MARK: str(self._folder)}, stderr=self._log
+                    template_command(its.fileno(), self._modules),
+                    pass_fds=[its.fileno()],
+                    variables={MARK: str(self._folder)},
+                    stderr=self._log,
                 )
-            finally:
-                its.close()
             self._streams = await asyncio.open_connection(sock=ours)
         return self._streams
 

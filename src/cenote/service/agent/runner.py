@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
+from cenote.client.python_call import PythonCall
 from cenote.service.agent.attempts import EndRequest, HeldRun
 from cenote.service.agent.children import PATIENCE, ChildEnd, ask_to_end, end_strays, exit_of, reap, signal_group
 from cenote.service.agent.endings import (
@@ -18,13 +20,14 @@ from cenote.service.agent.endings import (
     words_of_refusal,
 )
 from cenote.service.agent.folders import AgentFolders, BadNameError
+from cenote.service.agent.function_calls import calling_words
 from cenote.service.agent.python_children import NoTemplateError
 from cenote.service.agent.received_files import NoFileError, ReceivedFiles
-from cenote.service.agent.template import PythonStart
 from cenote.service.agent.templates import Templates
 from cenote.service.agent.variables import BadConstantError, variables_of
-from cenote.service.protocol import AttemptEnded, PlacedFile
+from cenote.service.protocol import AttemptEnded, PlacedFile, Start
 from cenote.shell import start_apart
+from cenote.worker.process.template import ForkRequest
 
 _SHELL = "/bin/sh"
 _DAMAGED = "files of its own were removed"
@@ -193,17 +196,16 @@ class InstanceRunner:
             await asyncio.to_thread(self._folders.place, placed, folder)
         out, err = self._folders.output(start.job, "stdout"), self._folders.output(start.job, "stderr")
         if start.python is not None:
-            sent = {file.name: str(self._folders.files / file.digest) for file in start.files if file.name in in_place}
-            asked = PythonStart(
-                call=start.python,
+            own = [part for part in variables.get("PYTHONPATH", "").split(os.pathsep) if part]
+            asked = ForkRequest(
+                words=self._python_words(start, start.python),
                 folder=str(folder),
+                path=(str(folder), *own),
                 variables=variables,
                 stdout=str(out),
                 stderr=str(err),
-                function=sent.get(start.python.function, ""),
-                calls=sent.get(start.python.calls, ""),
             )
-            return await self._python.start(asked)
+            return await self._python.start(asked, start.python.warm)
         command = (_SHELL, "-c", start.command) if isinstance(start.command, str) else start.command
         if not command:
             return held.end("refused", "its command is empty")
@@ -219,6 +221,13 @@ class InstanceRunner:
             return held.end("exit", f"exit code {code}, {words}: {command[0]}", exit_code=code)
         process.returncode = 0  # it is waited for by its number, with what it used
         return process.pid
+
+    def _python_words(self, start: Start, call: PythonCall) -> tuple[str, ...]:
+        """A module and its arguments."""
+        if not call.function:
+            return (call.module, *call.arguments)
+        sent = {file.name: self._folders.files / file.digest for file in start.files}
+        return calling_words(sent[call.function], sent[call.calls], start.instance, call.limit)
 
     async def _watched(self, held: HeldRun, pid: int) -> EndRequest | None:
         """Until its process has ended; who ended it, if somebody did."""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cenote.service.agent.python_children import PythonChildren
-from cenote.service.agent.template import PythonStart
+from cenote.worker.process.template import ForkRequest
 
+_CALLS = "cenote.service.agent.function_calls"
+"""What instances run that make calls of a function."""
 _OURS = "cenote."
 """How modules begin that may be imported beforehand: code of others runs in instances alone."""
 
@@ -28,9 +30,9 @@ class Templates:
         """Start the one with the usual modules."""
         await self._of(()).warm_up()
 
-    async def start(self, asked: PythonStart) -> int:
-        """The process of a new instance. Raises NoTemplateError."""
-        return await self._of(asked.call.warm).start(asked)
+    async def start(self, asked: ForkRequest, warm: tuple[str, ...]) -> int:
+        """The process of a new instance, which finds these modules imported. Raises NoTemplateError."""
+        return await self._of(warm).start(asked)
 
     def close(self) -> None:
         """End them; instances go on."""
@@ -41,5 +43,5 @@ class Templates:
         wanted = tuple(name for name in modules if name.startswith(_OURS))
         if wanted not in self._known:
             log = self._folder / f"template-{len(self._known) + 1}.err"
-            self._known[wanted] = PythonChildren((*self._usual, *wanted), self._folder, log)
+            self._known[wanted] = PythonChildren((_CALLS, *self._usual, *wanted), self._folder, log)
         return self._known[wanted]
