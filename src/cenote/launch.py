@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import socket
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -208,6 +209,8 @@ class Launch:
     files: tuple[SentFile, ...] = ()
     scratch: str | None = None
     """A folder of the node for temporary files, with `$VARIABLES` of the node; None for its usual place."""
+    warm: tuple[str, ...] = ()
+    """What a process has imported that workers can be forked from: modules, and plugins (`source:root_tree`)."""
 
     def __post_init__(self) -> None:
         if wrong := [name for name in self.variables if not can_name_variable(name)]:
@@ -291,6 +294,16 @@ class Launch:
             return ("/bin/sh", "-c", "\n".join(lines)), {}
         variables = {name: plain_text(value) for name, value in ready.variables.items()}
         return tuple(plain_text(word) for word in ready.command), variables
+
+    def forked_here(self, worker: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
+        """The words after `python -m` and the variables of one worker that may be forked from a warm process on this
+        machine; None where a shell comes before it, it has another Python, or variables of its own."""
+        own = any(not isinstance(part, str) for word in self.variables.values() for part in word)
+        if own or self.needs_shell or not self.warm or self.interpreter != words(sys.executable):
+            return None
+        ready = self.filled(self.blanks((worker,)))
+        variables = {name: plain_text(value) for name, value in ready.variables.items()}
+        return tuple(plain_text(word) for word in ready.python_words), variables
 
 
 def _line(line: Word, blanks: Blanks) -> Iterator[Part]:

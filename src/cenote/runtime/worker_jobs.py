@@ -176,6 +176,8 @@ class WorkerJobs(Session):
         something breaks on the way."""
         with ExitStack() as at_last:
             for queue in self._queues.values():
+                at_last.callback(queue.strategy.close)
+            for queue in self._queues.values():
                 at_last.callback(queue.end)
             at_last.callback(self._calls.finish)  # whoever was asked for meanwhile is known before all are stopped
             self._inner.close()

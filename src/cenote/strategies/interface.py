@@ -116,3 +116,6 @@ class Strategy(Plugin):
         """
         del run
         return []
+
+    def close(self) -> None:
+        """No more workers will be asked for: let go of what is held to start them. All jobs are over, or cancelled."""

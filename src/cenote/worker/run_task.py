@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +35,7 @@ from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.modified import run_modified
 from cenote.worker.process.memory import TaskMemory
+from cenote.worker.process.templates import used_plugins
 from cenote.worker.results.exchange import Collected, Exchange
 from cenote.worker.results.skim import write_skim
 from cenote.worker.results.store import DamagedResultError, Store, is_worth_waiting
@@ -402,7 +403,7 @@ class TaskRunner:
         """Import what the tasks will use, before there are any: later, tasks run in several threads, and imports that
         meet there can fail. What cannot be imported here may be for another pool; if not, the task that needs it says
         so."""
-        for kind, name in sorted(_used_plugins(self.run_spec.segments), key=str):
+        for kind, name in sorted(used_plugins(self.run_spec.segments), key=str):
             with suppress(Exception):
                 self._load(kind, name).warm_up()
 
@@ -448,20 +449,6 @@ def _limit(work: _Work, stage: str, modifier: PlannedModifier, seconds: float) -
     if not 0 < seconds < math.inf:
         raise ValueError(f"a limit is a number of seconds above zero, not {seconds}")
     work.on_step(stage, math.ceil(seconds))
-
-
-def _used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:
-    """Every plugin that runs on a worker."""
-    found: set[tuple[PluginKind, str]] = set()
-    for segment in segments:
-        if segment.source is not None:
-            found.add((PluginKind.SOURCE, segment.source.kind))
-        found |= {(PluginKind.PRODUCT, kind) for kind in segment.products.values()}
-        for step in segment.steps:
-            found.add((PluginKind.OPERATION, step.op))
-            found |= {(PluginKind.MODIFIER, modifier.name) for modifier in step.modifiers}
-            found |= {(PluginKind.SINK, write.kind) for write in step.writes}
-    return found
 
 
 def _working_directory() -> str | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cenote.backends.support.ports import ports_in_words
 from cenote.language.execution import AMOUNTS, Amounts
 from cenote.launch import LOG, WORKER, Launch, LaunchingRun, Part, Sent, SentFile, words
 from cenote.placement.pools import PlacedPool
+from cenote.plan.plan import Segment
 from cenote.worker.process.lifetime import Lifetime
+from cenote.worker.process.templates import words_to_import
+
+_MODULE = "cenote.backends.dask.worker"
 
 
 @dataclass(frozen=True)
@@ -29,9 +34,15 @@ class WorkerPlace:
 
 
 def worker_launch(
-    run: LaunchingRun, pool: PlacedPool, *, scheduler: str, lifetime: Lifetime | None, place: WorkerPlace
+    run: LaunchingRun,
+    pool: PlacedPool,
+    *,
+    scheduler: str,
+    lifetime: Lifetime | None,
+    place: WorkerPlace,
+    segments: Sequence[Segment] = (),
 ) -> Launch:
-    """For machines that can reach the scheduler."""
+    """For machines that can reach the scheduler, to run tasks of these segments."""
     identity = SentFile(run.identity)
     options: list[Part] = [
         "--run",
@@ -55,10 +66,11 @@ def worker_launch(
         run=run,
         pool=pool.name,
         resources=pool.granted,
-        module="cenote.backends.dask.worker",
+        module=_MODULE,
         arguments=words(*options, *place.options()),
         files=(identity,),
         scratch=place.scratch,
+        warm=words_to_import(_MODULE, segments),
     )
 
 

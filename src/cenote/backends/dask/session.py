@@ -137,6 +137,7 @@ class DaskSession(JoinedSession):
             scheduler=self._network.told(self._cluster.scheduler_address),
             lifetime=lifetime,
             place=self._network.workers,
+            segments=self._request.run_spec.segments,
         )
 
     def deliver(self, pool: str, credentials: Sequence[DeliveredCredential]) -> None:

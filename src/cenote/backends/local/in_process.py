@@ -105,8 +105,7 @@ class InProcessSession(Session):
         many = self._request.cpus > 1 and self._places.waiting > 1
         if many and self._coming is None and self._worked > SMALL_SECONDS:
             self._coming = ProcessSession(self._request, self._patience, joined=False)
-            self._coming.prepare(self._places.waiting)
-        return many and self._coming is not None and self._coming.has_somebody_ready()
+        return many and self._coming is not None and self._coming.prepare(self._places.waiting)
 
     def _begin_next(self) -> list[AnyEvent]:
         self._begun = self._places.take()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -23,14 +25,17 @@ from cenote.engine.messages import (
 )
 from cenote.language.execution import Amounts
 from cenote.launch import Launch, words
-from cenote.shell import Process, is_fault, start_process
+from cenote.shell import RunningProcess, is_fault, start_process
 from cenote.start_failures import StartFailure
 from cenote.units import format_seconds
+from cenote.worker.process.forking import ForkedOutput, NoForkError, Template
 from cenote.worker.process.last_output import tail
+from cenote.worker.process.templates import TEMPLATE_LOG, Templates, words_to_import
 from cenote.worker.process.whereabouts import Whereabouts
 from cenote.worker.results.store import Store
 from cenote.worker.task_spec import Outcome, TaskSpec
 
+_MODULE = "cenote.worker.process.main"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Tasks are the parallelism: libraries that start a thread per core would fight over the cores."""
 _LOOK_EVERY = 1.0
@@ -43,7 +48,7 @@ _STILLBORN = 3
 class _Worker:
     """One process and what it does."""
 
-    process: Process
+    process: RunningProcess
     pipe: Connection
     whereabouts: Whereabouts
     number: int
@@ -69,17 +74,16 @@ class ProcessSession(Session):
         self._warned = False
         self._pending: list[AnyEvent] = list(self._slots.joined(request.clock())) if joined else []
         request.run.make_folders()
-        self._launch = request.complete(
-            Launch(run=request.run, pool="", resources=Amounts(), module="cenote.worker.process.main")
-        )
+        self._templates = Templates()
+        warm = words_to_import(_MODULE, request.run_spec.segments)
+        launch = Launch(run=request.run, pool="", resources=Amounts(), module=_MODULE, warm=warm)
+        threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
+        self._launch = request.complete(launch.with_variables(**threads))
 
-    def prepare(self, tasks: int) -> None:
-        """Start processes for so many tasks, which will come later."""
-        for _ in range(min(tasks, self._request.cpus)):
-            self._start()
-
-    def has_somebody_ready(self) -> bool:
-        """Whether a process could begin now; returns at once."""
+    def prepare(self, tasks: int) -> bool:
+        """Have processes for so many tasks, which will come later; whether one could begin now. Returns at once, and is
+        called again."""
+        self._start_some(min(tasks, self._request.cpus) - len(self._workers))
         self._listen(0)
         return any(worker.ready for worker in self._workers)
 
@@ -111,6 +115,7 @@ class ProcessSession(Session):
             worker.pipe.close()
             worker.whereabouts.close()
         self._workers.clear()
+        self._templates.close()
 
     def _dispatch(self) -> None:
         idle = [worker for worker in self._workers if worker.ready and worker.busy is None]
@@ -126,35 +131,58 @@ class ProcessSession(Session):
             except OSError:
                 continue  # it died just now; the pipe tells so next time
         starting = sum(not worker.ready for worker in self._workers)
-        for _ in range(min(self._slots.waiting - starting, self._request.cpus - len(self._workers))):
-            self._start()
+        self._start_some(min(self._slots.waiting - starting, self._request.cpus - len(self._workers)))
 
-    def _start(self) -> None:
+    def _start_some(self, count: int) -> None:
+        """So many processes, or none yet: those that are forked wait until the process that they come from is warm."""
+        if count <= 0:
+            return
+        template = self._template()
+        for _ in range(count if template is None or template.is_warm else 0):
+            self._start(template)
+
+    def _template(self) -> Template | None:
+        """What processes are forked from; None where each is started in full."""
+        if (ready := self._launch.forked_here("")) is None:
+            return None
+        return self._templates.of(self._launch.warm, ready[1], self._request.run.folder("err") / TEMPLATE_LOG)
+
+    def _start(self, template: Template | None) -> None:
         self._started += 1
-        number = self._started
         ours, theirs = socket.socketpair()
-        whereabouts = Whereabouts.new()
-        shared = [theirs.fileno(), whereabouts.descriptor]
-        name, run = f"local-{number}", self._request.run
-        command, variables = replace(self._launch, arguments=words(*map(str, shared))).here(name)
-        threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
-        process = start_process(
-            command,
-            pass_fds=shared,
-            variables={**threads, **variables},
-            stdout=run.folder("out") / name,
-            stderr=run.folder("err") / name,
-        )
-        theirs.close()
+        with theirs:
+            whereabouts = Whereabouts.new()
+            shared = [theirs.fileno(), whereabouts.descriptor]
+            name = f"local-{self._started}"
+            process = self._forked(name, shared, template) if template else None
+            process = process or self._started_in_full(name, shared)
         pipe = Connection(ours.detach())
         pipe.send(replace(self._request.run_spec, key=Store(self._request.store).key))
-        self._workers.append(_Worker(process, pipe, whereabouts, number))
+        self._workers.append(_Worker(process, pipe, whereabouts, self._started))
+
+    def _forked(self, name: str, shared: Sequence[int], template: Template) -> RunningProcess | None:
+        ready = self._launch.forked_here(name)
+        assert ready is not None, "there would be no template"
+        words, variables = ready
+        output = ForkedOutput(*self._output_of(name))
+        with suppress(NoForkError):
+            return template.fork(words, variables=variables, output=output, descriptors=shared)
+        return None
+
+    def _started_in_full(self, name: str, shared: Sequence[int]) -> RunningProcess:
+        command, variables = replace(self._launch, arguments=words(*map(str, shared))).here(name)
+        out, err = self._output_of(name)
+        return start_process(command, pass_fds=shared, variables=variables, stdout=out, stderr=err)
+
+    def _output_of(self, name: str) -> tuple[Path, Path]:
+        return self._request.run.folder("out") / name, self._request.run.folder("err") / name
 
     def _listen(self, seconds: float) -> None:
         pipes = {worker.pipe: worker for worker in self._workers}
-        for pipe in wait(list(pipes), timeout=seconds):
-            assert isinstance(pipe, Connection), "only pipes were waited for"
-            self._hear(pipes[pipe])
+        warming = self._templates.warming
+        for ready in wait([*pipes, *warming], timeout=seconds):
+            if isinstance(ready, Connection):
+                self._hear(pipes[ready])
 
     def _look_for_stopped(self) -> None:
         """Say which processes are stopped, and end those that stay so."""

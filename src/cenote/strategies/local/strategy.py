@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from pydantic import PrivateAttr
@@ -12,10 +13,12 @@ from pydantic import PrivateAttr
 from cenote.engine.messages import JobState
 from cenote.launch import Launch
 from cenote.machine import GPU_VARIABLE, visible_gpus
-from cenote.shell import Process, end_processes, start_process
+from cenote.shell import RunningProcess, end_processes, start_process
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
 from cenote.strategies.support.exits import exit_status
+from cenote.worker.process.forking import ForkedOutput, NoForkError
+from cenote.worker.process.templates import TEMPLATE_LOG, Templates
 
 _A_MOMENT = 5.0
 
@@ -35,9 +38,10 @@ class LocalStrategy(Strategy):
         default: {workers: 4}
     """
 
-    _processes: dict[JobId, Process] = PrivateAttr(default_factory=dict)
+    _processes: dict[JobId, RunningProcess] = PrivateAttr(default_factory=dict)
     _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """The GPUs of workers that were started, of all pools that share this strategy."""
+    _templates: Templates = PrivateAttr(default_factory=Templates)
     _traced: set[JobId] = PrivateAttr(default_factory=set)
     """Processes that another driver started, and that were found here."""
 
@@ -63,13 +67,28 @@ class LocalStrategy(Strategy):
         here = visible_gpus()
         taken = [gpu for job, gpus in self._gpus.items() if self._processes[job].poll() is None for gpu in gpus]
         gpus = gpus_for(launch.resources.gpus or 0, here, taken)
-        command, variables = launch.here(worker)
-        variables = {**marks(launch, worker), **variables, **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
-        out, err = (launch.run.folder(stream) / worker for stream in ("out", "err"))
-        process = start_process(command, variables=variables, stdout=out, stderr=err)
+        own = {**marks(launch, worker), **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
+        process = self._forked(launch, worker, own) or _started(launch, worker, own)
         job = JobId(str(process.pid))
         self._processes[job], self._gpus[job] = process, gpus
         return job
+
+    def _forked(self, launch: Launch, worker: str, own: Mapping[str, str]) -> RunningProcess | None:
+        """A worker from the warm process; None where it has to be started in full."""
+        if (ready := launch.forked_here(worker)) is None:
+            return None
+        words, variables = ready
+        template = self._templates.of(launch.warm, variables, launch.run.folder("err") / TEMPLATE_LOG)
+        if template is None:
+            return None
+        with suppress(NoForkError):
+            return template.fork(
+                words,
+                variables={**own, **variables},
+                output=_output(launch, worker),
+                shown=tuple(marks(launch, worker)),
+            )
+        return None
 
     def poll(self, jobs: Sequence[JobId]) -> dict[JobId, JobStatus]:
         """Which of them still run, and how the others ended."""
@@ -86,11 +105,25 @@ class LocalStrategy(Strategy):
         end_processes([self._processes[job] for job in jobs if job in self._processes], patience=_A_MOMENT)
         end_marked([job for job in jobs if job not in self._processes], patience=_A_MOMENT)
 
+    def close(self) -> None:
+        """End the warm processes."""
+        self._templates.close()
+
     def trace(self, run: str | None = None) -> list[TracedJob]:
         """Processes of this machine that carry the marks of a run."""
         found = [job for job in marked_processes() if run in (None, job.run)]
         self._traced.update(job.job for job in found)
         return found
+
+
+def _started(launch: Launch, worker: str, own: Mapping[str, str]) -> RunningProcess:
+    command, variables = launch.here(worker)
+    output = _output(launch, worker)
+    return start_process(command, variables={**own, **variables}, stdout=output.stdout, stderr=output.stderr)
+
+
+def _output(launch: Launch, worker: str) -> ForkedOutput:
+    return ForkedOutput(launch.run.folder("out") / worker, launch.run.folder("err") / worker)
 
 
 def gpus_for(wanted: int, here: Sequence[str], taken: Iterable[str]) -> tuple[str, ...]:
