@@ -37,6 +37,7 @@ from cenote.worker.modified import run_modified
 from cenote.worker.process.memory import TaskMemory
 from cenote.worker.process.templates import used_plugins
 from cenote.worker.results.exchange import Collected, Exchange
+from cenote.worker.results.packed_events import PackedEvents, packed
 from cenote.worker.results.skim import write_skim
 from cenote.worker.results.store import DamagedResultError, Store, is_worth_waiting
 from cenote.worker.results.written_files import WrittenFiles
@@ -206,7 +207,8 @@ class TaskRunner:
                 step = steps[maker_of(name)]
                 work.products[name] = self._merged(work.segment, step, kind, name, parts)
         for name in done[0][1].written:
-            work.bytes_out += work.exchange.write(name, put_together([c.written[name] for _, c in done]))
+            together = put_together([collected.written[name].unpacked() for _, collected in done])
+            work.bytes_out += work.exchange.write(name, packed(together))
         for part, _ in done:
             work.events += part.events
             work.bytes_read += part.bytes_read
@@ -228,7 +230,8 @@ class TaskRunner:
         return incoming
 
     def _imported(self, work: _Work, name: str, piece: Piece) -> Events:
-        events: Events = work.exchange.read(name)
+        found: PackedEvents = work.exchange.read(name)
+        events = found.unpacked()
         return events if piece.rows is None else rows_of(events, *piece.rows)
 
     def _read(self, work: _Work, piece: Piece, incoming: dict[str, Events]) -> Events:
@@ -291,7 +294,7 @@ class TaskRunner:
             if step.stage in segment.exports:
                 leaving = replace(events.keep(segment.exports[step.stage]), products={}, live=None)
                 position = list(segment.exports).index(step.stage)
-                work.bytes_out += work.exchange.write(f"{work.spec.key}-{position}", leaving)
+                work.bytes_out += work.exchange.write(f"{work.spec.key}-{position}", packed(leaving))
             if step.stage in last_use:
                 values[step.stage] = events.keep(step.live)
 

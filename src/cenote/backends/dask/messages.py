@@ -14,8 +14,6 @@ from cenote.engine.messages import AnyEvent
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.task_spec import Outcome
 
-KEEP_NO_MESSAGES = {"distributed.admin.low-level-log-length": 1}
-"""For both ends: messages carry products, and Dask would keep the last thousand batches of them."""
 OPERATION = "cenote"
 """Of our messages on the stream from worker to scheduler."""
 SOFTWARE = "cenote_software"

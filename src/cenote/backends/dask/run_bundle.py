@@ -29,11 +29,12 @@ from cenote.backends.dask.messages import (
     decode_credentials,
     encode,
 )
-from cenote.operations.support.events import Events
+from cenote.backends.dask.parcels import Parcel
 from cenote.worker.failure import failure_of
 from cenote.worker.process.credentials import keep_credentials
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
 from cenote.worker.process.scratch import leave_scratch
+from cenote.worker.results.packed_events import PackedEvents
 from cenote.worker.results.store import pack, unpack
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
@@ -60,17 +61,17 @@ class TaskPayload:
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         self._inputs = inputs
-        self.exports: dict[str, Events] = {}
+        self.exports: dict[str, PackedEvents] = {}
         self.products: bytes = b""
 
     def read(self, name: str) -> Any:
         """An input of the task."""
         value = self._inputs[name]
-        return value if isinstance(value, Events) else unpack(value)
+        return value if isinstance(value, PackedEvents) else unpack(value)
 
     def write(self, name: str, value: Any, *, wait: bool = False) -> int:  # noqa: ARG002  # the driver stores it
         """Keep a result until the task ends."""
-        if isinstance(value, Events):
+        if isinstance(value, PackedEvents):
             self.exports[name] = value
             return 0
         self.products = b"".join(pack(value))
@@ -156,8 +157,8 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
 
 def run_bundle(
-    key: str, expected: float, specs: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: dict[str, Events]
-) -> dict[str, Events]:
+    key: str, expected: float, specs: Sequence[TaskSpec], inline: dict[str, bytes], *upstream: Parcel
+) -> Parcel:
     """Tasks, as Dask runs them: one after the other. They take about so many seconds, and go elsewhere when this
     worker has less.
 
@@ -177,14 +178,14 @@ def _run_all(
     key: str,
     specs: Sequence[TaskSpec],
     inline: dict[str, bytes],
-    upstream: Sequence[dict[str, Events]],
-) -> dict[str, Events]:
+    upstream: Sequence[Parcel],
+) -> Parcel:
     plugin.send(BundleStarted(plugin.worker.name, key))
     inputs: dict[str, Any] = dict(inline)
     for earlier in upstream:
-        inputs.update(earlier)
+        inputs.update(earlier.events)
     reports: list[TaskReport] = []
-    exports: dict[str, Events] = {}
+    exports: dict[str, PackedEvents] = {}
     for spec in specs:
         parcel = TaskPayload(inputs)
         outcome = plugin.runner.run(spec, exchange=parcel, on_step=partial(plugin.on_step, key, spec.task))
@@ -193,7 +194,7 @@ def _run_all(
         if outcome.failure is None:
             exports.update(parcel.exports)
     plugin.send(BundleDone(plugin.worker.name, key, tuple(reports)))
-    return exports
+    return Parcel(exports)
 
 
 def _resident() -> int:

@@ -17,10 +17,10 @@ from distributed.utils import silence_logging_cmgr
 
 from cenote import identity, software, storage
 from cenote.authority import identities_of
-from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredScheduler
+from cenote.backends.dask.configuration import SCHEDULER
+from cenote.backends.dask.doors import RunSecurity, SecuredScheduler
 from cenote.backends.dask.launch import worker_launch
 from cenote.backends.dask.messages import (
-    KEEP_NO_MESSAGES,
     AnswersAgain,
     AnyWorkerMessage,
     BundleDone,
@@ -64,16 +64,6 @@ from cenote.worker.process.scratch import leave_scratch, make_scratch
 from cenote.worker.results.store import Store
 from cenote.worker.task_spec import TaskSpec
 
-_CONFIG = {
-    **KEEP_NO_MESSAGES,
-    **NO_PAGES,
-    "distributed.comm.compression": None,  # within a site the network is faster than the compressor
-    "distributed.scheduler.allowed-failures": 1_000_000,  # our engine counts losses, and only of tasks that had begun
-    "distributed.scheduler.worker-ttl": None,  # silent workers are our engine's business
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.event-loop": "asyncio",
-}
-
 
 class DaskSession(JoinedSession):
     """Which workers there are is known here; which tasks, in `SentTasks`."""
@@ -84,7 +74,7 @@ class DaskSession(JoinedSession):
         self._scheduler_events = SchedulerEvents(patience)
         self._network = network
         self._configured = ExitStack()  # for as long as the session lives: Dask reads some of it as each worker joins
-        self._configured.enter_context(dask.config.set(_CONFIG))
+        self._configured.enter_context(dask.config.set(SCHEDULER))
         self._configured.enter_context(silence_logging_cmgr(logging.CRITICAL))  # its cluster would speak again too soon
         try:
             identities = identities_of(request.run.id)

@@ -24,9 +24,11 @@ import dask.config
 from distributed import Status, Worker, rpc
 
 from cenote import software
-from cenote.backends.dask.doors import NO_PAGES, RunSecurity, SecuredWorker
+from cenote.backends.dask.configuration import EVERYWHERE
+from cenote.backends.dask.doors import RunSecurity
 from cenote.backends.dask.drain import Drain
-from cenote.backends.dask.messages import KEEP_NO_MESSAGES, SOFTWARE
+from cenote.backends.dask.lending import LendingWorker
+from cenote.backends.dask.messages import SOFTWARE
 from cenote.backends.dask.run_bundle import OwnPlace, pool_resource
 from cenote.identity import Identity, refusal_in_words
 from cenote.units import format_bytes
@@ -51,7 +53,7 @@ _OWN_HANDLERS = ("distributed", "tornado", "bokeh")
 async def _serve(options: argparse.Namespace, scratch: Path, differs: str) -> None:
     resources = {pool_resource(options.pool): float(options.slots)}
     resources |= {name: float(amount) for name, amount in (pair.split("=") for pair in options.resource)}
-    worker = SecuredWorker(
+    worker = LendingWorker(
         options.scheduler,
         security=_security(options.identity),
         protocol="tls",
@@ -214,7 +216,7 @@ def main(differences: Sequence[software.Difference] = ()) -> None:
     faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
     keep_freed_memory()
-    dask.config.set(KEEP_NO_MESSAGES | NO_PAGES)
+    dask.config.set(EVERYWHERE)
     say_lines_at_once()
     limit = format_bytes(options.memory) if options.memory else "none"
     facts = (options.name, options.run, os.getpid(), options.slots, limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from cenote.operations.support.events import Events
+from cenote.worker.results.packed_events import PackedEvents
 
 
 class Exchange(Protocol):
@@ -25,7 +25,7 @@ class Collected:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self.written: dict[str, Events] = {}
+        self.written: dict[str, PackedEvents] = {}
 
     def read(self, name: str) -> Any:
         return self._exchange.read(name)

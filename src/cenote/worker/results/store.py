@@ -21,6 +21,8 @@ from cenote.worker.results.run_key import forget_key, key_of
 
 _MAGIC = b"cenote1\n"
 _ALIGNED = 64
+_SMALL = 1 << 14
+"""Arrays of fewer bytes are copied into the pickle: that costs less than to look after each."""
 _MAPPED_FROM = 1 << 20
 """Larger files are mapped rather than read, so that columns are taken from the page cache without a copy."""
 _SEAL = struct.Struct("<8sQ16s32s")
@@ -49,8 +51,7 @@ class DamagedResultError(Exception):
 
 def pack(value: Any) -> list[ByteBuffer]:
     """A value as bytes, without a copy: a header, its pickle, then its arrays, each at a multiple of 64 bytes."""
-    buffers: list[pickle.PickleBuffer] = []
-    body = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    body, buffers = pickled(value)
     raw = [buffer.raw() for buffer in buffers]
     lengths = [len(body), *(len(part) for part in raw)]
     parts: list[ByteBuffer] = [_MAGIC + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + body]
@@ -62,8 +63,21 @@ def pack(value: Any) -> list[ByteBuffer]:
     return parts
 
 
+def pickled(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
+    """A value as its pickle and the arrays beside it; small arrays are part of the pickle."""
+    beside: list[pickle.PickleBuffer] = []
+
+    def goes_inside(buffer: pickle.PickleBuffer) -> bool:
+        small = buffer.raw().nbytes < _SMALL
+        if not small:
+            beside.append(buffer)
+        return small
+
+    return pickle.dumps(value, protocol=5, buffer_callback=goes_inside), beside
+
+
 def unpack(packed: ByteBuffer) -> Any:
-    """The value again; its arrays are read-only and lie in these bytes.
+    """The value again; its large arrays are read-only and lie in these bytes.
 
     A pickle runs code when it is read. So these bytes must be known to be ours: the store checks its seal first, and
     what workers send comes over their own connection to the driver.
@@ -149,7 +163,7 @@ class Store:
         return len(seal) + size
 
     def read(self, name: str) -> Any:
-        """What was written under this name. The value's arrays are read-only.
+        """What was written under this name. The value's large arrays are read-only.
 
         Raises DamagedResultError where it is anything else.
         """
