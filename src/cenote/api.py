@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -42,6 +43,7 @@ from cenote.runtime.watched_run import Hearer, RunListener
 
 if TYPE_CHECKING:  # planning does without what it brings
     from cenote.probe.run import ProbeResult, ProbeWatcher
+    from cenote.report.notebook_progress import NotebookProgress
 
 StageNames = str | Sequence[str]
 """One stage or several, by id."""
@@ -225,9 +227,7 @@ class Analysis:
         if resume and (fresh or replace):
             raise errors.error(errors.USAGE, "a run cannot be both resumed and discarded: choose one")
         self._refuse_workers(workers)
-        from cenote.report.notebook_progress import notebook_progress  # of a run alone
-
-        if listen is None and (watcher := notebook_progress(self.file.name)) is not None:
+        if listen is None and (watcher := _notebook_progress(self.file.name)) is not None:
             listen, progress, packing = watcher, progress or watcher.planning, packing or watcher.packing
         folder = self._folder(out)
         RunFolder(folder).refuse()
@@ -305,6 +305,15 @@ def _looking() -> Iterator[None]:
         yield
 
 
+def _notebook_progress(title: str) -> NotebookProgress | None:
+    """A bar for those who run this in a notebook."""
+    if "IPython" not in sys.modules:
+        return None
+    from cenote.report.notebook_progress import notebook_progress
+
+    return notebook_progress(title)
+
+
 def _execute_and_report(
     plan: Plan,
     folder: Path,
@@ -313,7 +322,7 @@ def _execute_and_report(
     hear: Hearer | None,
     packing: Progress,
 ) -> None:
-    from cenote.report import write_report  # of a run alone
+    from cenote.report.page import write_report  # of a run alone
 
     done = execute(plan, folder, options, listen, hear, packing)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cenote.errors import CenoteError
-from cenote.report import write_report
+from cenote.report.page import write_report
 from cenote.runs.folder import RunFolder
 from cenote.runs.timeline import STEPS, read_timeline
 

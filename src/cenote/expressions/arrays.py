@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import awkward as ak
 import numpy as np
+
+from cenote.jagged import ak, is_awkward
 
 Column = Any
 """A numpy array, an awkward array or a Python scalar; awkward publishes no types."""
@@ -13,7 +14,7 @@ Column = Any
 
 def plain(value: Column) -> Column:
     """The same values as a numpy array where that costs nothing."""
-    if isinstance(value, ak.Array) and isinstance(value.layout, ak.contents.NumpyArray):
+    if is_awkward(value) and isinstance(value.layout, ak.contents.NumpyArray):
         return value.layout.data
     return value
 
@@ -21,7 +22,7 @@ def plain(value: Column) -> Column:
 def is_array(value: Column) -> bool:
     """Whether it is more than one Python scalar."""
     flat = isinstance(value, np.ndarray) or is_on_device(value)
-    return value.ndim > 0 if flat else isinstance(value, ak.Array)
+    return value.ndim > 0 if flat else is_awkward(value)
 
 
 def is_on_device(value: Column) -> bool:
@@ -36,14 +37,14 @@ def on_host(value: Column) -> Column:
 
 def is_text(value: Column) -> bool:
     """Whether it holds texts."""
-    if isinstance(value, ak.Array):
+    if is_awkward(value):
         return leaf_kind(value) == "U"
     return isinstance(value, str) or (isinstance(value, np.ndarray) and value.dtype.kind in "UST")
 
 
 def dimensions(value: Column) -> int:
     """0 for a scalar, 1 for one value per event, more for jagged or fixed-size lists; texts count as values."""
-    return int(value.ndim) if isinstance(value, ak.Array) else int(np.ndim(value))
+    return int(value.ndim) if is_awkward(value) else int(np.ndim(value))
 
 
 def leaf_kind(value: Column) -> str:
@@ -56,7 +57,7 @@ def leaf_kind(value: Column) -> str:
 
 def leaf_type(value: Column) -> np.dtype[Any] | None:
     """numpy's type of the innermost values; None where it is unknown, as for records."""
-    if not isinstance(value, ak.Array):
+    if not is_awkward(value):
         return np.asarray(value).dtype
     layout = value.layout
     while layout.parameter("__array__") not in ("string", "bytestring") and hasattr(layout, "content"):

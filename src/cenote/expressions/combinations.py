@@ -9,7 +9,6 @@ from functools import reduce
 from math import comb
 from typing import Any
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +17,7 @@ from cenote.expressions.kinematics import delta_r
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike
+from cenote.jagged import ak
 
 Positions = NDArray[np.int64]
 """Of elements, in the long array of all events."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from ctypes import ArgumentError
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
@@ -16,6 +15,7 @@ from cenote.expressions.lists import lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
 from cenote.expressions.whole_numbers import are_conditions, bits, comparable, wide
+from cenote.jagged import ak
 
 Lookup = Callable[[str], Column]
 """Gives the column (or constant) of a name."""

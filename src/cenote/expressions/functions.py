@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote.expressions import combinations, kinematics
 from cenote.expressions.arrays import Column, dimensions, plain
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike, wide
+from cenote.jagged import ak, is_awkward
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Function:
         return f"{numbers} value{'' if self.counts == (1,) else 's'}"
 
 
-def _reduction(name: str, awkward_one: Any, numpy_one: Any) -> Callable[..., Column]:
-    """Over the innermost elements of each event, or the given axis. Any: awkward publishes no types."""
+def _reduction(name: str, numpy_one: Callable[..., Column] | None) -> Callable[..., Column]:
+    """awkward's of that name, or numpy's, over the innermost elements of each event, or the given axis."""
 
     def apply(values: Column, axis: int = -1) -> Column:
         depth = dimensions(values)
@@ -55,7 +55,7 @@ def _reduction(name: str, awkward_one: Any, numpy_one: Any) -> Callable[..., Col
             raise EvaluationError(f"{name}(…, axis={axis}) is not possible: there are axes 1 to {depth - 1}")
         if isinstance(values, np.ndarray) and numpy_one is not None:
             return numpy_one(values, axis=actual)
-        return plain(awkward_one(values, axis=actual))
+        return plain(getattr(ak, name)(values, axis=actual))
 
     return apply
 
@@ -79,7 +79,7 @@ def _number_of(values: Column, axis: int = 1) -> Column:
 
 def _where(condition: Column, chosen: Column, other: Column) -> Column:
     chosen, other = alike(chosen, other)
-    if any(isinstance(value, ak.Array) for value in (condition, chosen, other)):
+    if any(is_awkward(value) for value in (condition, chosen, other)):
         return plain(ak.where(condition, chosen, other))
     return np.where(condition, chosen, other)
 
@@ -106,7 +106,7 @@ def _last(values: Column, default: Column | None = None) -> Column:
 
 def _filled(values: Column, default: Column, axis: int | None = -1) -> Column:
     """With the default where a value is missing."""
-    if not isinstance(values, ak.Array):
+    if not is_awkward(values):
         return values
     values, default = alike(values, default)
     return plain(ak.fill_none(values, default, axis=axis))
@@ -131,7 +131,7 @@ def _clipped(values: Column, low: Column, high: Column) -> Column:
 
 def _rounded(values: Column, decimals: Column = 0) -> Column:
     (values,) = wide(values)
-    if isinstance(values, ak.Array):
+    if is_awkward(values):
         return plain(ak.round(values, decimals=decimals))
     return np.round(values, decimals)
 
@@ -174,34 +174,34 @@ def _elementwise() -> dict[str, Function]:
 
 
 def _reductions() -> dict[str, Function]:
-    table = {
-        "sum": (ak.sum, np.sum, "the sum"),
-        "prod": (ak.prod, np.prod, "the product"),
-        "any": (ak.any, np.any, "whether one is true"),
-        "all": (ak.all, np.all, "whether all are true"),
-        "count": (ak.count, None, "how many there are, missing ones left out"),
-        "count_nonzero": (ak.count_nonzero, np.count_nonzero, "how many are true, or not zero"),
-        "mean": (ak.mean, np.mean, "the mean"),
-        "std": (ak.std, np.std, "the standard deviation"),
-        "var": (ak.var, np.var, "the variance"),
-        "argmin": (ak.argmin, np.argmin, "the position of the smallest"),
-        "argmax": (ak.argmax, np.argmax, "the position of the largest"),
+    table: dict[str, tuple[Callable[..., Column] | None, str]] = {
+        "sum": (np.sum, "the sum"),
+        "prod": (np.prod, "the product"),
+        "any": (np.any, "whether one is true"),
+        "all": (np.all, "whether all are true"),
+        "count": (None, "how many there are, missing ones left out"),
+        "count_nonzero": (np.count_nonzero, "how many are true, or not zero"),
+        "mean": (np.mean, "the mean"),
+        "std": (np.std, "the standard deviation"),
+        "var": (np.var, "the variance"),
+        "argmin": (np.argmin, "the position of the smallest"),
+        "argmax": (np.argmax, "the position of the largest"),
     }
     return {
         name: Function(
             f"{name}(x, axis=-1)",
             f"{meaning} of the elements of each event",
-            _reduction(name, awkward_one, numpy_one),
+            _reduction(name, numpy_one),
             (1,),
             frozenset({"axis"}),
         )
-        for name, (awkward_one, numpy_one, meaning) in table.items()
+        for name, (numpy_one, meaning) in table.items()
     }
 
 
 def _others() -> dict[str, Function]:
-    smallest = _smallest_or_largest(np.minimum, _reduction("min", ak.min, np.min))
-    largest = _smallest_or_largest(np.maximum, _reduction("max", ak.max, np.max))
+    smallest = _smallest_or_largest(np.minimum, _reduction("min", np.min))
+    largest = _smallest_or_largest(np.maximum, _reduction("max", np.max))
     axis, default = frozenset({"axis"}), frozenset({"default"})
     kin = kinematics
     return {
@@ -257,7 +257,7 @@ def _others() -> dict[str, Function]:
         "is_none": Function(
             "is_none(x)",
             "whether a value is missing",
-            lambda x: plain(ak.is_none(x, axis=-1)) if isinstance(x, ak.Array) else np.zeros(np.shape(x), np.bool_),
+            lambda x: plain(ak.is_none(x, axis=-1)) if is_awkward(x) else np.zeros(np.shape(x), np.bool_),
             (1,),
         ),
         "deltaphi": Function("deltaphi(phi1, phi2)", "the difference of azimuths in [-π, π)", kin.delta_phi, (2,)),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote.expressions.arrays import Column
+from cenote.jagged import ak, is_awkward
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
@@ -93,12 +93,12 @@ def pseudorapidity(px: Column, py: Column, pz: Column) -> Column:
 
 def _doubly(ufunc: Any, left: Column, right: Column) -> Column:
     """Computed in double precision; numpy converts piece by piece, without copies. Any: a numpy ufunc."""
-    if isinstance(left, ak.Array) or isinstance(right, ak.Array):
+    if is_awkward(left) or is_awkward(right):
         return ufunc(_double(left), _double(right))
     return ufunc(left, right, dtype=np.float64)
 
 
 def _double(value: Column) -> Column:
-    if isinstance(value, ak.Array):
+    if is_awkward(value):
         return ak.values_astype(value, np.float64)
     return np.asarray(value, dtype=np.float64) if isinstance(value, np.ndarray) else float(value)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote.expressions.arrays import Column
 from cenote.expressions.problems import EvaluationError
+from cenote.jagged import ak
 
 ListLengths = NDArray[np.int64]
 

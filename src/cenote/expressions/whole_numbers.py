@@ -5,11 +5,11 @@ Fractions need no care, and beside a fraction whole numbers become fractions: al
 
 from __future__ import annotations
 
-import awkward as ak
 import numpy as np
 
 from cenote.expressions.arrays import Column, is_array, leaf_type
 from cenote.expressions.problems import EvaluationError
+from cenote.jagged import ak, is_awkward
 
 _WHOLE = "biu"
 """numpy's letters for conditions, signed and unsigned whole numbers."""
@@ -36,7 +36,7 @@ def alike(*choices: Column) -> tuple[Column, ...]:
 
 def comparable(*sides: Column) -> tuple[Column, ...]:
     """What can be compared exactly: awkward refuses a Python number that the type of the column cannot hold."""
-    if not any(isinstance(side, ak.Array) for side in sides) or _NOT_WHOLE in map(_kind, sides):
+    if not any(is_awkward(side) for side in sides) or _NOT_WHOLE in map(_kind, sides):
         return sides
     return tuple(side if is_array(side) else _typed(int(side)) for side in sides)
 
@@ -98,11 +98,11 @@ def _converted(value: Column, kind: str, wanted: str) -> Column:
 
 
 def _cast(value: Column, kind: str) -> Column:
-    if isinstance(value, ak.Array):
+    if is_awkward(value):
         return ak.values_astype(value, np.dtype(kind))
     return value.astype(kind, copy=False)
 
 
 def _largest(value: Column) -> int:
-    largest = ak.max(value, axis=None) if isinstance(value, ak.Array) else value.max(initial=0)
+    largest = ak.max(value, axis=None) if is_awkward(value) else value.max(initial=0)
     return 0 if largest is None else int(largest)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import json
 import os.path
@@ -17,8 +16,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cenote.plugins.shipped import SourceFile, is_from, source_of
+
+if TYPE_CHECKING:  # imported where people's own code is looked at
+    from importlib.metadata import Distribution
 
 _IMPORTERS = ("import_module", "__import__")
 _READERS = ("resource",)
@@ -229,21 +232,25 @@ def _released(top: str) -> str:
     return " ".join(sorted(f"{one.metadata['Name']} {one.version}" for one in found))
 
 
-def _distributions(top: str) -> list[importlib.metadata.Distribution]:
+def _distributions(top: str) -> list[Distribution]:
+    from importlib.metadata import PackageNotFoundError, distribution
+
     if not top:  # of a name that begins with a dot, or is empty
         return []
     try:
-        return [importlib.metadata.distribution(top)]  # most are called what they are imported as
-    except importlib.metadata.PackageNotFoundError:
-        return [importlib.metadata.distribution(name) for name in sorted(set(_owners().get(top, ())))]
+        return [distribution(top)]  # most are called what they are imported as
+    except PackageNotFoundError:
+        return [distribution(name) for name in sorted(set(_owners().get(top, ())))]
 
 
 @cache
 def _owners() -> dict[str, list[str]]:
-    return dict(importlib.metadata.packages_distributions())
+    from importlib.metadata import packages_distributions
+
+    return dict(packages_distributions())
 
 
-def _is_editable(distribution: importlib.metadata.Distribution) -> bool:
+def _is_editable(distribution: Distribution) -> bool:
     text = distribution.read_text("direct_url.json")
     return bool(text and json.loads(text).get("dir_info", {}).get("editable"))
 

@@ -9,8 +9,6 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +18,7 @@ from cenote.names import did_you_mean, listed
 from cenote.plugins import own_files
 from cenote.plugins.built_in import built_in, built_in_class, interface_of
 from cenote.plugins.imports import version_of
+from cenote.plugins.installed import installed
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.plugins.shipped import SourceFile
 from cenote.signals import Interrupted
@@ -38,7 +37,7 @@ _codes: dict[tuple[PluginKind, str], str] = {}
 def names(kind: PluginKind) -> tuple[str, ...]:
     """Every name of this kind that can be used now, sorted."""
     added = {name for of_kind, name in _added if of_kind is kind}
-    return tuple(sorted({*built_in(kind), *_installed(kind), *added}))
+    return tuple(sorted({*built_in(kind), *installed(kind), *added}))
 
 
 def built_in_names(kind: PluginKind) -> tuple[str, ...]:
@@ -57,8 +56,8 @@ def load(kind: PluginKind, name: str) -> Factory:
         return _added[kind, name]
     if name in built_in(kind):
         return built_in_class(kind, name)
-    if name in _installed(kind):
-        return _imported(kind, name, _installed(kind)[name])
+    if name in installed(kind):
+        return _imported(kind, name, installed(kind)[name])
     raise errors.CenoteError(unknown(kind, name))
 
 
@@ -133,8 +132,8 @@ def code_digest(kind: PluginKind, name: str) -> str:
     """Changes when the code of a plugin does, or anything that this depends on; empty for what is built in."""
     if (kind, name) in _added:
         return _codes.get((kind, name), "")
-    if name not in built_in(kind) and name in _installed(kind):
-        return version_of(_top(_installed(kind)[name]))
+    if name not in built_in(kind) and name in installed(kind):
+        return version_of(_top(installed(kind)[name]))
     return ""
 
 
@@ -195,11 +194,6 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
                 raise errors.error(errors.BAD_PLUGIN, what, details=(f"kinds: {listed(known)}",), hint=hint)
             factory = getattr(value, "cenote_factory", value)
             add(kind, name, _checked(kind, factory, f"{word} '{name}'"), code=code)
-
-
-@cache
-def _installed(kind: PluginKind) -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=kind.package)}
 
 
 def _imported(kind: PluginKind, name: str, target: str) -> Factory:

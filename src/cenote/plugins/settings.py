@@ -15,8 +15,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, GetCoreSchemaHandler, 
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
+from cenote.plugins.installed import spare_pydantic_its_search
 from cenote.plugins.quantities import Memory as Memory
 from cenote.plugins.quantities import Seconds as Seconds
+
+spare_pydantic_its_search()  # before the first class is built
 
 Described = type[Any]
 """A pydantic model, or a dataclass that pydantic validates: its fields are keys of a mapping."""
@@ -163,7 +166,14 @@ class Settings(BaseModel):
         populate_by_name=True,
         arbitrary_types_allowed=True,
         json_schema_extra=complete_schema,
+        defer_build=True,  # of the many classes of the language, a file needs the validators of a few
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Find at once what is wrong with a class that somebody else wrote."""
+        if not cls.__module__.startswith("cenote."):
+            cls.model_rebuild(raise_errors=False)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

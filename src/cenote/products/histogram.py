@@ -8,16 +8,21 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import hist
 import numpy as np
 
+from cenote.lean_imports import imported
 from cenote.operations.interface import ProductShape
 from cenote.products.interface import Product
 from cenote.storage import appearing, write_text
 from cenote.text import plural
 from cenote.units import format_count
+
+if TYPE_CHECKING:
+    import hist
+else:
+    hist = imported("hist")
 
 Histogram = hist.Hist[Any]
 
@@ -125,7 +130,7 @@ def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogra
 
 
 def _write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
-    import uproot  # heavy, and only needed at the end of a run
+    uproot = imported("uproot")  # heavy, and only needed at the end of a run
 
     with appearing(target, under_its_name=True) as temporary, uproot.recreate(temporary) as file:
         for name, piece in pieces:

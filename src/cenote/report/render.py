@@ -33,7 +33,10 @@ def render_part(template: str, part: str, **values: object) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from cenote.report.compiled_templates import CompiledTemplates
+
     found = Environment(
+        bytecode_cache=CompiledTemplates(),
         loader=FileSystemLoader([Path(__file__).parent / "templates", LOOK]),
         autoescape=True,
         undefined=StrictUndefined,

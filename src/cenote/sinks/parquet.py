@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import awkward as ak
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cenote.jagged import ak
 from cenote.operations.support.events import Column, Events
 from cenote.sinks.interface import Sink
 from cenote.sources.interface import flat_name

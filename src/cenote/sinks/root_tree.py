@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import awkward as ak
 import numpy as np
 import uproot
 from pydantic import Field
 
 from cenote import errors
+from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column, Events, flat
 from cenote.sinks.interface import Sink
 from cenote.sources.interface import flat_name
@@ -98,7 +98,7 @@ def _write_ttree(file: Any, name: str, columns: dict[str, Column]) -> None:
 
 
 def _demand_simple(name: str, values: Column) -> None:
-    kind = str(ak.type(values)) if isinstance(values, ak.Array) else ""
+    kind = str(ak.type(values)) if is_awkward(values) else ""
     trouble = "missing values" if "?" in kind or "option" in kind else "lists of lists" if kind.count("var") > 1 else ""
     if trouble:
         raise errors.error(
@@ -113,7 +113,7 @@ def _with_counters(columns: dict[str, Column]) -> dict[str, Column]:
     collections: defaultdict[str, dict[str, Column]] = defaultdict(dict)
     for name, values in columns.items():
         collection, _, field = name.partition("_")
-        if field and isinstance(values, ak.Array) and values.ndim == 2 and "string" not in str(values.type):
+        if field and is_awkward(values) and values.ndim == 2 and "string" not in str(values.type):
             collections[collection][field] = values
     result = dict(columns)
     for collection, fields in collections.items():
@@ -128,4 +128,4 @@ def _with_counters(columns: dict[str, Column]) -> dict[str, Column]:
 
 
 def _type(values: Column) -> Any:
-    return values.type.content if isinstance(values, ak.Array) else values.dtype
+    return values.type.content if is_awkward(values) else values.dtype

@@ -10,13 +10,12 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar
 
-import awkward as ak
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cenote import errors
 from cenote.errors import ErrorKind
+from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
 from cenote.sources.support.files import (
@@ -96,6 +95,8 @@ def _opened(url: str, stamp: str) -> _OpenFile:
 
 
 def _opened_remote(url: str) -> _OpenFile:
+    import fsspec  # with asyncio, which files of this machine do without
+
     filesystem, path = fsspec.core.url_to_fs(url, **remote_options(url))
     size = int(filesystem.info(path).get("size") or 0)
     file = pq.ParquetFile(filesystem.open(path, "rb"), pre_buffer=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote import errors
+from cenote.jagged import ak
 from cenote.operations.support.events import Column, flat
 from cenote.plan.plan import Fill
 from cenote.sources.interface import Source

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
+from cenote.jagged import ak
 from cenote.operations.support.events import Column, Events
 
 

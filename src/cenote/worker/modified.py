@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.jagged import ak, is_awkward
 from cenote.modifiers.interface import Effect, Modifier, Run, StageCall
 from cenote.names import listed
 from cenote.operations.interface import Result
@@ -229,7 +229,7 @@ class _Shown(Mapping[str, Any]):
 
 def _looked_at(column: Column) -> Column:
     """The same values, which cannot be written to; what lies on a GPU has no such guard."""
-    if isinstance(column, ak.Array):
+    if is_awkward(column):
         return _looked_at_lists(column) if _is_on_host(column) else ak.Array(column.layout, behavior=column.behavior)
     return _protected(column) if isinstance(column, np.ndarray) else column
 
@@ -248,7 +248,7 @@ def _protected(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _is_on_host(column: Column) -> bool:
-    return isinstance(column, np.ndarray) or (isinstance(column, ak.Array) and ak.backend(column) == "cpu")
+    return isinstance(column, np.ndarray) or (is_awkward(column) and ak.backend(column) == "cpu")
 
 
 def _kind(value: object) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.jagged import ak, is_awkward
 from cenote.modifiers.support.measures import Value
 from cenote.operations.support.events import Column
 
@@ -103,7 +103,7 @@ class ColumnFacts:
 
 def facts_by_name(name: str, column: Column) -> Iterator[tuple[str, ColumnFacts]]:
     """Of a column, or of each of its fields: `Muon.pt`, `Muon.eta`."""
-    fields = ak.fields(column) if isinstance(column, ak.Array) else ()
+    fields = ak.fields(column) if is_awkward(column) else ()
     if not fields:
         yield name, facts_of(column)
     for field in fields:
@@ -113,7 +113,7 @@ def facts_by_name(name: str, column: Column) -> Iterator[tuple[str, ColumnFacts]
 def facts_of(column: Column) -> ColumnFacts:
     """Look at all of it, wherever it lies."""
     column = _on_host(column)
-    if isinstance(column, ak.Array):
+    if is_awkward(column):
         facts = ColumnFacts(_shortened(str(column.type.content)))
         facts.add_layout(column.layout)
         return facts
@@ -126,7 +126,7 @@ def facts_of(column: Column) -> ColumnFacts:
 
 def _on_host(column: Column) -> Column:
     """The same values where numpy can reach them: earlier stages may have left them in the memory of a GPU."""
-    if isinstance(column, ak.Array):
+    if is_awkward(column):
         return column if ak.backend(column) == "cpu" else ak.to_backend(column, "cpu")
     return column.get() if hasattr(type(column), "__cuda_array_interface__") else column
 

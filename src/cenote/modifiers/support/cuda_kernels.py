@@ -11,10 +11,10 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote.expressions.arrays import Column, is_on_device
+from cenote.jagged import ak, is_awkward
 from cenote.modifiers.support.devices import SIMULATOR, NoDevice, missing_gpu
 from cenote.operations.support.events import Events
 from cenote.operations.support.kernels import Kernel, NoKernelError
@@ -107,7 +107,7 @@ class _NotPlainError(NoKernelError):
 
 def _taken_apart(name: str, column: Column) -> tuple[Column | None, Column]:
     """Offsets, if it has lists, and values in a row."""
-    if isinstance(column, ak.Array):
+    if is_awkward(column):
         layout = ak.to_packed(column).layout
         offsets = layout.offsets.data if isinstance(layout, ak.contents.ListOffsetArray) else None
         inner = layout.content if offsets is not None else layout

@@ -11,11 +11,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
-import awkward as ak
 import numpy as np
 
 from cenote import errors
 from cenote.expressions.arrays import Column, is_on_device
+from cenote.jagged import ak, is_awkward
 from cenote.machine import GPU_VARIABLE, visible_gpus
 from cenote.modifiers.interface import Run, StageCall
 from cenote.operations.interface import Result
@@ -81,7 +81,7 @@ class CudaDevice(Device):
 
     def to_device(self, column: Column) -> Column:
         """Flat buffers are copied; awkward arrays buffer by buffer."""
-        if isinstance(column, ak.Array):
+        if is_awkward(column):
             return ak.to_backend(ak.to_packed(column), "cuda")
         if not isinstance(column, np.ndarray) or column.dtype.kind not in "biufc":
             raise TypeError(f"a column of {getattr(column, 'dtype', type(column).__name__)} has no place on a GPU")
@@ -89,11 +89,11 @@ class CudaDevice(Device):
 
     def to_host(self, column: Column) -> Column:
         """The same, back."""
-        return ak.to_backend(column, "cpu") if isinstance(column, ak.Array) else self._cupy.asnumpy(column)
+        return ak.to_backend(column, "cpu") if is_awkward(column) else self._cupy.asnumpy(column)
 
     def holds(self, column: Column) -> bool:
         """By the backend of awkward arrays, and the type of others."""
-        return ak.backend(column) == "cuda" if isinstance(column, ak.Array) else is_on_device(column)
+        return ak.backend(column) == "cuda" if is_awkward(column) else is_on_device(column)
 
     def adopted(self, array: Any) -> Column:
         """By the interface that GPU libraries share."""

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote.expressions.arrays import is_on_device, on_host
+from cenote.jagged import ak
 from cenote.names import listed
 from cenote.operations.support.evaluation import event_column
 from cenote.operations.support.events import Column, Events, NoColumnError

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote.expressions.arrays import dimensions
 from cenote.expressions.lists import ListLengths, lists_of
 from cenote.expressions.problems import EvaluationError
+from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column
 
 
@@ -25,7 +25,7 @@ def element_mask(value: Column, counts: ListLengths, text: str) -> NDArray[np.bo
 
 
 def _booleans(value: Column, text: str) -> NDArray[np.bool_]:
-    plain = ak.to_numpy(ak.fill_none(value, value=False)) if isinstance(value, ak.Array) else value
+    plain = ak.to_numpy(ak.fill_none(value, value=False)) if is_awkward(value) else value
     if plain.dtype != np.bool_ and plain.size:
         raise EvaluationError(f"'{text}' gives numbers ({plain.dtype}), a selection needs true or false")
     return np.asarray(plain, dtype=np.bool_)

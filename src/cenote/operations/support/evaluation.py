@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +9,7 @@ from cenote.expressions.arrays import dimensions, is_array
 from cenote.expressions.expression import expression
 from cenote.expressions.functions import CONSTANTS
 from cenote.expressions.problems import EvaluationError
+from cenote.jagged import ak, is_awkward
 from cenote.names import did_you_mean
 from cenote.operations.support.events import Column, Events
 
@@ -51,7 +51,7 @@ def event_mask(value: Column, events: Events, text: str) -> NDArray[np.bool_]:
         raise EvaluationError(
             f"'{text}' gives {what}, a selection needs one true or false per event: use any(…) or all(…)"
         )
-    if isinstance(value, ak.Array):
+    if is_awkward(value):
         value = ak.to_numpy(ak.fill_none(value, value=False))
     if value.dtype != np.bool_ and value.size:
         raise EvaluationError(
@@ -65,6 +65,6 @@ def cast(value: Column, dtype: str | None) -> Column:
     if dtype is None:
         return value
     with np.errstate(all="ignore"):  # NaN has no whole number, and says so nowhere
-        if isinstance(value, ak.Array):
+        if is_awkward(value):
             return ak.values_astype(value, np.dtype(dtype))
         return np.asarray(value).astype(np.dtype(dtype), copy=False)

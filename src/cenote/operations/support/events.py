@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote.expressions.arrays import Column as Column
+from cenote.jagged import ak, is_awkward
 from cenote.language.workflow import DEFAULT_EVENTTYPE
 from cenote.names import column_name, did_you_mean, listed
 
@@ -118,12 +118,17 @@ class Events:
         if len(positions) == self.size:
             return self
         index = positions if self.index is None else self.index[positions]
-        columns = {n: c[positions] for n, c in self.columns.items() if self.live is None or n in self.live}
+        columns = {n: _taken(c, positions) for n, c in self.columns.items() if self.live is None or n in self.live}
         return replace(self, columns=columns, size=len(positions), index=index, resident={})
+
+
+def _taken(column: Column, positions: Column) -> Column:
+    """The values at these positions. awkward would import numpy's masked arrays to see that positions are none."""
+    return column[ak.contents.NumpyArray(positions)] if is_awkward(column) else column[positions]
 
 
 def flat(column: Column) -> Column:
     """A column of one value per event as numpy where that is free, unchanged otherwise."""
-    if isinstance(column, ak.Array) and column.ndim == 1 and isinstance(column.layout, ak.contents.NumpyArray):
+    if is_awkward(column) and column.ndim == 1 and isinstance(column.layout, ak.contents.NumpyArray):
         return column.layout.data
     return column

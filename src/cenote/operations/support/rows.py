@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +15,7 @@ from cenote.expressions.arrays import Column, dimensions
 from cenote.expressions.expression import expression
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
+from cenote.jagged import ak, is_awkward
 from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Events
 
@@ -55,7 +55,7 @@ class Rows:
 
     def _mask(self, text: str) -> NDArray[np.bool_]:
         value = expression(text).evaluate(self.value)
-        if isinstance(value, ak.Array):
+        if is_awkward(value):
             value = ak.to_numpy(ak.fill_none(value, value=False))
         if np.asarray(value).dtype != np.bool_ and np.size(value):
             raise EvaluationError(f"'{text}' gives numbers, a selection needs true or false: write '({text}) != 0'")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Literal
-from xml.sax.saxutils import escape, quoteattr
 
 Point = tuple[float, float]
 FONT = "Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
@@ -90,8 +90,8 @@ def as_svg(drawing: Drawing) -> str:
     width, height = drawing.size
     page = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {page} role="img" font-family={quoteattr(FONT)}>',
-        f"<title>{escape(drawing.title)}</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" {page} role="img" font-family="{FONT}">',
+        f"<title>{escape(drawing.title, quote=False)}</title>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
         *(_svg(shape) for shape in drawing.shapes),
         "</svg>",
@@ -110,7 +110,7 @@ def _svg(shape: Shape) -> str:
             weight = ' font-weight="600"' if shape.bold else ""
             return (
                 f'<text x="{x:.1f}" y="{y:.1f}" font-size="{shape.size:g}"{weight} fill="{shape.colour}" '
-                f'text-anchor="{shape.anchor}">{escape(text)}</text>'
+                f'text-anchor="{shape.anchor}">{escape(text, quote=False)}</text>'
             )
         case Curve():
             return _svg_curve(shape)

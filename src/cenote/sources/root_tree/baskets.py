@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.root_tree.blocks import Bytes, DamagedError, decompressed
 

@@ -11,14 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
-
-import uproot
+from typing import TYPE_CHECKING, Any
 
 from cenote import errors
 from cenote.errors import ErrorKind
+from cenote.lean_imports import imported
 from cenote.names import listed
 from cenote.sources.support.files import explained, is_remote, local_path, local_stamp, remote_options
+
+if TYPE_CHECKING:
+    import uproot
+else:
+    uproot = imported("uproot")
 
 PREFERRED_TREES = ("Events", "events")
 """The tree to read when a file holds several and the workflow names none."""

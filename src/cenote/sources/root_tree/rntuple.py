@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import awkward as ak
 import numpy as np
 
 from cenote.errors import ErrorKind
 from cenote.expressions.arrays import leaf_type
+from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, named
 from cenote.sources.root_tree.open_file import OpenTree
@@ -74,4 +74,4 @@ def _as_in_memory(column: Column, type_name: str) -> Column:
     if len(kinds) != 1 or leaf_type(column) in kinds:
         return column
     (kind,) = kinds
-    return ak.values_astype(column, kind) if isinstance(column, ak.Array) else column.astype(kind)
+    return ak.values_astype(column, kind) if is_awkward(column) else column.astype(kind)

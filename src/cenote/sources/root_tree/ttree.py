@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import awkward as ak
 import numpy as np
 import uproot
 
 from cenote import errors
 from cenote.errors import ErrorKind
+from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, named
 from cenote.sources.root_tree.baskets import NotPlainError, PlainBranch, SharedOffsets, read_plain

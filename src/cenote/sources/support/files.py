@@ -11,8 +11,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import fsspec
-
 from cenote import errors
 from cenote.errors import ErrorKind, Problem
 
@@ -106,6 +104,8 @@ def stamp_of(url: str) -> str:
 
 
 def _remote_stamp(url: str) -> str:
+    import fsspec  # with asyncio, which files of this machine do without
+
     filesystem, path = fsspec.core.url_to_fs(url, **remote_options(url))
     about = filesystem.info(path)
     changed = next((about[key] for key in ("ETag", "etag", "mtime", "last_modified") if about.get(key)), "")

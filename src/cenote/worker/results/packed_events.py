@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column, Events
 
 FlatArray: TypeAlias = NDArray[Any]
@@ -61,7 +61,7 @@ def _flattened(column: Column) -> _Nested | Column:
     """As flat arrays where that is possible: not on devices, and not where somebody gave it a behaviour of its own."""
     if isinstance(column, np.ndarray):
         return column if column.flags.c_contiguous or column.dtype.hasobject else np.ascontiguousarray(column)
-    if not isinstance(column, ak.Array) or ak.backend(column) != "cpu":
+    if not is_awkward(column) or ak.backend(column) != "cpu":
         return column
     column = ak.to_packed(column)
     form, length, arrays = ak.to_buffers(column)

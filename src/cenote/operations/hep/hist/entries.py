@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote.expressions.arrays import dimensions, is_array
 from cenote.expressions.lists import common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
+from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column
 
 
@@ -51,7 +51,7 @@ def _where_all_there(found: list[tuple[Column, NDArray[np.bool_] | None]]) -> li
 
 def _without_missing(column: Column) -> tuple[Column, NDArray[np.bool_] | None]:
     """Values, and which of them are there (None: all)."""
-    if not isinstance(column, ak.Array):
+    if not is_awkward(column):
         return np.asarray(column), None
     if not column.layout.is_option and not column.layout.is_indexed:
         return ak.to_numpy(column), None

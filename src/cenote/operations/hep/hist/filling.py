@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boost_histogram as bh
-import hist
 import numpy as np
 
 from cenote.expressions.arrays import is_array, is_text
 from cenote.expressions.problems import EvaluationError
+from cenote.lean_imports import imported
 from cenote.operations.hep.hist.axis import Axis, Bins
 from cenote.operations.support.events import Column
+
+if TYPE_CHECKING:
+    import hist
+else:
+    hist = imported("hist")
 
 HistAxis = Any
 """Any axis of hist or boost-histogram; they have no common type."""

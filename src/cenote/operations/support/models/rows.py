@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import awkward as ak
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote.expressions.arrays import Column, dimensions, leaf_kind, on_host, plain
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
+from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Events
 
 Numbers = NDArray[Any]
@@ -60,7 +60,7 @@ def as_type(name: str, values: Numbers, wanted: np.dtype[np.generic]) -> Numbers
 
 def _on_host(column: Column) -> Column:
     """Where onnxruntime takes rows from, also if `gpu.preload` has put the column elsewhere."""
-    if isinstance(column, ak.Array):
+    if is_awkward(column):
         return ak.to_backend(column, "cpu") if ak.backend(column) != "cpu" else column
     return on_host(column)
 
@@ -73,7 +73,7 @@ def _complete(name: str, column: Column) -> Column:
         raise EvaluationError(f"column '{name}' holds no numbers, which is all that a model takes")
     if dimensions(column) not in (1, 2):
         raise EvaluationError(f"column '{name}' has lists of lists: a model takes a number per event, or per element")
-    if not isinstance(column, ak.Array) or "?" not in str(ak.type(column)):
+    if not is_awkward(column) or "?" not in str(ak.type(column)):
         return column
     axes = range(dimensions(column))
     missing = sum(int(ak.sum(ak.is_none(column, axis=axis), axis=None)) for axis in axes)

@@ -1,0 +1,32 @@
+"""Give awkward to those who meet the first list: it is imported then.
+
+`from cenote.jagged import ak` costs nothing. A workflow of plain numbers never pays for awkward, and planning does not.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from cenote.lean_imports import imported
+
+_NAME = "awkward"
+
+
+class _Awkward:
+    """The module awkward, from the first time that something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:  # Any: awkward publishes no types
+        found = getattr(imported(_NAME), name)
+        if not name.startswith("_"):
+            setattr(self, name, found)
+        return found
+
+
+ak: Any = _Awkward()  # Any: awkward publishes no types
+"""The module awkward."""
+
+
+def is_awkward(value: Any) -> bool:  # Any: any column
+    """Whether it is an array of awkward; where nobody has imported that, nothing is."""
+    return _NAME in sys.modules and isinstance(value, ak.Array)
