@@ -194,12 +194,10 @@ class _Parser:
             raise self.mistake(key, f"{function} has no option '{key.text}'", hint)
         start = self.next
         value = self.expression(0)
-        if isinstance(value, Name) and value.name in CONSTANTS:
-            options[key.text] = CONSTANTS[value.name]
-        elif isinstance(value, Number):
-            options[key.text] = value.value
-        else:
+        plain = _plain_value(value)
+        if plain is None:
             raise self.mistake(start, f"the option '{key.text}' needs a plain number, true or false")
+        options[key.text] = plain
         if key.text == "axis" and (not isinstance(options["axis"], int) or options["axis"] == 0):
             raise self.mistake(start, "this axis would mix events", "axis=1 goes over the elements of each event")
 
@@ -250,3 +248,16 @@ def _number(text: str) -> int | float:
 def _narrow(number: int) -> int | float:
     """Whole numbers have 64 bits at most; larger ones are fractions, as in columns."""
     return number if number < 2**64 else float(min(number, _LARGEST))
+
+
+def _plain_value(node: Node) -> int | float | bool | None:
+    """What stands for itself: a number, or a constant such as `nan`, `true` or `-inf`."""
+    match node:
+        case Number():
+            return node.value
+        case Name() if node.name in CONSTANTS:
+            return CONSTANTS[node.name]
+        case Unary(sign="-", operand=Name(name)) if name in CONSTANTS:
+            return -CONSTANTS[name]
+        case _:
+            return None
