@@ -38,6 +38,9 @@ def check_replay(allocator: Allocator, log: list[ServiceEvent]) -> None:
     state = allocator.compacted()
     replayed = Allocator.replay(log)
     require(replayed.compacted() == state, "the log leads to another state")
+    known = replayed._state.pools
+    again = [name for name in replayed._state.abandoned if name in known and not known[name].removed]
+    require(not again, f"what waits for {again} would be cancelled by a restart")
     compacted = Allocator.replay(state)
     require(compacted.compacted() == state, "the compacted log leads to another state")
     for other in (replayed, compacted):

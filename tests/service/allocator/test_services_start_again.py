@@ -11,6 +11,7 @@ from cenote.service.allocator.messages import (
     InstanceEnded,
     InstancesKnown,
     PoolClosed,
+    PoolRemoved,
     ServiceStarted,
     TaskCancelled,
     TaskEnded,
@@ -144,3 +145,17 @@ def test_ended_tasks_go_to_the_archive_and_leaving_workers_are_asked_again() -> 
     assert [one.workers for one in commands if isinstance(one, StopWorkers)] == [("cpu-1",)]
     assert len(decided(commands, ServiceStarted)) == 1
     assert story.allocator.record_of("one").state is TaskState.SUCCESS
+
+
+def test_what_waits_for_a_pool_outlives_the_removal_of_an_earlier_one_of_its_name() -> None:
+    story = ServiceStory()
+    story.add_pool(a_service_pool(workers=1))
+    story.after(PoolRemoved(at=story.now, pool="cpu"))
+    story.lose("cpu-1", cause="retired")
+    story.add_pool(a_service_pool(workers=1))
+    story.add_task(a_task("one", 3))
+    story.begin()
+
+    assert decided(story.restart(), TaskCancelled) == []
+    story.come_back("cpu-2")
+    assert started(story.end("one", 0)) == [("one", 1)]

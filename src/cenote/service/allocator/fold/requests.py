@@ -97,6 +97,7 @@ def _add_pool(state: ServiceState, event: PoolAdded) -> None:
     known = state.pools.get(event.pool.name)
     if known is None or (known.closed and not known.live and not known.workers.counts.total):
         state.settle_pool(state.add_pool(event.pool))
+        state.abandoned.pop(event.pool.name, None)  # on replay: what waited for the pool before it was decided on then
         state.autoscaler.scale_soon()
 
 
