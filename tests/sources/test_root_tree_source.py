@@ -18,6 +18,7 @@ import uproot
 from uproot.writing import _cascadentuple
 
 from cenote import errors
+from cenote.sources.root_tree import plain_file
 from cenote.sources.root_tree.source import RootTreeSource
 
 
@@ -120,21 +121,41 @@ def test_fractions_of_an_rntuple_have_the_type_of_their_field(
     assert found["y"].dtype == np.int64
 
 
-def test_a_file_is_opened_once_for_all_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = write(tmp_path / "a.root", Events=X)
-    opened: list[object] = []
-    original = uproot.open
+def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[object]:
+    """One item for every call of a function."""
+    calls: list[object] = []
+    original = getattr(module, name)
 
     def counting(*arguments: Any, **options: Any) -> Any:
-        opened.append(arguments)
+        calls.append(arguments)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(uproot, "open", counting)
+    monkeypatch.setattr(module, name, counting)
+    return calls
+
+
+def in_three_chunks(url: str, column: str) -> None:
     source = RootTreeSource()
     source.describe(url)
     for start in range(3):
-        source.read(url, ["x"], start, start + 1)
-        RootTreeSource().read(url, ["x"], start, start + 1)
+        source.read(url, [column], start, start + 1)
+        RootTreeSource().read(url, [column], start, start + 1)
+
+
+def test_a_file_of_numbers_is_looked_at_once_and_never_by_uproot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = write(tmp_path / "a.root", Events=X)
+    looked, opened = counted(monkeypatch, plain_file, "find_tree"), counted(monkeypatch, uproot, "open")
+    in_three_chunks(url, "x")
+    assert (len(looked), len(opened)) == (1, 0)
+
+
+def test_another_file_is_opened_once_for_all_its_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with uproot.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("Events", X)
+    opened = counted(monkeypatch, uproot, "open")
+    in_three_chunks(str(tmp_path / "a.root"), "x")
     assert len(opened) == 1
 
 

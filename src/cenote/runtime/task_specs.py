@@ -11,6 +11,7 @@ from cenote.plan.tasks import applies, product_tasks
 from cenote.plugins import own_files
 from cenote.plugins.resources import packed
 from cenote.plugins.shipped import own_path
+from cenote.runtime.places import PlacesOfColumns
 from cenote.worker.task_spec import Piece, RunSpec, TaskSpec
 
 
@@ -39,6 +40,7 @@ class TaskSpecs:
         self._number_of = {info.name: number for number, info in enumerate(plan.datasets)}
         self._partial: dict[int, str] = {}
         """Merges with parts missing → the name that their result lies under instead."""
+        self._places = PlacesOfColumns(plan)
         self._imports_for: dict[tuple[int, str], tuple[str, ...]] = {}
         self._part: list[int] = []
         counts: dict[tuple[str, str], int] = {}
@@ -95,7 +97,8 @@ class TaskSpecs:
                 key = table.key(layout.runs[crossing.segment][position])
                 names.append(f"{key}-{exports.index(crossing.stage)}")
             imports.append((stage, tuple(names)))
-        return Piece(partition, self._part[position], imports=tuple(imports))
+        places = self._places.of(segment, position)
+        return Piece(partition, self._part[position], imports=tuple(imports), places=places)
 
     def _imports(self, segment: Segment, dataset: str) -> tuple[str, ...]:
         key = (segment.index, dataset)

@@ -38,6 +38,8 @@ class FileInfo:
     columns: Mapping[str, ColumnInfo]
     boundaries: Sequence[int] = field(default=())
     """Entry numbers at which reading may start without decompressing anything twice, 0 and `entries` included."""
+    places: bytes = field(default=b"", compare=False, repr=False)
+    """Where the values of columns are, as the source notes it down for `cut_places`; empty: it will look again."""
 
 
 def flat_name(name: str) -> str:
@@ -89,3 +91,11 @@ class Source(Plugin):
     @abstractmethod
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns for entries [start, stop). Raises `unreadable-input` naming file and column."""
+
+    def cut_places(self, noted: bytes, columns: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Of what `describe` noted as `places`, the part that a task needs, for each of these ranges of entries."""
+        raise NotImplementedError(f"{type(self).__name__} notes places, and does not say how to cut them")
+
+    def read_placed(self, url: str, columns: Sequence[str], start: int, stop: int, places: bytes) -> dict[str, Column]:
+        """What `read` does, told by `cut_places` where to find it. The file may have changed since."""
+        raise NotImplementedError(f"{type(self).__name__} cuts places, and does not say how to read there")

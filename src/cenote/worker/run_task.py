@@ -247,12 +247,9 @@ class TaskRunner:
         lacking = [name for name in partition.lacks if name in in_file]
         source = self._sources[work.segment.index]
         try:
-            columns = source.read(
-                self._found(partition.url),
-                list(dict.fromkeys(name for name in in_file if name not in lacking)),
-                partition.start + first,
-                partition.start + last,
-            )
+            there = list(dict.fromkeys(name for name in in_file if name not in lacking))
+            asked = (self._found(partition.url), there, partition.start + first, partition.start + last)
+            columns = source.read_placed(*asked, piece.places) if piece.places else source.read(*asked)
             for name in lacking:
                 columns[name] = filled(source, step.fills[name], name, self._found, last - first)
         except Interrupted:

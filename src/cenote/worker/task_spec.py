@@ -12,7 +12,7 @@ from cenote.plan.plan import Partition, Segment
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile
 
-VERSION = 5
+VERSION = 6
 """Of these forms; a worker refuses another one."""
 
 
@@ -55,6 +55,8 @@ class Piece:
     """The part of the partition that this is, when it was split for lack of memory; None for all of it."""
     imports: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Stage of an earlier segment → names in the store to join; an empty name: straight from the source."""
+    places: bytes = field(default=b"", repr=False)
+    """Where the columns that the segment reads are in the file, as its source words it; empty: it has to look."""
 
 
 @dataclass(frozen=True)

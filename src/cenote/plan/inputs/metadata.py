@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cenote import errors
@@ -29,6 +29,9 @@ MANY = 64
 """Local files from which on processes are worth the second that they take to start."""
 FILES_PER_PROCESS = 200
 """Then a process hands in what it read, and progress moves on."""
+
+REMEMBERED_TOGETHER = 500
+"""Files whose metadata is written to the cache at once."""
 
 InputsProgress = Callable[[int, int], None]
 """Called with how many files of how many are known."""
@@ -66,11 +69,24 @@ def describe_all(
     for request, answer in _read([one for key, one in distinct.items() if key not in answers]):
         if isinstance(answer, FileInfo):
             answer = packer.pack(answer)
-            fresh.append((request.key, stamps[request.key], answer))
+            if stamps[request.key]:
+                fresh.append((request.key, stamps[request.key], answer))
+            answer = replace(answer, places=b"")  # of many files they are too much to hold: the cache has them
         answers[request.key] = answer
         report(len(answers), len(distinct))
-    cache.remember([(key, stamp, info) for key, stamp, info in fresh if stamp])
+        if len(fresh) == REMEMBERED_TOGETHER:
+            cache.remember(fresh)
+            fresh = []
+    cache.remember(fresh)
     return [answers[request.key] for request in asked]
+
+
+def noted_places(files: Sequence[tuple[Source, str, str, str]], *, cache: MetadataCache | None = None) -> list[bytes]:
+    """For every (source, its kind, file, its stamp): where its columns are, as the source noted it; empty: unknown."""
+    keys = [_key(source, kind, url) for source, kind, url, _ in files]
+    stamps = {key: stamp for key, (*_, stamp) in zip(keys, files, strict=True)}
+    known = (cache or MetadataCache()).places(stamps)
+    return [known.get(key, b"") for key in keys]
 
 
 def describe_one(source: Source, url: str) -> FileAnswer:

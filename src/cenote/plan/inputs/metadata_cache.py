@@ -22,9 +22,12 @@ create table if not exists files (
     key blob primary key, valid text not null, url text not null, stamp text not null, size integer not null,
     entries integer not null, schema blob not null, sizes blob not null, boundaries blob not null
 );
+create table if not exists places (key blob primary key, valid text not null, noted blob not null);
 """
-_FORMAT = 2
+_FORMAT = 3
 """Part of the database's name: another layout starts a new file, and leaves the old one to older versions."""
+MOST_BYTES_OF_PLACES = 1_000_000_000
+"""A NanoAOD file has a hundred thousand baskets: half a megabyte of places."""
 
 
 class MetadataCache:
@@ -51,9 +54,31 @@ class MetadataCache:
                 "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [_row(key, valid, info, schemas) for key, valid, info in found],
             )
+            database.executemany(
+                "insert or replace into places values (?, ?, ?)",
+                [(key, valid, info.places) for key, valid, info in found if info.places],
+            )
+            _forget_places(database)
 
         if found:
             self._cache.write(change)
+
+    def places(self, wanted: Mapping[bytes, str]) -> dict[bytes, bytes]:
+        """Key → where the columns of its file are, as the source noted it, if the validity text is unchanged."""
+
+        def noted(database: sqlite3.Connection) -> dict[bytes, bytes]:
+            rows = rows_with_keys(database, "select key, valid, noted from places", list(wanted))
+            return {key: noted for key, valid, noted in rows if valid == wanted[key]}
+
+        return self._cache.read(noted, unreadable=ValueError) or {}
+
+
+def _forget_places(database: sqlite3.Connection) -> None:
+    """Those that were noted first, once all together are too large."""
+    (total,) = database.execute("select coalesce(sum(length(noted)), 0) from places").fetchone()
+    if total > MOST_BYTES_OF_PLACES:
+        half = "select rowid from places order by rowid limit (select count(*) / 2 from places)"
+        database.execute(f"delete from places where rowid in ({half})")
 
 
 def _rows(

@@ -11,9 +11,9 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,8 +37,7 @@ class NotPlainError(Exception):
     """A basket that only uproot reads."""
 
 
-@dataclass(frozen=True)
-class PlainType:
+class PlainType(msgspec.Struct, frozen=True, array_like=True):
     """What each entry of a branch holds."""
 
     stored: str
@@ -51,19 +50,13 @@ class PlainType:
     header: int = 0
     """Bytes before each list: a `std::vector` has some."""
 
-    @cached_property
-    def dtype(self) -> np.dtype[Any]:
-        """As stored."""
-        return np.dtype(self.stored)
-
-    @cached_property
+    @property
     def item_size(self) -> int:
         """Bytes of an item in the file."""
-        return self.dtype.itemsize * math.prod(self.shape)
+        return np.dtype(self.stored).itemsize * math.prod(self.shape)
 
 
-@dataclass(frozen=True)
-class PlainBranch:
+class PlainBranch(msgspec.Struct, frozen=True, array_like=True):
     """Where the baskets of a branch are, and what is in them."""
 
     type: PlainType
@@ -75,8 +68,10 @@ class PlainBranch:
     sizes: Sequence[int]
 
     def baskets(self, start: int, stop: int) -> range:
-        """The numbers of those that hold entries of [start, stop)."""
-        if not self.entries[0] <= start < stop <= self.entries[-1]:
+        """The numbers of those that hold entries of [start, stop). Raises `NotPlainError` where some lack them."""
+        if not self.entries[0] <= start <= stop <= self.entries[-1]:
+            raise NotPlainError
+        if start == stop:
             return range(0)
         return range(bisect_right(self.entries, start) - 1, bisect_left(self.entries, stop))
 
@@ -84,8 +79,6 @@ class PlainBranch:
 def read_plain(fetch: Fetch, branch: PlainBranch, start: int, stop: int, shared: SharedOffsets) -> Column:
     """Entries [start, stop). Raises `NotPlainError` where a basket turns out to be of another kind."""
     numbers = branch.baskets(start, stop)
-    if not numbers:
-        raise NotPlainError
     read = _read_lists if branch.type.jagged else _read_numbers
     return read(fetch, branch, numbers, (start, stop), shared)
 
@@ -149,7 +142,7 @@ class _Basket:
     def values(self, kind: PlainType) -> NDArray[Any]:
         if self.border % kind.item_size:
             raise DamagedError(f"the {self.border} bytes of a basket are no whole number of values")
-        return self.data[: self.border].view(kind.dtype)
+        return self.data[: self.border].view(kind.stored)
 
     def byte_offsets(self) -> Offsets:
         """Where each entry starts, and the end; stored are positions with the key counted in."""
@@ -172,7 +165,7 @@ class _Basket:
         places = np.repeat(np.arange(headers, headers * (len(lengths) + 1), headers), lengths)
         places += np.arange(len(places))
         units = self.data[: self.border].view(np.dtype(f"V{unit}" if unit > 2 else f"u{unit}"))
-        return units[places].view(kind.dtype)
+        return units[places].view(kind.stored)
 
 
 def _in_items(byte_offsets: Offsets, item_size: int) -> Offsets:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.lean_imports import imported
 from cenote.names import listed
+from cenote.sources.root_tree.baskets import PlainBranch
+from cenote.sources.root_tree.file_record import OTHER_TREES, PREFERRED_TREES
 from cenote.sources.support.files import explained, is_remote, local_path, local_stamp, remote_options
 
 if TYPE_CHECKING:
@@ -24,15 +25,12 @@ if TYPE_CHECKING:
 else:
     uproot = imported("uproot")
 
-PREFERRED_TREES = ("Events", "events")
-"""The tree to read when a file holds several and the workflow names none."""
-
 OPEN_BRANCHES = 4_000
 """Trees are kept open until together they have more branches than this: about 40 MB."""
 OPEN_FILES = 64
 """Kept open at the most, for the system's limit of open files."""
 
-_TREE_CLASSES = frozenset({"TTree", "TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
+_TREE_CLASSES = frozenset({"TTree", *OTHER_TREES})
 
 _HEADER_SIZES = range(45, 1024)
 """Where the first record of a ROOT file may start, as the file itself says: ROOT writes 100, Geant4 writes 64."""
@@ -46,11 +44,9 @@ class OpenTree:
     tree: Any  # uproot publishes no types: a TTree or an RNTuple
     size: int
     stamp: str
-    descriptor: int | None = None
-    """Of the file, when it is on this machine."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Filled by who first needs to know them all: column name → where it is."""
-    plain: dict[str, Any] = field(default_factory=dict)
+    plain: dict[str, PlainBranch | None] = field(default_factory=dict)
     """Filled by who reads: branch → where its baskets are, or None."""
 
     @property
@@ -97,16 +93,9 @@ def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
     except BaseException:
         file.close()
         raise
-    descriptor = None if is_remote(url) else os.open(local_path(url), os.O_RDONLY)
-    opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid), descriptor)
-    weakref.finalize(opened, _close, file, descriptor)  # when nobody reads from it: maybe later than it is dropped here
+    opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid))
+    weakref.finalize(opened, file.close)  # when nobody reads from it: maybe later than it is dropped here
     return opened
-
-
-def _close(file: Any, descriptor: int | None) -> None:
-    file.close()
-    if descriptor is not None:
-        os.close(descriptor)
 
 
 def _open_quickly(url: str, **options: Any) -> Any:  # Any: a directory of uproot, which publishes no types

@@ -1,4 +1,4 @@
-"""Describe and read one tree: plain TTrees by their baskets, everything else by uproot."""
+"""Describe and read one tree with uproot: the plain branches of files on this machine by their baskets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from cenote.operations.support.events import Column
 from cenote.sources.interface import FileInfo, find_column
 from cenote.sources.root_tree import rntuple as _rntuple
 from cenote.sources.root_tree import ttree as _ttree
+from cenote.sources.root_tree.clusters import boundaries
 from cenote.sources.root_tree.open_file import OpenTree, open_tree
+from cenote.sources.root_tree.places import note
+from cenote.sources.support.files import is_remote
 
 
 def describe(url: str, tree: str | None) -> FileInfo:
@@ -19,10 +22,11 @@ def describe(url: str, tree: str | None) -> FileInfo:
     found = _columns(opened)
     entries = int(opened.tree.num_entries)
     if opened.is_rntuple:
-        columns, boundaries = _rntuple.describe(opened, found), _rntuple.boundaries(opened)
-    else:
-        columns, boundaries = _ttree.describe(found), _ttree.boundaries(found, entries)
-    return FileInfo(url, opened.size, opened.stamp, entries, columns, boundaries)
+        columns = _rntuple.describe(opened, found)
+        return FileInfo(url, opened.size, opened.stamp, entries, columns, _rntuple.boundaries(opened))
+    places = b"" if is_remote(url) else note(opened.stamp, _ttree.places(found))
+    cuts = boundaries(_ttree.starts(found), entries)
+    return FileInfo(url, opened.size, opened.stamp, entries, _ttree.describe(found), cuts, places)
 
 
 def read(url: str, tree: str | None, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:

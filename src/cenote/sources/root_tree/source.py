@@ -27,16 +27,28 @@ class RootTreeSource(Source):
 
     @classmethod
     def warm_up(cls) -> None:
-        import cenote.sources.root_tree.reading  # noqa: F401
+        import cenote.sources.root_tree.readers  # noqa: F401
 
     def describe(self, url: str) -> FileInfo:
-        """Entries, columns and cluster boundaries of the tree."""
-        from cenote.sources.root_tree.reading import describe  # with uproot, which known files need not
+        """Entries, columns and cluster boundaries of the tree, and where its baskets are."""
+        from cenote.sources.root_tree.readers import describe  # with awkward, which known files need not
 
         return describe(url, self.tree)
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
-        """Exactly these columns; the file stays open for the next range."""
-        from cenote.sources.root_tree.reading import read
+        """Exactly these columns; what was found out of the file serves the next range."""
+        from cenote.sources.root_tree.readers import read
 
         return read(url, self.tree, columns, start, stop)
+
+    def cut_places(self, noted: bytes, columns: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Where the baskets of these columns are."""
+        from cenote.sources.root_tree.places import cut
+
+        return cut(noted, columns, ranges)
+
+    def read_placed(self, url: str, columns: Sequence[str], start: int, stop: int, places: bytes) -> dict[str, Column]:
+        """Without opening a file for what is known of it, if it is still the one that this was found in."""
+        from cenote.sources.root_tree.readers import read_placed
+
+        return read_placed(url, self.tree, columns, start, stop, places)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,21 +14,16 @@ from cenote.errors import ErrorKind
 from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, named
-from cenote.sources.root_tree.baskets import NotPlainError, PlainBranch, SharedOffsets, read_plain
-from cenote.sources.root_tree.blocks import UnknownAlgorithmError
-from cenote.sources.root_tree.local_bytes import fetch_from
+from cenote.sources.root_tree.baskets import PlainBranch
 from cenote.sources.root_tree.open_file import OpenTree
+from cenote.sources.root_tree.plain_file import NEVER_FILLED, read_branches
 from cenote.sources.root_tree.uproot_branch import plain_branch_of
 from cenote.sources.support.files import explained, is_remote
-
-_SHARE_OF_BYTES = 0.9
-"""A boundary counts when branches with this share of the bytes have a basket that starts there."""
 
 _HERE = uproot.source.futures.TrivialExecutor()
 """Decompresses in the calling thread: a worker has one core, and handing over costs more than it gains."""
 
 _TEXTS = ("string", "bytestring")
-_NEVER_FILLED = "was never filled: it has no values"
 _OF_THE_FORMAT = "@"
 """In the names of numbers that say how objects are stored."""
 
@@ -49,7 +43,7 @@ def branches(opened: OpenTree) -> dict[str, Leaf]:
     leaves: dict[str, Leaf] = {}
     for path, branch in opened.tree.iteritems(recursive=True, full_paths=True):
         if not isinstance(branch.interpretation, uproot.interpretation.grouped.AsGrouped):
-            for leaf in _leaves(branch) if _is_filled(opened, branch) else [Leaf(branch, unreadable=_NEVER_FILLED)]:
+            for leaf in _leaves(branch) if _is_filled(opened, branch) else [Leaf(branch, unreadable=NEVER_FILLED)]:
                 leaves.setdefault(_dotted(path, leaf), leaf)
     return {name: leaves[path] for name, path in named(leaves).items()}
 
@@ -154,22 +148,17 @@ def _size(leaf: Leaf) -> int:
     return int(leaf.branch.member("fTotBytes"))
 
 
-def boundaries(found: Mapping[str, Leaf], entries: int) -> tuple[int, ...]:
-    """Entries at which (nearly) all baskets start, or else those of the largest branch."""
-    with_baskets = {id(leaf.branch): leaf for leaf in found.values() if leaf.branch.num_baskets}
-    if not with_baskets or not entries:
-        return (0, entries) if entries else (0,)
-    starts = {
-        name: np.unique(np.asarray(leaf.branch.entry_offsets, dtype=np.int64)) for name, leaf in with_baskets.items()
-    }
-    sizes = {name: float(_size(leaf)) for name, leaf in with_baskets.items()}
-    places, which = np.unique(np.concatenate(list(starts.values())), return_inverse=True)
-    weights = np.concatenate([np.full(len(start), sizes[name]) for name, start in starts.items()])
-    shared = places[np.bincount(which, weights=weights) >= _SHARE_OF_BYTES * sum(sizes.values())]
-    if len(shared) <= 2:
-        shared = starts[max(sizes, key=sizes.__getitem__)]
-    inner = (int(place) for place in shared if 0 < place < entries)
-    return (0, *inner, entries)
+def places(found: Mapping[str, Leaf]) -> dict[str, PlainBranch]:
+    """Where the baskets of the plain columns are."""
+    readable = {name: leaf.branch for name, leaf in found.items() if not leaf.unreadable and not leaf.fields}
+    plain = {name: plain_branch_of(branch) for name, branch in readable.items()}
+    return {name: branch for name, branch in plain.items() if branch is not None}
+
+
+def starts(found: Mapping[str, Leaf]) -> list[tuple[list[int], int]]:
+    """Where the baskets of each branch start, the end included, and its size."""
+    branches = {id(leaf.branch): leaf for leaf in found.values() if leaf.branch.num_baskets}
+    return [(leaf.branch.entry_offsets, _size(leaf)) for leaf in branches.values()]
 
 
 def read(opened: OpenTree, chosen: Mapping[str, Leaf], start: int, stop: int, *, kind: ErrorKind) -> dict[str, Column]:
@@ -179,15 +168,21 @@ def read(opened: OpenTree, chosen: Mapping[str, Leaf], start: int, stop: int, *,
     }
     together = is_remote(opened.url) and len({branch.name for branch in of_numbers.values()}) == len(of_numbers)
     arrays = _read_together(opened, of_numbers, start, stop, kind=kind) if together else {}
-    shared: SharedOffsets = {}
-    columns: dict[str, Column] = {}
+    columns = {} if is_remote(opened.url) else _read_plain(opened, chosen, start, stop)
     for name, leaf in chosen.items():
+        if name in columns:
+            continue
         number = id(leaf.branch)
         with explained(opened.url, kind, what=f"branch '{name}' of {opened.url}"):
             if number not in arrays:
-                arrays[number] = _read_one(opened, leaf.branch, start, stop, shared)
+                arrays[number] = _read_one(leaf.branch, start, stop)
             columns[name] = _field(arrays[number], leaf.fields)
-    return columns
+    return {name: columns[name] for name in chosen}
+
+
+def _read_plain(opened: OpenTree, chosen: Mapping[str, Leaf], start: int, stop: int) -> dict[str, Column]:
+    plain = {name: _plain(opened, leaf.branch) for name, leaf in chosen.items() if not leaf.fields}
+    return read_branches(opened.url, {name: one for name, one in plain.items() if one is not None}, start, stop)
 
 
 def _field(array: Column, fields: tuple[str, ...]) -> Column:
@@ -200,15 +195,10 @@ def _plain(opened: OpenTree, branch: Any) -> PlainBranch | None:
     """Found out once: a file may be read in very many small pieces."""
     if branch.object_path not in opened.plain:
         opened.plain[branch.object_path] = plain_branch_of(branch)
-    found: PlainBranch | None = opened.plain[branch.object_path]
-    return found
+    return opened.plain[branch.object_path]
 
 
-def _read_one(opened: OpenTree, branch: Any, start: int, stop: int, shared: SharedOffsets) -> Column:
-    plain = _plain(opened, branch) if opened.descriptor is not None and start < stop else None
-    if plain is not None and opened.descriptor is not None:
-        with suppress(NotPlainError, UnknownAlgorithmError):
-            return read_plain(fetch_from(opened.descriptor), plain, start, stop, shared)
+def _read_one(branch: Any, start: int, stop: int) -> Column:
     interpretation, in_numpy = branch.interpretation, _as_numpy(branch.interpretation)
     if start == stop and in_numpy is None and not _holds_numbers(interpretation):
         # Of no entries, uproot gives objects other fields.

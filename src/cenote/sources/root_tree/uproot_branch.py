@@ -19,9 +19,9 @@ def plain_branch_of(branch: Any) -> PlainBranch | None:  # Any: uproot publishes
     return PlainBranch(
         type=kind,
         counter=branch.name if counter is None or kind.header else counter.name,
-        entries=[int(entry) for entry in branch.entry_offsets],
-        seeks=[int(seek) for seek in branch.member("fBasketSeek")[:count]],
-        sizes=[int(size) for size in branch.member("fBasketBytes")[:count]],
+        entries=list(map(int, branch.entry_offsets)),
+        seeks=branch.member("fBasketSeek")[:count].tolist(),
+        sizes=branch.member("fBasketBytes")[:count].tolist(),
     )
 
 

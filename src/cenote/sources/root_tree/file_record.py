@@ -1,0 +1,99 @@
+"""Find the tree in a file on this machine, straight from the file's bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cenote.sources.root_tree.baskets import Fetch
+from cenote.sources.root_tree.blocks import decompressed
+from cenote.sources.root_tree.tree_record import TreeRecord, UnfamiliarError, parse_tree
+
+PREFERRED_TREES = ("Events", "events")
+"""The tree to read when a file holds several and the workflow names none."""
+OTHER_TREES = frozenset({"TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
+FOLDERS = frozenset({"TDirectory", "TDirectoryFile"})
+
+_SMALL_FILE = struct.Struct(">iiiiii")
+"""fBEGIN, fEND, fSeekFree, fNbytesFree, nfree, fNbytesName."""
+_LARGE_FILE = struct.Struct(">iqqiii")
+_SMALL_FOLDER = struct.Struct(">hIIiiiii")
+"""fVersion, fDatimeC, fDatimeM, fNbytesKeys, fNbytesName, fSeekDir, fSeekParent, fSeekKeys."""
+_LARGE_FOLDER = struct.Struct(">hIIiiqqq")
+_SMALL_KEY = struct.Struct(">ihiIhhii")
+"""fNbytes, fVersion, fObjlen, fDatime, fKeylen, fCycle, fSeekKey, fSeekPdir."""
+_LARGE_KEY = struct.Struct(">ihiIhhqq")
+_START = 2_048
+"""Bytes of the file that are read at once: the header and the folder of most."""
+
+
+@dataclass(frozen=True)
+class _Key:
+    class_name: str
+    name: str
+    cycle: int
+    seek: int
+    size: int
+    length: int
+    data_size: int
+
+
+def find_tree(fetch: Fetch, size: int, name: str | None) -> tuple[int, TreeRecord]:
+    """The size of the file as it says itself, and the tree of this name, or the only one.
+
+    Raises `UnfamiliarError` for whatever is not at the top of an ordinary file.
+    """
+    try:
+        start = fetch(0, min(_START, size))
+        large = int.from_bytes(start[4:8], "big") >= 1_000_000
+        begin, end, *_, name_size = (_LARGE_FILE if large else _SMALL_FILE).unpack_from(start, 8)
+        if bytes(start[:4]) != b"root" or end > size:
+            raise UnfamiliarError
+        key = _chosen(list(_keys(fetch, begin + name_size, start)), name)
+        raw = fetch(key.seek, key.size)
+        packed = raw[key.length :]
+        data = bytes(packed) if len(packed) == key.data_size else decompressed(packed, key.data_size).tobytes()
+    except (struct.error, ValueError, IndexError, OSError) as problem:
+        raise UnfamiliarError from problem
+    return end, parse_tree(data, key.length)
+
+
+def _keys(fetch: Fetch, folder: int, start: memoryview) -> Iterator[_Key]:
+    room = _LARGE_FOLDER.size
+    found = start[folder : folder + room] if folder + room <= len(start) else fetch(folder, room)
+    large = int.from_bytes(found[:2], "big") > 1_000
+    numbers = (_LARGE_FOLDER if large else _SMALL_FOLDER).unpack_from(found)
+    listing = bytes(fetch(numbers[7], numbers[3]))
+    place = _read_key(listing, 0)[0].length
+    (count,) = struct.unpack_from(">i", listing, place)
+    place += 4
+    for _ in range(count):
+        key, place = _read_key(listing, place)
+        yield key
+
+
+def _read_key(listing: bytes, place: int) -> tuple[_Key, int]:
+    version = int.from_bytes(listing[place + 4 : place + 6], "big")
+    form = _LARGE_KEY if version > 1_000 else _SMALL_KEY
+    size, _, data_size, _, length, cycle, seek, _ = form.unpack_from(listing, place)
+    place += form.size
+    texts = []
+    for _ in range(3):
+        text_size = listing[place]
+        if text_size == 255:
+            raise UnfamiliarError
+        texts.append(listing[place + 1 : place + 1 + text_size].decode())
+        place += 1 + text_size
+    return _Key(texts[0], texts[1], cycle, seek, size, length, data_size), place
+
+
+def _chosen(keys: list[_Key], name: str | None) -> _Key:
+    if any(key.class_name in FOLDERS or key.class_name in OTHER_TREES for key in keys):
+        raise UnfamiliarError
+    trees = {key.name: key for key in sorted(keys, key=lambda key: key.cycle) if key.class_name == "TTree"}
+    names = [name] if name is not None else list(trees) if len(trees) == 1 else PREFERRED_TREES
+    for one in names:
+        if one in trees:
+            return trees[one]
+    raise UnfamiliarError

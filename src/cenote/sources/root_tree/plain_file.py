@@ -1,0 +1,131 @@
+"""Describe and read files on this machine without uproot: trees of plain branches, and places that were noted."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+
+import numpy as np
+
+from cenote import errors
+from cenote.operations.support.events import Column
+from cenote.sources.interface import ColumnInfo, FileInfo, named
+from cenote.sources.root_tree.baskets import NotPlainError, PlainBranch, PlainType, SharedOffsets, read_plain
+from cenote.sources.root_tree.blocks import UnknownAlgorithmError
+from cenote.sources.root_tree.clusters import boundaries
+from cenote.sources.root_tree.file_record import find_tree
+from cenote.sources.root_tree.local_bytes import MergedReads, fetch_from, opened_for_reading
+from cenote.sources.root_tree.places import note
+from cenote.sources.root_tree.tree_record import BranchRecord, TreeRecord
+from cenote.sources.support.files import explained, local_path, local_stamp
+
+NEVER_FILLED = "was never filled: it has no values"
+KEPT = 16
+"""Files whose places this process remembers."""
+
+_TYPE_NAMES = {
+    "b1": "bool", "i1": "int8_t", "u1": "uint8_t", "i2": "int16_t", "u2": "uint16_t", "i4": "int32_t",
+    "u4": "uint32_t", "i8": "int64_t", "u8": "uint64_t", "f4": "float", "f8": "double",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlainFile:
+    """A file whose tree has plain branches only."""
+
+    url: str
+    size: int
+    """As the file says itself."""
+    stamp: str
+    tree: TreeRecord
+
+    @cached_property
+    def columns(self) -> dict[str, BranchRecord]:
+        """Column name → its branch; of branches with the same name, the first."""
+        first = {branch.name: branch for branch in reversed(self.tree.branches)}
+        return {name: first[path] for name, path in named(dict.fromkeys(b.name for b in self.tree.branches)).items()}
+
+    @cached_property
+    def branches(self) -> dict[str, PlainBranch]:
+        """Those with values."""
+        return {name: _plain(branch) for name, branch in self.columns.items() if self._is_filled(branch)}
+
+    def describe(self) -> FileInfo:
+        """Entries, columns, cluster boundaries, and where everything is."""
+        columns = {
+            name: ColumnInfo(_type_name(branch), branch.bytes, "" if self._is_filled(branch) else NEVER_FILLED)
+            for name, branch in self.columns.items()
+        }
+        starts = [(branch.entries, branch.bytes) for branch in self.columns.values() if len(branch.seeks)]
+        return FileInfo(
+            self.url,
+            self.size,
+            self.stamp,
+            self.tree.entries,
+            columns,
+            boundaries(starts, self.tree.entries),
+            note(self.stamp, self.branches),
+        )
+
+    def _is_filled(self, branch: BranchRecord) -> bool:
+        return bool(branch.entries[-1] > 0 or self.tree.entries == 0)
+
+
+_kept: OrderedDict[tuple[str, str | None, str], PlainFile] = OrderedDict()
+_keeping = Lock()
+
+
+def plain_file(url: str, tree: str | None) -> PlainFile:
+    """The file, looked at now or before. Raises `UnfamiliarError` where uproot has to look."""
+    key = (url, tree, local_stamp(url))
+    with _keeping:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
+    with opened_for_reading(url) as file:
+        size, found = find_tree(fetch_from(file), local_path(url).stat().st_size, tree)
+    looked_at = PlainFile(url, size, key[2], found)
+    with _keeping:
+        _kept[key] = looked_at
+        if len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return looked_at
+
+
+def read_branches(url: str, branches: Mapping[str, PlainBranch], start: int, stop: int) -> dict[str, Column]:
+    """Those of these columns that turn out to be plain, for entries [start, stop)."""
+    shared: SharedOffsets = {}
+    columns: dict[str, Column] = {}
+    with opened_for_reading(url) as file:
+        fetch = MergedReads(file, _ranges(branches.values(), start, stop))
+        for name, branch in branches.items():
+            with explained(url, errors.UNREADABLE_INPUT, what=f"branch '{name}' of {url}"):
+                try:
+                    columns[name] = read_plain(fetch, branch, start, stop, shared)
+                except (NotPlainError, UnknownAlgorithmError):
+                    continue
+    return columns
+
+
+def _ranges(branches: Iterable[PlainBranch], start: int, stop: int) -> Iterable[tuple[int, int]]:
+    for branch in branches:
+        try:
+            numbers = branch.baskets(start, stop)
+        except NotPlainError:
+            continue
+        yield from ((branch.seeks[number], branch.sizes[number]) for number in numbers)
+
+
+def _plain(branch: BranchRecord) -> PlainBranch:
+    leaf = branch.leaf
+    stored = np.dtype(leaf.number).newbyteorder(">")
+    kind = PlainType(stored.str, stored.newbyteorder("=").str, jagged=bool(leaf.counter), shape=leaf.shape)
+    return PlainBranch(kind, leaf.counter, branch.entries.tolist(), branch.seeks.tolist(), branch.sizes.tolist())
+
+
+def _type_name(branch: BranchRecord) -> str:
+    shape = "".join(f"[{size}]" for size in branch.leaf.shape)
+    return f"{_TYPE_NAMES[branch.leaf.number]}{'[]' if branch.leaf.counter else ''}{shape}"

@@ -1,0 +1,235 @@
+"""Read what a TTree says of its branches, straight from its bytes.
+
+It knows the layouts that ROOT has written since 2012 and branches of one leaf of numbers, which is what most files of
+today have. At anything else it gives up with `UnfamiliarError`, and uproot, which knows every layout, is asked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_HEADER = struct.Struct(">IH")
+_TREE_NUMBERS = struct.Struct(">qqqqqdiiiiIqqqqqq")
+_BRANCH_NUMBERS = struct.Struct(">iiiiq")
+_MORE_BRANCH_NUMBERS = struct.Struct(">iIiqqqq")
+_LEAF_NUMBERS = struct.Struct(">iii??")
+_LONG = struct.Struct(">i")
+_TAG = struct.Struct(">I")
+_BYTE_COUNT = 0x4000_0000
+_NEW_CLASS = 0xFFFF_FFFF
+_CLASS = 0x8000_0000
+_MAP_OFFSET = 2
+_REFERENCED = 1 << 4
+_TREES_WITH_FEATURES = {19: False, 20: True}
+"""Versions of TTree → whether they say which features its baskets use."""
+_BRANCHES_WITH_FEATURES = {12: False, 13: True}
+_NUMBERS = {
+    "TLeafO": ("b1", "b1"), "TLeafB": ("i1", "u1"), "TLeafS": ("i2", "u2"), "TLeafI": ("i4", "u4"),
+    "TLeafL": ("i8", "u8"), "TLeafG": ("i8", "u8"), "TLeafF": ("f4", "f4"), "TLeafD": ("f8", "f8"),
+}  # fmt: skip
+"""Classes of leaves → what they hold, signed and unsigned."""
+_TITLE = re.compile(r"[^\[\]]*(?P<counted>\[[A-Za-z_][\w.]*\])?(?P<shape>(?:\[[1-9][0-9]*\])*)")
+
+
+class UnfamiliarError(Exception):
+    """Bytes of a layout that is not known here."""
+
+
+@dataclass(frozen=True)
+class LeafRecord:
+    """The one leaf of a branch."""
+
+    number: str
+    """numpy's word, without the byte order: `f4`."""
+    shape: tuple[int, ...]
+    counter: str
+    """What tells the leaf that says how many there are from others; empty where that is fixed."""
+
+
+@dataclass(frozen=True)
+class BranchRecord:
+    """A branch, and where its baskets are."""
+
+    name: str
+    leaf: LeafRecord
+    bytes: int
+    """Uncompressed."""
+    entries: NDArray[Any]
+    """First entry of each basket, and the end."""
+    seeks: NDArray[Any]
+    sizes: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TreeRecord:
+    """A tree of plain branches."""
+
+    entries: int
+    branches: tuple[BranchRecord, ...]
+
+
+def parse_tree(data: bytes, key_length: int) -> TreeRecord:
+    """The tree in these bytes, which follow a key of this length."""
+    try:
+        return _Parser(data, key_length).tree()
+    except (struct.error, IndexError, KeyError, ValueError) as problem:  # whatever it is, uproot will say it
+        raise UnfamiliarError from problem
+
+
+@dataclass
+class _Parser:
+    data: bytes
+    origin: int
+    """What is added to a position here when another object refers to it."""
+    classes: dict[int, str] = field(default_factory=dict)
+    leaves: dict[int, LeafRecord] = field(default_factory=dict)
+
+    def tree(self) -> TreeRecord:
+        place, _, version = self.header(0)
+        if version not in _TREES_WITH_FEATURES:
+            raise UnfamiliarError
+        place = self.end_of(place)  # TNamed
+        for _ in range(3):  # TAttLine, TAttFill, TAttMarker
+            place = self.end_of(place)
+        entries, *numbers = _TREE_NUMBERS.unpack_from(self.data, place)
+        ranges = numbers[9]
+        place += _TREE_NUMBERS.size + 2 * (1 + 8 * ranges)
+        if _TREES_WITH_FEATURES[version]:
+            place = self.end_of(place)
+        branches = tuple(self.branch(*found) for found in self.objects(place))
+        if entries < 0:
+            raise UnfamiliarError
+        return TreeRecord(entries, branches)
+
+    def branch(self, class_name: str, place: int, own: int) -> BranchRecord:
+        del own  # nothing refers to branches
+        if class_name != "TBranch":
+            raise UnfamiliarError
+        place, end, version = self.header(place)
+        if version not in _BRANCHES_WITH_FEATURES:
+            raise UnfamiliarError
+        name, _, place = self.named(place)
+        place = self.end_of(place)  # TAttFill
+        count = _BRANCH_NUMBERS.unpack_from(self.data, place)[3]
+        place += _BRANCH_NUMBERS.size
+        if _BRANCHES_WITH_FEATURES[version]:
+            place = self.end_of(place)
+        _, room, _, entries, _, size, _ = _MORE_BRANCH_NUMBERS.unpack_from(self.data, place)
+        below = place + _MORE_BRANCH_NUMBERS.size
+        leaves = self.end_of(below)
+        baskets = self.end_of(leaves)
+        if any(True for _ in self.objects(below)) or not 0 <= count < room:
+            raise UnfamiliarError
+        (leaf,) = (self.leaf(*found) for found in self.objects(leaves))
+        place = self.end_of(baskets) + 1
+        sizes = np.frombuffer(self.data, ">i4", room, place)[:count]
+        place += 4 * room + 1
+        starts = np.frombuffer(self.data, ">i8", room, place)[: count + 1]
+        place += 8 * room + 1
+        seeks = np.frombuffer(self.data, ">i8", room, place)[:count]
+        place += 8 * room
+        other_file = self.data[place]
+        if place + 1 != end or other_file or starts[0] or starts[-1] != entries:  # the rest is inside the tree itself
+            raise UnfamiliarError
+        return BranchRecord(name, leaf, size, starts, seeks, sizes)
+
+    def leaf(self, class_name: str, place: int, own: int) -> LeafRecord:
+        """A leaf as an object of its own; one that counts another may have been met there."""
+        if not class_name:
+            return self.leaves[place]
+        place, _, version = self.header(place)
+        place, end, base_version = self.header(place)
+        if class_name not in _NUMBERS or version != 1 or base_version != 2:
+            raise UnfamiliarError
+        _, title, place = self.named(place)
+        length, _, _, _, unsigned = _LEAF_NUMBERS.unpack_from(self.data, place)
+        counter = self.counter(place + _LEAF_NUMBERS.size, end)
+        match = _TITLE.fullmatch(title)
+        if match is None or bool(match["counted"]) != bool(counter):
+            raise UnfamiliarError
+        shape = tuple(int(size) for size in match["shape"][1:-1].split("][")) if match["shape"] else ()
+        if math.prod(shape) != length:
+            raise UnfamiliarError
+        self.leaves[own] = found = LeafRecord(_NUMBERS[class_name][unsigned], shape, counter)
+        return found
+
+    def counter(self, place: int, end: int) -> str:
+        if place + 4 == end and self.data[place:end] == b"\0\0\0\0":
+            return ""
+        class_name, body, after, own = self.pointer(place)
+        if after != end:
+            raise UnfamiliarError
+        self.leaf(class_name, body, own)
+        return str(own if class_name else body)
+
+    def objects(self, place: int) -> Iterator[tuple[str, int, int]]:
+        """Class, place and name of everything in a TObjArray; no class: the place is the name of one met before."""
+        place, end, _ = self.header(place)
+        place = self.after_object(place)
+        _, place = self.text(place)
+        (count,) = _LONG.unpack_from(self.data, place)
+        place += 8
+        for _ in range(count):
+            class_name, body, place, own = self.pointer(place)
+            yield class_name, body, own
+        if place != end:
+            raise UnfamiliarError
+
+    def pointer(self, place: int) -> tuple[str, int, int, int]:
+        """The class of an object, where it is, where it ends, and what others call it; no class: what it refers to."""
+        own = place + self.origin + _MAP_OFFSET
+        (count,) = _TAG.unpack_from(self.data, place)
+        if not count & _BYTE_COUNT or count == _NEW_CLASS:
+            return "", count, place + 4, own
+        (tag,) = _TAG.unpack_from(self.data, place + 4)
+        end, body = place + 4 + (count & ~_BYTE_COUNT), place + 8
+        if tag == _NEW_CLASS:
+            stop = self.data.index(b"\0", body)
+            name = self.data[body:stop].decode()
+            self.classes[own + 4] = name
+            return name, stop + 1, end, own
+        if tag & _CLASS:
+            return self.classes[tag & ~_CLASS], body, end, own
+        return "", tag, end, own
+
+    def header(self, place: int) -> tuple[int, int, int]:
+        """Where an object's members start and end, and its version."""
+        count, version = _HEADER.unpack_from(self.data, place)
+        end = place + 4 + (count & ~_BYTE_COUNT)
+        if not count & _BYTE_COUNT or end > len(self.data):
+            raise UnfamiliarError
+        return place + 6, end, version
+
+    def end_of(self, place: int) -> int:
+        return self.header(place)[1]
+
+    def after_object(self, place: int) -> int:
+        """A TObject has no byte count."""
+        referenced = self.data[place + 9] & _REFERENCED
+        return place + (12 if referenced else 10)
+
+    def named(self, place: int) -> tuple[str, str, int]:
+        place, end, _ = self.header(place)
+        name, place = self.text(self.after_object(place))
+        title, place = self.text(place)
+        if place != end:
+            raise UnfamiliarError
+        return name, title, end
+
+    def text(self, place: int) -> tuple[str, int]:
+        length = self.data[place]
+        place += 1
+        if length == 255:
+            (length,) = _LONG.unpack_from(self.data, place)
+            place += 4
+        if length < 0 or place + length > len(self.data):
+            raise UnfamiliarError
+        return self.data[place : place + length].decode(), place + length
