@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from distributed import Client, Scheduler, Status, Worker
 
-from cenote.backends.dask.bundles import Bundling
 from cenote.backends.dask.drain import Drain
+from cenote.backends.support.bundling import Bundling
 from cenote.worker.process.lifetime import ENDS, GRACE, STARTED, Lifetime, grace_of_job, lifetime_of_job
 from cenote.worker.task_spec import TaskSpec
 

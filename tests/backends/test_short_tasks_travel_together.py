@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cenote.backends.dask.bundles import ENOUGH_SECONDS, Bundling
+from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
 from cenote.worker.task_spec import TaskSpec
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from distributed import Client, Future
 
-from cenote.backends.dask.bundles import Bundle, Bundling
+from cenote.backends.dask.bundles import Bundle
 from cenote.backends.dask.launch import stated
 from cenote.backends.dask.messages import TaskReport
 from cenote.backends.dask.run_bundle import pool_resource, run_bundle
+from cenote.backends.support.bundling import Bundling
 from cenote.backends.support.outcomes import STOPPED, event_of, failed, started, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed
 from cenote.language.execution import Amounts

@@ -13,8 +13,9 @@ from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.processes import ProcessSession
 from cenote.backends.local.slots import SlotTable
+from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
 from cenote.backends.support.outcomes import STOPPED, event_of, lost_in, started, withdrawn
-from cenote.engine.messages import AnyEvent
+from cenote.engine.messages import AnyEvent, TaskFailed
 from cenote.signals import Interrupted
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import OutputLog
@@ -61,6 +62,7 @@ class InProcessSession(Session):
         self._pending: list[AnyEvent] = list(self._places.joined(request.clock()))
         self._begun: tuple[TaskSpec, str, int] | None = None
         """The task that has a place and runs next, with its pool and place: its start is news before it blocks."""
+        self._bundling = Bundling()
         self._worked = 0.0
         self._coming: ProcessSession | None = None
         """Processes that are being started: until the first of them is ready, the work goes on here."""
@@ -86,7 +88,7 @@ class InProcessSession(Session):
         if self._others is not None:
             return self._others.events(seconds)
         if self._begun is not None:
-            return [self._run(*self._begun)]
+            return self._run(*self._begun)
         if self._is_worth_processes():
             self._hand_over()
             return []
@@ -114,14 +116,29 @@ class InProcessSession(Session):
         spec, pool, place = self._begun
         return [started(spec, at=self._request.clock(), pool=pool, worker=self._places.worker(pool, place))]
 
-    def _run(self, spec: TaskSpec, pool: str, place: int) -> AnyEvent:
+    def _run(self, spec: TaskSpec, pool: str, place: int) -> list[AnyEvent]:
+        """The task that was begun, and after it those that are as short as it will be: all are told of together."""
         self._begun = None
+        together = self._bundling.size(spec, 1 + self._places.alike(spec, pool), 1)
+        rest = [spec, *self._places.take_more(spec, pool, together - 1)]
+        told: list[AnyEvent] = []
+        until = self._request.clock() + ENOUGH_SECONDS
         with self._said.open():
-            outcome = self._outcome(spec)
+            while rest:
+                told += self._run_one(rest.pop(0), pool, place, is_first=not told)
+                if isinstance(told[-1], TaskFailed) or self._request.clock() > until:
+                    break
+        self._places.wait_first(rest, pool)
         self._places.free(pool, place)
+        return told
+
+    def _run_one(self, spec: TaskSpec, pool: str, place: int, *, is_first: bool) -> list[AnyEvent]:
+        worker, began = self._places.worker(pool, place), self._request.clock()
+        outcome = self._outcome(spec)
         self._worked += outcome.seconds
-        worker = self._places.worker(pool, place)
-        return event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=worker)
+        self._bundling.finish(spec, outcome.seconds)
+        ended = event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=worker)
+        return [ended] if is_first else [started(spec, at=began, pool=pool, worker=worker), ended]
 
     def _withdraw(self, task: int) -> tuple[TaskSpec, str] | None:
         """Take a task back that has not been run, with its pool."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-from collections.abc import Sequence
-from contextlib import suppress
+from collections import deque
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -14,6 +12,8 @@ from pathlib import Path
 from cenote import errors, software
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.slots import SlotTable
+from cenote.backends.local.starter import ProcessStarter
+from cenote.backends.support.bundling import Bundling
 from cenote.backends.support.outcomes import STOPPED, event_of, failed, lost_in, started, withdrawn
 from cenote.backends.support.process_state import vital_signs
 from cenote.engine.messages import (
@@ -23,25 +23,30 @@ from cenote.engine.messages import (
     WorkerAnswers,
     WorkerSilent,
 )
-from cenote.language.execution import Amounts
-from cenote.launch import Launch, words
-from cenote.shell import RunningProcess, is_fault, start_process
+from cenote.shell import RunningProcess, is_fault
 from cenote.start_failures import StartFailure
 from cenote.units import format_seconds
-from cenote.worker.process.forking import ForkedOutput, NoForkError, Template
 from cenote.worker.process.last_output import tail
-from cenote.worker.process.templates import TEMPLATE_LOG, Templates, words_to_import
 from cenote.worker.process.whereabouts import Whereabouts
 from cenote.worker.results.store import Store
 from cenote.worker.task_spec import Outcome, TaskSpec
 
-_MODULE = "cenote.worker.process.main"
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""Tasks are the parallelism: libraries that start a thread per core would fight over the cores."""
 _LOOK_EVERY = 1.0
 """Seconds between two looks at how the processes are."""
 _STILLBORN = 3
 """So many processes that die before their first task mean that none will ever live."""
+
+
+@dataclass
+class _Bundle:
+    """Tasks that were sent to a process together, for one place of a pool; it runs them one after the other."""
+
+    specs: deque[TaskSpec]
+    """Those that it has not told of; it is at the first."""
+    pool: str
+    place: int
+    since: float
+    """When it began the first."""
 
 
 @dataclass
@@ -53,8 +58,8 @@ class _Worker:
     whereabouts: Whereabouts
     number: int
     ready: bool = False
-    busy: tuple[TaskSpec, str, int, float] | None = None
-    """The task, its pool and place, and since when."""
+    bundle: _Bundle | None = None
+    """What it works on."""
     cancelled: bool = False
     stopped: float | None = None
     """Since when it has been seen to be stopped."""
@@ -67,6 +72,7 @@ class ProcessSession(Session):
         self._request, self._patience = request, patience
         self._looked = 0.0
         self._slots = SlotTable(request.pools)
+        self._bundling = Bundling()
         self._workers: list[_Worker] = []
         self._started = 0
         self._stillborn = 0
@@ -74,11 +80,7 @@ class ProcessSession(Session):
         self._warned = False
         self._pending: list[AnyEvent] = list(self._slots.joined(request.clock())) if joined else []
         request.run.make_folders()
-        self._templates = Templates()
-        warm = words_to_import(_MODULE, request.run_spec.segments)
-        launch = Launch(run=request.run, pool="", resources=Amounts(), module=_MODULE, warm=warm)
-        threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
-        self._launch = request.complete(launch.with_variables(**threads))
+        self._starter = ProcessStarter(request)
 
     def prepare(self, tasks: int) -> bool:
         """Have processes for so many tasks, which will come later; whether one could begin now. Returns at once, and is
@@ -95,9 +97,13 @@ class ProcessSession(Session):
             self._pending.append(withdrawn(taken[0], at=self._request.clock(), pool=taken[1]))
             return
         for worker in self._workers:
-            if worker.busy is not None and worker.busy[0].task == task:
+            if worker.bundle is None or all(spec.task != task for spec in worker.bundle.specs):
+                continue
+            if worker.bundle.specs[0].task == task:
                 worker.cancelled = True
                 worker.process.kill()
+            else:
+                self._take_out(worker.bundle, task)
 
     def events(self, seconds: float) -> list[AnyEvent]:
         self._dispatch()
@@ -115,72 +121,55 @@ class ProcessSession(Session):
             worker.pipe.close()
             worker.whereabouts.close()
         self._workers.clear()
-        self._templates.close()
+        self._starter.close()
+
+    def _take_out(self, bundle: _Bundle, task: int) -> None:
+        """A task that its process has not begun: what that will tell of it is not heard."""
+        (spec,) = [spec for spec in bundle.specs if spec.task == task]
+        bundle.specs.remove(spec)
+        self._pending.append(withdrawn(spec, at=self._request.clock(), pool=bundle.pool))
 
     def _dispatch(self) -> None:
-        idle = [worker for worker in self._workers if worker.ready and worker.busy is None]
+        idle = [worker for worker in self._workers if worker.ready and worker.bundle is None]
         while idle and (taken := self._slots.take()) is not None:
             worker = idle.pop()
             spec, pool, place = taken
-            at = self._request.clock()
-            worker.busy = (*taken, at)
-            name = self._slots.worker(pool, place)
-            self._pending.append(started(spec, at=at, pool=pool, worker=name))
+            together = self._bundling.size(spec, 1 + self._slots.alike(spec, pool), self._request.cpus)
+            specs = [spec, *self._slots.take_more(spec, pool, together - 1)]
+            worker.bundle = _Bundle(deque(specs), pool, place, 0.0)
+            self._begin_next(worker.bundle)
             try:
-                worker.pipe.send(spec)
+                worker.pipe.send(specs)
             except OSError:
                 continue  # it died just now; the pipe tells so next time
         starting = sum(not worker.ready for worker in self._workers)
         self._start_some(min(self._slots.waiting - starting, self._request.cpus - len(self._workers)))
 
+    def _begin_next(self, bundle: _Bundle) -> None:
+        bundle.since = at = self._request.clock()
+        name = self._slots.worker(bundle.pool, bundle.place)
+        self._pending.append(started(bundle.specs[0], at=at, pool=bundle.pool, worker=name))
+
     def _start_some(self, count: int) -> None:
-        """So many processes, or none yet: those that are forked wait until the process that they come from is warm."""
-        if count <= 0:
+        """So many processes, or none yet where they cannot begin at once."""
+        if count <= 0 or not self._starter.is_ready:
             return
-        template = self._template()
-        for _ in range(count if template is None or template.is_warm else 0):
-            self._start(template)
+        for _ in range(count):
+            self._start()
 
-    def _template(self) -> Template | None:
-        """What processes are forked from; None where each is started in full."""
-        if (ready := self._launch.forked_here("")) is None:
-            return None
-        return self._templates.of(self._launch.warm, ready[1], self._request.run.folder("err") / TEMPLATE_LOG)
-
-    def _start(self, template: Template | None) -> None:
+    def _start(self) -> None:
         self._started += 1
         ours, theirs = socket.socketpair()
         with theirs:
             whereabouts = Whereabouts.new()
-            shared = [theirs.fileno(), whereabouts.descriptor]
-            name = f"local-{self._started}"
-            process = self._forked(name, shared, template) if template else None
-            process = process or self._started_in_full(name, shared)
+            process = self._starter.start(self._name(self._started), [theirs.fileno(), whereabouts.descriptor])
         pipe = Connection(ours.detach())
         pipe.send(replace(self._request.run_spec, key=Store(self._request.store).key))
         self._workers.append(_Worker(process, pipe, whereabouts, self._started))
 
-    def _forked(self, name: str, shared: Sequence[int], template: Template) -> RunningProcess | None:
-        ready = self._launch.forked_here(name)
-        assert ready is not None, "there would be no template"
-        words, variables = ready
-        output = ForkedOutput(*self._output_of(name))
-        with suppress(NoForkError):
-            return template.fork(words, variables=variables, output=output, descriptors=shared)
-        return None
-
-    def _started_in_full(self, name: str, shared: Sequence[int]) -> RunningProcess:
-        command, variables = replace(self._launch, arguments=words(*map(str, shared))).here(name)
-        out, err = self._output_of(name)
-        return start_process(command, pass_fds=shared, variables=variables, stdout=out, stderr=err)
-
-    def _output_of(self, name: str) -> tuple[Path, Path]:
-        return self._request.run.folder("out") / name, self._request.run.folder("err") / name
-
     def _listen(self, seconds: float) -> None:
         pipes = {worker.pipe: worker for worker in self._workers}
-        warming = self._templates.warming
-        for ready in wait([*pipes, *warming], timeout=seconds):
+        for ready in wait([*pipes, *self._starter.warming], timeout=seconds):
             if isinstance(ready, Connection):
                 self._hear(pipes[ready])
 
@@ -190,7 +179,7 @@ class ProcessSession(Session):
         if now - self._looked < _LOOK_EVERY:
             return
         self._looked = now
-        for worker in [worker for worker in self._workers if worker.busy is not None]:
+        for worker in [worker for worker in self._workers if worker.bundle is not None]:
             signs = vital_signs(worker.process.pid)
             if signs is None or not signs.stopped:
                 self._go_on(worker, now)
@@ -206,16 +195,22 @@ class ProcessSession(Session):
             self._pending.append(WorkerAnswers(at=now, **self._named(worker)))
 
     def _named(self, worker: _Worker) -> dict[str, str]:
-        assert worker.busy is not None
-        _, pool, place, _ = worker.busy
-        return {"pool": pool, "worker": self._slots.worker(pool, place)}
+        assert worker.bundle is not None
+        pool = worker.bundle.pool
+        return {"pool": pool, "worker": self._slots.worker(pool, worker.bundle.place)}
 
     def _hear(self, worker: _Worker) -> None:
+        """All that it has said by now."""
+        while self._hear_one(worker) and worker.pipe.poll():
+            pass
+
+    def _hear_one(self, worker: _Worker) -> bool:
+        """Whether it lives."""
         try:
             message = worker.pipe.recv()
         except (EOFError, OSError):
             self._lost(worker)
-            return
+            return False
         if isinstance(message, Outcome) and message.task >= 0:
             self._finished(worker, message)
         elif isinstance(message, Outcome) and message.failure is not None:
@@ -224,6 +219,7 @@ class ProcessSession(Session):
             worker.ready = True
             self._stillborn = 0
             self._compared(str(message))
+        return True
 
     def _compared(self, words: str) -> None:
         """Say once in what worker processes differ from this one."""
@@ -233,14 +229,21 @@ class ProcessSession(Session):
             self._pending.append(Warned(at=self._request.clock(), message=warning))
 
     def _finished(self, worker: _Worker, outcome: Outcome) -> None:
-        if worker.busy is None or worker.busy[0].task != outcome.task:
-            return
-        self._go_on(worker, self._request.clock())
-        spec, pool, place, _ = worker.busy
-        worker.busy = None
-        self._slots.free(pool, place)
-        name = self._slots.worker(pool, place)
-        self._pending.append(event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=name))
+        bundle = worker.bundle
+        if bundle is None or bundle.specs[0].task != outcome.task:
+            return  # it was taken out
+        at = self._request.clock()
+        self._go_on(worker, at)
+        spec = bundle.specs.popleft()
+        if outcome.failure is None:
+            self._bundling.finish(spec, outcome.seconds)
+        name = self._slots.worker(bundle.pool, bundle.place)
+        self._pending.append(event_of(outcome, spec, at=at, pool=bundle.pool, worker=name))
+        if bundle.specs:
+            self._begin_next(bundle)
+        else:
+            worker.bundle = None
+            self._slots.free(bundle.pool, bundle.place)
 
     def _lost(self, worker: _Worker) -> None:
         code = worker.process.wait()
@@ -250,12 +253,14 @@ class ProcessSession(Session):
         self._workers.remove(worker)
         if not worker.ready:
             self._count_stillborn(worker, code)
-        if worker.busy is None:
+        if worker.bundle is None:
             return
         was_stopped = worker.stopped is not None
         self._go_on(worker, self._request.clock())  # another process takes its place
-        spec, pool, place, since = worker.busy
+        spec, *others = worker.bundle.specs
+        pool, place, since = worker.bundle.pool, worker.bundle.place, worker.bundle.since
         self._slots.free(pool, place)
+        self._slots.wait_first(others, pool)
         at = self._request.clock()
         fate: LossCause = "silent" if was_stopped else "crashed" if is_fault(code) else "died"
         held = f"the worker process was stopped, and ended after {format_seconds(self._patience)}"
@@ -287,4 +292,8 @@ class ProcessSession(Session):
         return "\n".join([f"the worker process {how}", *tail(self._errors_of(worker)).splitlines()[-5:]])
 
     def _errors_of(self, worker: _Worker) -> Path:
-        return self._request.run.folder("err") / f"local-{worker.number}"
+        return self._request.run.folder("err") / self._name(worker.number)
+
+    @staticmethod
+    def _name(number: int) -> str:
+        return f"local-{number}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
+from cenote.backends.support.bundling import key_of
 from cenote.engine.messages import WorkerJoined
 from cenote.names import worker_name
 from cenote.placement.pools import PlacedPool
@@ -60,6 +62,18 @@ class SlotTable:
             if self._waiting[pool] and self._free[pool]:
                 return self._waiting[pool].popleft(), pool, heapq.heappop(self._free[pool])
         return None
+
+    def alike(self, spec: TaskSpec, pool: str) -> int:
+        """How many tasks that wait for this pool come right after each other and do the same as this one."""
+        return sum(1 for _ in takewhile(lambda one: key_of(one) == key_of(spec), self._waiting[pool]))
+
+    def take_more(self, spec: TaskSpec, pool: str, count: int) -> list[TaskSpec]:
+        """So many of those, at the most: they share the place of this one, one after the other."""
+        return [self._waiting[pool].popleft() for _ in range(min(count, self.alike(spec, pool)))]
+
+    def wait_first(self, specs: Sequence[TaskSpec], pool: str) -> None:
+        """Let tasks wait before all others: they were taken, and not begun."""
+        self._waiting[pool].extendleft(reversed(specs))
 
     def free(self, pool: str, place: int) -> None:
         """Give a place back."""

@@ -54,8 +54,8 @@ class _Watch:
 
 
 def serve(pipe: Connection, whereabouts: Whereabouts, differs: str = "") -> None:
-    """Until the pipe closes: one run spec, then task specs in, outcomes out. Before the first task it says in what its
-    software differs."""
+    """Until the pipe closes: one run spec, then lists of task specs in, outcomes out, each as it is there. Before the
+    first task it says in what its software differs."""
     lock = threading.Lock()
     watch = _Watch(pipe, lock, whereabouts)
     threading.Thread(target=watch.run, daemon=True).start()
@@ -68,11 +68,12 @@ def serve(pipe: Connection, whereabouts: Whereabouts, differs: str = "") -> None
     _send(pipe, lock, differs)
     while True:
         try:
-            spec: TaskSpec = pipe.recv()
+            specs: list[TaskSpec] = pipe.recv()
         except (EOFError, OSError):
             return
-        watch.task = spec.task
-        _send(pipe, lock, runner.run(spec, on_step=watch.on_step))
+        for spec in specs:
+            watch.task = spec.task
+            _send(pipe, lock, runner.run(spec, on_step=watch.on_step))
 
 
 def _send(pipe: Connection, lock: threading.Lock, value: Any) -> None:

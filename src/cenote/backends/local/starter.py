@@ -1,0 +1,74 @@
+"""Start the worker processes of the local backend: forked from a warm one where that is possible, else in full."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from cenote.backends.interface import SessionRequest
+from cenote.language.execution import Amounts
+from cenote.launch import Launch, words
+from cenote.shell import RunningProcess, start_process
+from cenote.worker.process.forking import ForkedOutput, NoForkError, Template
+from cenote.worker.process.templates import TEMPLATE_LOG, Templates, words_to_import
+
+_MODULE = "cenote.worker.process.main"
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""Tasks are the parallelism: libraries that start a thread per core would fight over the cores."""
+
+
+class ProcessStarter:
+    """Knows how processes of one run are started."""
+
+    def __init__(self, request: SessionRequest) -> None:
+        warm = words_to_import(_MODULE, request.run_spec.segments)
+        launch = Launch(run=request.run, pool="", resources=Amounts(), module=_MODULE, warm=warm)
+        threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
+        self._launch = request.complete(launch.with_variables(**threads))
+        self._templates = Templates()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a process can be started now: not while the one that it is forked from is still importing."""
+        template = self._template()
+        return template is None or template.is_warm
+
+    @property
+    def warming(self) -> list[socket.socket]:
+        """Readable when that has changed."""
+        return self._templates.warming
+
+    def start(self, name: str, shared: Sequence[int]) -> RunningProcess:
+        """A worker with these descriptors, whose numbers are its last arguments; its output goes to files of this
+        name."""
+        template = self._template()
+        return (self._forked(template, name, shared) if template else None) or self._in_full(name, shared)
+
+    def close(self) -> None:
+        """No more will be started."""
+        self._templates.close()
+
+    def _template(self) -> Template | None:
+        """What processes are forked from; None where each is started in full."""
+        if (ready := self._launch.forked_here("")) is None:
+            return None
+        return self._templates.of(self._launch.warm, ready[1], self._launch.run.folder("err") / TEMPLATE_LOG)
+
+    def _forked(self, template: Template, name: str, shared: Sequence[int]) -> RunningProcess | None:
+        ready = self._launch.forked_here(name)
+        assert ready is not None, "there would be no template"
+        command, variables = ready
+        with suppress(NoForkError):
+            return template.fork(command, variables=variables, output=self._output(name), descriptors=shared)
+        return None
+
+    def _in_full(self, name: str, shared: Sequence[int]) -> RunningProcess:
+        command, variables = replace(self._launch, arguments=words(*map(str, shared))).here(name)
+        output = self._output(name)
+        return start_process(command, pass_fds=shared, variables=variables, stdout=output.stdout, stderr=output.stderr)
+
+    def _output(self, name: str) -> ForkedOutput:
+        return ForkedOutput(self._launch.run.folder("out") / name, self._launch.run.folder("err") / name)
