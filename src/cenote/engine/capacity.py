@@ -6,6 +6,8 @@ import math
 
 _MOST_AHEAD = 100
 """Tasks per slot at the most, however short they are."""
+_MOST_FETCHING = 2
+"""Tasks per slot whose inputs are fetched while another runs, at the most: they lie in the worker's memory."""
 _FORGETS = 0.1
 """Weight of the latest task in what counts as typical."""
 
@@ -24,6 +26,8 @@ class PoolCapacity:
         self._window_per_slot = window_per_slot
         self._ahead_seconds = ahead_seconds
         self._typical = math.inf
+        self._fetching = 0.0
+        """Seconds that it typically takes to fetch the inputs of a task."""
         self._workers: dict[str, int] = {}
 
     @property
@@ -65,13 +69,15 @@ class PoolCapacity:
     def _measure(self, more: int) -> None:
         self.slots += more
         enough = self._ahead_seconds / max(self._typical, self._ahead_seconds / _MOST_AHEAD, 1e-9)
-        self.window = math.ceil(self.slots * max(self._window_per_slot, enough))
+        while_fetching = 1 + min(_MOST_FETCHING, self._fetching / max(self._typical, 1e-9))
+        self.window = math.ceil(self.slots * max(self._window_per_slot, enough, while_fetching))
 
-    def finish(self, seconds: float) -> None:
-        """A task took so long: the shorter they are, the more are sent ahead."""
+    def finish(self, seconds: float, fetching: float = 0.0) -> None:
+        """A task took so long, and its inputs so long to get there: the shorter tasks are, the more are sent ahead."""
         if self._ahead_seconds:
             known = self._typical if math.isfinite(self._typical) else seconds
             self._typical = known + _FORGETS * (seconds - known)
+            self._fetching += _FORGETS * (fetching - self._fetching)
             self._measure(0)
 
 

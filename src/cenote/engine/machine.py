@@ -160,7 +160,7 @@ class Engine:
         if task in self._attempts.out:
             if not self._attempts.is_current(task, event.attempt):
                 commands.append(CancelTask(task))
-            self._attempts.out[task].finish(event.seconds)
+            self._attempts.out[task].finish(event.seconds, event.fetch_seconds)
             self._attempts.come_back(task)
         self._states.finish(task)
         self._record_abandoned(commands)

@@ -106,6 +106,8 @@ class TaskDone(Event, frozen=True, tag=True):
     worker: str
     seconds: float
     cpu_seconds: float = 0.0
+    fetch_seconds: float = 0.0
+    """What its worker took to fetch the events of earlier tasks from others, before it began."""
     peak_memory: int = 0
     events: int = 0
     bytes_read: int = 0

@@ -18,6 +18,9 @@ from cenote.backends.dask.parcels import LENDS_FROM, LentFile, Parcel, borrowed
 _LEND = "cenote_lend"
 """A question to another worker: where it has these events for workers of its machine."""
 
+_SMALL = 16_000_000
+"""Bytes that are written into memory in less time than it takes a busy machine to change threads."""
+
 
 class LendingWorker(SecuredWorker):
     """Both sides of lending. Whatever goes wrong with it, the events are sent instead."""
@@ -34,8 +37,11 @@ class LendingWorker(SecuredWorker):
         if self.status != Status.running:
             return {}
         parcels = {key: self.data[key] for key in keys if key in self.data}
-        found = {key: await offload(parcel.lend) for key, parcel in parcels.items() if isinstance(parcel, Parcel)}
+        found = {key: await self._lent(parcel) for key, parcel in parcels.items() if isinstance(parcel, Parcel)}
         return {key: (file.process, file.descriptor, file.name) for key, file in found.items() if file}
+
+    async def _lent(self, parcel: Parcel) -> LentFile | None:
+        return parcel.lend() if parcel.nbytes < _SMALL else await offload(parcel.lend)
 
     async def gather_dep(
         self, worker: str, to_gather: Collection[str], total_nbytes: int, *, stimulus_id: str
@@ -57,7 +63,7 @@ class LendingWorker(SecuredWorker):
         with suppress(Exception):  # if the other one is gone, Dask finds out, and knows what to do
             lent = await getattr(self.rpc(worker), _LEND)(keys=list(keys))
             for key, place in lent.items():
-                parcel = await offload(borrowed, LentFile(*place))
+                parcel = borrowed(LentFile(*place))
                 if parcel is not None:
                     found[key] = parcel
         return found

@@ -117,6 +117,8 @@ class InMemory(msgspec.Struct, frozen=True):
     """Dask has the result of a bundle."""
 
     key: str
+    fetching: float = 0.0
+    """Seconds that its worker took to fetch the inputs from others."""
 
 
 class MadeAgain(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -130,7 +130,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         match finish:
             case "memory":
                 self._made.add(key)
-                self.inbox.put(InMemory(key))
+                self.inbox.put(InMemory(key, _seconds_of("transfer", kwargs.get("startstops", ()))))
             case "erred":
                 self.inbox.put(Erred(key, kwargs.get("exception_text") or str(kwargs.get("exception"))))
             case "forgotten":
@@ -139,6 +139,12 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
             case "waiting" if key in self._made:
                 self._made.discard(key)
                 self.inbox.put(MadeAgain(key))
+
+
+def _seconds_of(action: str, done: Iterable[Mapping[str, Any]]) -> float:
+    """From the beginning of the first to the end of the last, as a worker tells."""
+    times = [(one["start"], one["stop"]) for one in done if one["action"] == action]
+    return max((stop for _, stop in times), default=0.0) - min((start for start, _ in times), default=0.0)
 
 
 def _pool_of(worker: WorkerState) -> str:

@@ -175,8 +175,8 @@ class DaskSession(JoinedSession):
 
     def _heard(self, message: Message) -> list[AnyEvent]:
         match message:
-            case InMemory(key):
-                return self._tasks.through(key)
+            case InMemory(key, fetching):
+                return self._tasks.through(key, fetching)
             case MadeAgain(key):
                 return self._tasks.made_again(key)
             case Forgotten(key):

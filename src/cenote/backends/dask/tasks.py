@@ -132,14 +132,14 @@ class SentTasks:
         """A worker is done with a bundle; it counts when Dask has the result too."""
         self._reports[key] = (worker, reports)
 
-    def through(self, key: str) -> list[AnyEvent]:
-        """Dask has the result of a bundle, so that its worker may go."""
+    def through(self, key: str, fetching: float) -> list[AnyEvent]:
+        """Dask has the result of a bundle, so that its worker may go. It took so many seconds to fetch the inputs."""
         if key in self._left:
             return self._through_again(key)
         bundle = self._bundles.get(key)
         if bundle is None or key not in self._reports:
             return []
-        events = self._outcomes(bundle)
+        events = self._outcomes(bundle, fetching)
         self._close(bundle)
         bundle.future = None  # Dask may forget it with the last of its names
         if self._segments[bundle.segment].exports and bundle.kind == "run" and bundle.specs:
@@ -147,7 +147,7 @@ class SentTasks:
             self._left[key] = bundle
         return events
 
-    def _outcomes(self, bundle: Bundle) -> list[AnyEvent]:
+    def _outcomes(self, bundle: Bundle, fetching: float) -> list[AnyEvent]:
         """What became of the tasks of a bundle, as if each had been told of in its time."""
         bundle.worker, reports = self._reports.pop(bundle.key)
         events: list[AnyEvent] = []
@@ -164,7 +164,8 @@ class SentTasks:
                 self._keep(bundle, spec, report)
             else:
                 self._bundle_of.pop(bundle.specs.pop(outcome.task).task)
-            events.append(event_of(outcome, spec, at=at, pool=bundle.pool, worker=bundle.worker))
+            each = fetching / len(reports)
+            events.append(event_of(outcome, spec, at=at, pool=bundle.pool, worker=bundle.worker, fetch_seconds=each))
         return events
 
     def _keep(self, bundle: Bundle, spec: TaskSpec, report: TaskReport) -> None:

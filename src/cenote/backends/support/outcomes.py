@@ -15,12 +15,14 @@ def started(spec: TaskSpec, *, at: float, pool: str, worker: str) -> TaskStarted
     return TaskStarted(at=at, task=spec.task, attempt=spec.attempt, pool=pool, worker=worker)
 
 
-def event_of(outcome: Outcome, spec: TaskSpec, *, at: float, pool: str, worker: str) -> TaskDone | TaskFailed:
+def event_of(
+    outcome: Outcome, spec: TaskSpec, *, at: float, pool: str, worker: str, fetch_seconds: float = 0.0
+) -> TaskDone | TaskFailed:
     """Done or failed, with the measurements."""
     if outcome.failure is not None:
         return failed(spec, outcome.failure, at=at, pool=pool, worker=worker, seconds=outcome.seconds)
     measured = {name: value for name, value in vars(outcome).items() if name != "failure"}
-    return TaskDone(at=at, attempt=spec.attempt, pool=pool, worker=worker, **measured)
+    return TaskDone(at=at, attempt=spec.attempt, pool=pool, worker=worker, fetch_seconds=fetch_seconds, **measured)
 
 
 def failed(
