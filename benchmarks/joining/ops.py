@@ -7,7 +7,7 @@ import numpy as np
 
 from cenote import Events, operation
 
-_LIMIT = 300.0
+_LIMIT = 600.0
 
 
 @operation("custom.until_joined", reads=["MET_pt"], adds=["y"])

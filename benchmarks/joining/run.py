@@ -17,6 +17,8 @@ from rounds import Contender, Machine, Used, arguments, finish, flow_command, ge
 HERE = Path(__file__).parent
 BARE = "bare Dask"
 OURS = "cenote"
+PARTITIONS = 8
+"""Of one event each: a pool has no more workers than tasks."""
 
 
 def bare(workers: int) -> Contender:
@@ -59,7 +61,7 @@ def _flow(file: Path, pools: dict[str, int], journal: Path) -> dict[str, Any]:
     return {
         "plugins": [str(HERE / "ops.py")],
         "data": {"datasets": [{"name": "d", "files": [str(file)]}]},
-        "sources": {"events": {"kind": "root_tree"}},
+        "sources": {"events": {"kind": "root_tree", "chunk_size": 1}},
         "analysis": {"stages": stages},
         "execution": {"backend": "dask", "pools": {name: {"workers": workers} for name, workers in pools.items()}},
     }
@@ -71,7 +73,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs=3, default=[4, 2, 1], help="of each pool")
     chosen = parser.parse_args()
     pools = dict(zip(("default", "high_memory", "gpu"), chosen.workers, strict=True))
-    file = generated(chosen.data, files=1, events=1, kind="few")[0]
+    file = generated(chosen.data, files=1, events=PARTITIONS, basket=PARTITIONS, kind="few")[0]
     contenders = [bare(sum(chosen.workers)), ours(pools, file, chosen.cenote)]
     machine = Machine.now()
     turns = take_turns(contenders, rounds=chosen.rounds)
