@@ -82,3 +82,10 @@ def test_the_readme_names_every_benchmark() -> None:
     text = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     folders = {file.parent.name for file in BENCHMARKS.glob("*/run.py")}
     assert [folder for folder in sorted(folders) if f"({folder}/" not in text] == []
+
+
+def test_a_profile_names_what_computes() -> None:
+    program = "import time\ndef burn():\n    while time.process_time() < 0.5: sum(range(1000))\nburn()"
+    command = [sys.executable, str(BENCHMARKS / "cpu_profile" / "run.py"), sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert "<string>:burn" in done.stdout
