@@ -1,11 +1,12 @@
 """The program `cenote`, and `python -m cenote`: it hears signals before it imports anything heavy."""
 
-from cenote import signals
+from cenote import garbage, signals
 
 
 def main() -> None:
     """The console script."""
     signals.take_over()
+    garbage.leave_alone()
     from cenote.cli.main import main as command
 
     command()

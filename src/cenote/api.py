@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ from cenote.runtime.earlier_results import tasks_to_reuse
 from cenote.runtime.execute import RunOptions, add_failure, execute
 from cenote.runtime.publish import is_own_pickle, product_kind
 from cenote.runtime.watched_run import Hearer, RunListener
+from cenote.values import dataclass
 
 if TYPE_CHECKING:  # planning does without what it brings
     from cenote.probe.run import ProbeResult, ProbeWatcher

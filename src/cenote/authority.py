@@ -5,7 +5,6 @@ The key of the authority is forgotten as soon as it has signed both, so nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cenote.identity import Identity
+from cenote.values import dataclass
 
 _BEFORE, _AFTER = timedelta(days=1), timedelta(days=400)
 """How long certificates are valid around now: the clocks of nodes differ, and no run lasts longer."""

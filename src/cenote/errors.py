@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cenote.names import did_you_mean, listed
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True, order=True)

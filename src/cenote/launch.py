@@ -13,7 +13,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote
 
 from cenote.language.execution import Amounts
 from cenote.shell import ALONE
+from cenote.values import dataclass
 
 
 class Blank(Enum):

@@ -6,8 +6,9 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from cenote.values import dataclass
 
 _UNLIMITED = 1 << 60
 """Above it, a memory limit of cgroup v1 means "none": the kernel writes the largest multiple of a page."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from heapq import heappop, heappush
 
@@ -32,6 +32,7 @@ from cenote.engine.messages import (
 from cenote.engine.options import EngineOptions
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import MERGE, Plan
+from cenote.values import dataclass
 
 TICK = 1.0
 """Seconds without news after which the engine gets a Tick."""

@@ -7,7 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from cenote.cli.views.progress.live import LiveTable, PlainLines, Silence, progress_line, progress_on
+from cenote.cli.views.progress.live import LiveTable, PlainLines, progress_line, progress_on
+from cenote.cli.views.progress.silence import Silence
 from cenote.cli.views.progress.table import pool_rows, shown_stages, stage_rows
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.engine.messages import (

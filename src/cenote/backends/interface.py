@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
@@ -13,6 +12,7 @@ from cenote.engine.messages import AnyEvent
 from cenote.launch import Launch, LaunchingRun
 from cenote.placement.pools import PlacedPool
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.task_spec import RunSpec, TaskSpec

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -35,13 +34,6 @@ def messages() -> Console:
 def to_file(file: TextIO) -> Console:
     """For an answer that is kept."""
     return _SafeConsole(file=file, highlight=False, markup=False, width=PIPED_WIDTH)
-
-
-def user_code_aside() -> AbstractContextManager[None]:
-    """While it lasts, what the user's code prints in this process goes to stderr: stdout is for our answers."""
-    from cenote.worker.process.user_output import diverted
-
-    return diverted(sys.stderr)
 
 
 def print_lines(console: Console, lines: Iterable[str | Text]) -> None:

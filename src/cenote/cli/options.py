@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ import click
 from cenote.cli.completions import complete_plugin, complete_profile, complete_setting, complete_stage
 from cenote.errors import BAD_YAML, USAGE, error
 from cenote.plugins.kinds import PluginKind
+from cenote.values import dataclass
 
 if TYPE_CHECKING:  # importing the API costs what `cenote run --help` must not pay
     from cenote.api import Analysis

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TextIO, cast
 
 STDOUT = "the standard output"
@@ -33,6 +33,13 @@ def make_ready() -> None:
     if not isinstance(sys.stdout, _Answers):
         sys.stdout = cast(TextIO, _Answers(sys.stdout))
         sys.stderr = cast(TextIO, _Messages(sys.stderr))
+
+
+def user_code_aside() -> AbstractContextManager[None]:
+    """While it lasts, what the user's code prints in this process goes to stderr: stdout is for our answers."""
+    from cenote.worker.process.user_output import diverted
+
+    return diverted(sys.stderr)
 
 
 def give_back() -> None:

@@ -8,13 +8,14 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from cenote import errors, storage
+from cenote.values import dataclass
 
 SCHEME = "https://"
 _ANY_SCHEME = "://"

@@ -10,7 +10,6 @@ import hashlib
 import stat
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -20,6 +19,7 @@ import msgspec
 from cenote import errors
 from cenote.client.access_records import CallerRecord, UploadedFile, UploadRecord
 from cenote.client.records import ProblemRecord
+from cenote.values import dataclass
 
 API = "/v1"
 IDEMPOTENCY_KEY = "Idempotency-Key"

@@ -7,11 +7,12 @@ import re
 import shlex
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from cenote.text import clock_time
 from cenote.units import format_seconds
+from cenote.values import dataclass
 
 PROXY_VARIABLE = "X509_USER_PROXY"
 AUTHORITIES_VARIABLE = "X509_CERT_DIR"

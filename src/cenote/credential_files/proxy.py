@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cryptography.x509.oid import NameOID
 
 from cenote.credential_files.places import CredentialFileError, Fault, file_faults, read_file, time_faults
+from cenote.values import dataclass
 
 RENEWAL = "make a new one with voms-proxy-init, or as your experiment says"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import jwt
 
@@ -16,6 +15,7 @@ from cenote.credential_files.places import (
     time_faults,
 )
 from cenote.names import listed
+from cenote.values import dataclass
 
 RENEWAL = "get a new one, with oidc-token, htgettoken or as your experiment says"
 ANY_AUDIENCE = frozenset({"https://wlcg.cern.ch/jwt/v1/any", "ANY"})

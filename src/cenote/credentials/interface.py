@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cenote.errors import Problem
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 from cenote.worker.process.credentials import FILE
 
 __all__ = ["FILE", "Credential", "CredentialFacts"]

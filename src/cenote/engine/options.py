@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cenote.language.execution import RunLimits
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

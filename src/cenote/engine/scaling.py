@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cenote.language.execution import PoolSize
+from cenote.values import dataclass
 
 _ROUNDING = 1e-9
 """A tenth of thirty is not exactly three."""

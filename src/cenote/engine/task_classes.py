@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from cenote.language.execution import Amounts
 from cenote.placement.pools import PlacedPool
 from cenote.placement.resources import lacking, largest, share
 from cenote.plan.plan import Plan, Segment, TaskTable
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from cenote.expressions import evaluate, tree
 from cenote.expressions.arrays import Column
 from cenote.expressions.parser import parse
 from cenote.expressions.problems import BadExpressionError, EvaluationError
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -18,6 +17,7 @@ from cenote.expressions.arrays import Column, dimensions, plain
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike, wide
 from cenote.jagged import ak, is_awkward
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

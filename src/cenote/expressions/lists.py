@@ -6,7 +6,6 @@ Work on the long array is several times faster than through awkward, which walks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from cenote.expressions.arrays import Column
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak
+from cenote.values import dataclass
 
 ListLengths = NDArray[np.int64]
 

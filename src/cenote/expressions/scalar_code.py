@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from cenote.expressions.evaluate import evaluate
 from cenote.expressions.expression import expression
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
+from cenote.values import dataclass
 
 ROUNDED_ELSEWHERE = {
     "exp": "math.exp", "expm1": "math.expm1", "log": "np.log", "log10": "np.log10", "log1p": "math.log1p",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from cenote.expressions.problems import BadExpressionError
+from cenote.values import dataclass
 
 Kind = Literal["number", "name", "text", "sign", "end"]
 

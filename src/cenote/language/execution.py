@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Annotated, Any, TypeVar
 
 from cenote.language.schema.forms import (
@@ -21,6 +21,7 @@ from cenote.language.schema.forms import (
     StrategyName,
 )
 from cenote.plugins.quantities import Memory, Seconds
+from cenote.values import dataclass
 
 Written = TypeVar("Written", bound="PoolTerms | ExecutionSettings")
 

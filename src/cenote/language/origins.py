@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cenote.errors import Place
+from cenote.values import dataclass
 
 KeyPath = tuple[str | int, ...]
 """Where a value stands in the document: `("analysis", "stages", 2, "params", "expr")`."""

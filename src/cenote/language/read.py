@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cenote import storage
@@ -15,6 +15,7 @@ from cenote.language.checks.findings import Findings
 from cenote.language.layers.compose import Layered, read_layers
 from cenote.language.layers.site import explained
 from cenote.language.workflow import Workflow
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
 from cenote.errors import Place
 from cenote.language.execution import Amounts, ExecutionSettings, Pool
 from cenote.language.origins import KeyPath, Origin
+from cenote.values import dataclass
 
 DEFAULT_EVENTTYPE = "mc"
 """As in FAST-HEP: real data has to be declared as data."""
@@ -106,7 +107,7 @@ class Requirement:
     prefer: str | None = None
     fallback: tuple[str, ...] = ()
     pool: str | None = None
-    amounts: Amounts = Amounts()  # noqa: RUF009 (frozen)
+    amounts: Amounts = Amounts()
     timeout: int | None = None
     """Seconds for one task's share of this stage."""
     retries: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -22,6 +22,7 @@ from cenote.modifiers.support.measures import (
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 
 Run = Callable[[Events], Result]
 """The stage, with the modifiers that come after this one already around it."""

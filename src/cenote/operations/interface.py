@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,6 +14,7 @@ from cenote.expressions.expression import expression
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
 from cenote.operations.support.kernels import Kernel
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 
 
 class Scope(Enum):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from cenote.values import dataclass
 
 Compression = Literal["zstd", "gzip"]
 ANY_PLATFORM = "noarch"

@@ -7,7 +7,6 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from cenote.packing.progress import Progress
 from cenote.packing.software import Software, normal_name
 from cenote.packing.tree import left_out, walk
 from cenote.packing.write import Member, Written, write_archive
+from cenote.values import dataclass
 
 CODE = "code"
 """The kind of these archives in the stock."""

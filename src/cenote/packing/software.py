@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from cenote import errors, storage
+from cenote.values import dataclass
 
 _MACHINES = {"x86_64": "64", "i686": "32"}
 """Where conda has another name than Linux."""

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from cenote.packing.locks import InUse, locked, locked_at_once, remove_unused
 from cenote.packing.progress import PackingStep, Progress
 from cenote.packing.software import Software
 from cenote.packing.write import ENDINGS, Written
+from cenote.values import dataclass
 
 _AT_ONCE = 1 << 22
 _RECORD, _LOCK = ".json", ".lock"

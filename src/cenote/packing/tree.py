@@ -6,9 +6,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+
+from cenote.values import dataclass
 
 CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 _STATES = {".git", ".hg", ".svn", ".ipynb_checkpoints"}

@@ -8,7 +8,6 @@ import io
 import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
@@ -17,6 +16,7 @@ from cenote import errors
 from cenote.machine import this_machine
 from cenote.packing.archive import Compression
 from cenote.packing.progress import PackingStep, Progress
+from cenote.values import dataclass
 
 ENDINGS: dict[Compression, str] = {"zstd": ".tar.zst", "gzip": ".tar.gz"}
 _MODIFIED = 315_619_200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cenote.errors import Problem, unique
 from cenote.language.execution import Amounts, Pool
@@ -16,6 +16,7 @@ from cenote.placement.routes import Labels, Route, route
 from cenote.placement.sizing import Sized, missing_here, placed, sized
 from cenote.plugins.capabilities import runs_here, starts_here
 from cenote.text import format_amount
+from cenote.values import dataclass
 
 _Wish = tuple[tuple[str, ...], str | None, tuple[str, ...], str | None, Amounts]
 """What of a requirement decides its placement: stages with equal wishes are placed once."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
 from cenote.errors import Problem
 from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
+from cenote.values import dataclass
 
 
 class Verdict(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from cenote.errors import BAD_VALUE, NEVER_FITS, UNKNOWN_POOL, Place, Problem
@@ -15,6 +14,7 @@ from cenote.placement.resources import amount, lacking, share, unstated
 from cenote.placement.routes import Labels, Route
 from cenote.placement.sizing import Sized
 from cenote.text import format_amount
+from cenote.values import dataclass
 
 _MOST_POOLS_LISTED = 12
 _VERBS = {"require": "requires", "prefer": "prefers", "fallback": "falls back to", "pool": "names"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from cenote.language.execution import Pool
 from cenote.language.workflow import Execution, Requirement
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cenote.errors import NEVER_FITS, Problem
 from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
@@ -14,6 +14,7 @@ from cenote.placement.resources import amount, lacking, largest, share, slots_fo
 from cenote.placement.routes import Labels, states_nothing
 from cenote.plugins.capabilities import runs_here
 from cenote.text import format_amount
+from cenote.values import dataclass
 
 _PROCESSES_PER_CPU, _FEWEST_PROCESSES = 4, 8
 """Dask workers on one machine: pools keep their sizes while that is bearable, since tasks also wait and sleep."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from cenote.errors import UNKNOWN_OPERATION, UNKNOWN_PLUGIN, CenoteError, Problem
 from cenote.language.availability import unavailable
@@ -28,6 +27,7 @@ from cenote.plan.tasks import lay_out
 from cenote.plugins import own_files
 from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import FileInfo
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import Placement
 from cenote.plan.probes.result import Probed
 from cenote.plugins.resources import ResourceFile
+from cenote.values import dataclass
 
 ScopeName = Literal["partition", "dataset", "run"]
 
@@ -170,7 +171,7 @@ class Segment:
     """Stages whose events go to later segments → the columns that cross."""
     digest: str
     """Of everything that decides its results, except the data."""
-    amounts: Amounts = Amounts()  # noqa: RUF009 (frozen)
+    amounts: Amounts = Amounts()
     """What one of its tasks needs: the most that any of its stages asks for."""
     kept: bool = False
     """Whether the events that leave it are stored for later runs."""

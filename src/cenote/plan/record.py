@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +25,7 @@ from cenote.plan.plan import MERGE, Learned, Partition, Plan, PlannedModifier, S
 from cenote.plan.probes.cache import probe_key
 from cenote.plan.probes.result import Finding, Probed, ProbeVerdict
 from cenote.plugins.capabilities import runs_here
+from cenote.values import dataclass
 
 
 class PlannedStage(msgspec.Struct, frozen=True):
@@ -114,9 +115,9 @@ class _DecidedPool:
     elastic: Elastic | UnsetType = UNSET
     slots: int = 1
     """Tasks at once per worker."""
-    resources: Amounts = Amounts()  # noqa: RUF009 (frozen)
+    resources: Amounts = Amounts()
     """Of one worker."""
-    granted: GrantedPool = GrantedPool()  # noqa: RUF009 (frozen)
+    granted: GrantedPool = GrantedPool()
     labels: tuple[str, ...] = ()
     """What stages may require to reach it."""
     fallback: tuple[str, ...] = ()
@@ -130,7 +131,7 @@ class PlannedPool(PoolTerms, _DecidedPool):
     """The type of the software that its workers run."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Setting (`resources.memory`) → where its value came from. What is not there is built in."""
-    probe: ProbeRecord = ProbeRecord()  # noqa: RUF009 (frozen)
+    probe: ProbeRecord = ProbeRecord()
 
     @property
     def is_elastic(self) -> bool:

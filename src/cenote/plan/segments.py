@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +23,7 @@ from cenote.plugins.kinds import PluginKind
 from cenote.plugins.registry import code_digest
 from cenote.sources.interface import find_column
 from cenote.text import first_to_last
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

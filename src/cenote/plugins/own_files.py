@@ -8,7 +8,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +19,7 @@ from cenote.plugins.imports import Imports, digest_of_code, is_beside, modules_i
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile, bring_along, spec_of
 from cenote.signals import Interrupted
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from cenote import errors
 from cenote.plugins.imports import digest_of_file
+from cenote.values import dataclass
 
 MOST_BYTES = 64_000_000
 """Larger files do not travel: workers must see them."""

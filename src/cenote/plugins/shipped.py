@@ -9,13 +9,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from cenote import errors
 from cenote.packing.archive import PREFIX
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

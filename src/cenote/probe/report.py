@@ -9,10 +9,11 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from cenote.plugins.shipped import SourceFile
+from cenote.values import dataclass
 
 NOT_THERE = "it is not there"
 """The problem of a folder that the node does not see."""

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cenote import signals
@@ -30,6 +30,7 @@ from cenote.runs.folder import RunFolder
 from cenote.signals import Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.strategies.local.strategy import LocalStrategy
+from cenote.values import dataclass
 
 PATIENCE = 300.0
 """Seconds that jobs may wait in the queue, unless somebody says otherwise."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cenote import software
@@ -14,6 +14,7 @@ from cenote.plan.plan import Plan
 from cenote.plan.probes.result import Finding, ProbeVerdict
 from cenote.probe.report import NOT_THERE, NodeReport, Question
 from cenote.units import format_bytes, format_seconds
+from cenote.values import dataclass
 
 SLOW_SECONDS = 30.0
 """For importing the worker, or opening a file."""

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from cenote.products.interface import Form, Product, ProductTable
 from cenote.products.support.latex import in_latex
 from cenote.storage import write_text
 from cenote.text import html_table, plural
+from cenote.values import dataclass
 
 VERSION = 1
 COUNTED = ("n_unweighted_in", "n_unweighted_out", "sumw_in", "sumw_out", "sumw2_in", "sumw2_out")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 
 Form = Literal["text", "count", "number", "share", "bar"]
 """How the cells of a column are shown: a share is a percentage, a bar a percentage with a bar behind it."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from cenote.modifiers.support.measures import Folded
 from cenote.report.products_shown import data_uri
 from cenote.runs.folder import RunFolder
 from cenote.runs.measured import ModifierRecord, read_modifiers
 from cenote.runs.summary import Summary
+from cenote.values import dataclass
 
 LARGEST_PICTURE = 400_000
 """Bytes: larger ones are linked, not shown, so that the page stays light."""

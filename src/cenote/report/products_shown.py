@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote.plan.outputs.names import product_stem
@@ -13,6 +12,7 @@ from cenote.products.interface import ProductTable
 from cenote.runs.folder import RunFolder
 from cenote.runs.summary import ProductRecord
 from cenote.runtime.publish import product_kind
+from cenote.values import dataclass
 
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 """Formats that a page can show, the preferred one first."""

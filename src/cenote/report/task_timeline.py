@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from cenote.report.timeline import LEFT, WIDTH
 from cenote.runs.task_names import MERGE, TaskNames
 from cenote.runs.timeline import TaskSpan, Timeline, WorkerSlot
 from cenote.text import plural
 from cenote.units import format_seconds
+from cenote.values import dataclass
 
 MOST_LANES = 60
 """Slots that are drawn; of more, those that were busy the longest."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cenote.runs.timeline import Timeline
 from cenote.units import format_seconds
+from cenote.values import dataclass
 
 WIDTH, LANE, LEFT, GAP = 960.0, 44.0, 130.0, 10.0
 

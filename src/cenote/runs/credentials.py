@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from cenote.language.workflow import Workflow
 from cenote.plugins import registry
 from cenote.plugins.capabilities import runs_here
 from cenote.plugins.kinds import PluginKind
+from cenote.values import dataclass
 from cenote.worker.process.credentials import DeliveredCredential, keep_credentials, variables_set
 
 

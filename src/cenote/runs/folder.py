@@ -10,12 +10,12 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from cenote import errors, storage
 from cenote.plan.outputs.names import PLOTS, PRODUCTS
+from cenote.values import dataclass
 
 LOCK = ".lock"
 """Held by the driver of a run; it says which process that is, `4711 on hostname`, and below it where its owner reaches

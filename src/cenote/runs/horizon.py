@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cenote.credentials.interface import CredentialFacts
 from cenote.plan.forecast.task_history import Seen
@@ -13,6 +13,7 @@ from cenote.runs.configured import strategy_of
 from cenote.runs.credentials import RunCredentials
 from cenote.runs.view import RunView
 from cenote.text import clock_time
+from cenote.values import dataclass
 
 _ENOUGH = 3
 """Tasks of a stage that must be done before its end is predicted."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cenote.modifiers.support.measures import Folded, Measure, MeasuredStage
 from cenote.plan.record import PlanRecord
@@ -11,6 +10,7 @@ from cenote.runs.folder import RunFolder
 from cenote.runs.read_records import read_if_whole
 from cenote.runs.summary import StageRecord, Summary
 from cenote.units import format_bytes, format_seconds
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

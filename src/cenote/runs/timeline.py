@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cenote.engine.messages import AnyEvent, RunStarted, StageStats, TaskDone, TaskFailed, TaskStarted
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import read_events
+from cenote.values import dataclass
 
 STEPS = 160
 """Points of time that the picture shows."""

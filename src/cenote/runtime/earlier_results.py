@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from cenote.plan.plan import Plan, maker_of
 from cenote.runs.folder import RunFolder
 from cenote.runtime.task_specs import TaskSpecs
 from cenote.text import plural
+from cenote.values import dataclass
 from cenote.worker.results.run_key import NAME as KEY
 from cenote.worker.results.run_key import trusted_key
 from cenote.worker.results.skim import is_as_written

@@ -6,12 +6,12 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import msgspec
 
-from cenote import errors, signals, storage
+from cenote import errors, garbage, signals, storage
 from cenote.backends.interface import JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Warned
@@ -44,6 +44,7 @@ from cenote.runtime.watched_run import Hearer, RunListener, WatchedRun
 from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
+from cenote.values import dataclass
 from cenote.worker.failure import failure_of
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.results.store import DamagedResultError, Store
@@ -82,6 +83,7 @@ def execute(
 
     A signal ends it as cancelled. Paths are absolute: somebody's code may change the working directory.
     """
+    garbage.look_again()
     named, folder = RunFolder(out), RunFolder(out.absolute())
     named.refuse()
     pulse = Pulse(folder, time.time)

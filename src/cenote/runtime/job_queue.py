@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ from cenote.errors import CenoteError, Problem
 from cenote.launch import Launch
 from cenote.runtime.background_calls import BackgroundCalls
 from cenote.strategies.interface import OVER, JobId, JobStatus, Strategy
+from cenote.values import dataclass
 
 ASK_AGAIN = 5.0
 """Seconds until workers are asked for again that the batch system could not be asked for."""

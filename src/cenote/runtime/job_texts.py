@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cenote.launch import LaunchingRun, RunLocation
@@ -10,6 +10,7 @@ from cenote.names import worker_name
 from cenote.plan.plan import Plan
 from cenote.runs.configured import WorkerSetup, strategy_of
 from cenote.runs.folder import RunFolder
+from cenote.values import dataclass
 
 _RUN, _PROCESS = "RUN", "PROCESS"
 """Stand for the id that a run gets when it starts, and for its driver."""

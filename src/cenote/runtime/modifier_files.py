@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from cenote.runs.summary import StageRecord
 from cenote.runs.task_names import TaskNames
 from cenote.runs.timeline import read_timeline
 from cenote.signals import Interrupted
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote import errors, software
@@ -14,6 +13,7 @@ from cenote.launch import WORKER, Launch, LaunchingRun, Part, Sent, SentFile, wo
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.runs.configured import CURRENT, completed
+from cenote.values import dataclass
 from cenote.worker.process.lifetime import Lifetime
 
 MODULE = "cenote.service.agent.main"

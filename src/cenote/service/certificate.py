@@ -6,7 +6,6 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cenote import errors, storage
 from cenote.authority import LONGEST_NAME, key_text, key_usage
 from cenote.client.address import fingerprint_of
+from cenote.values import dataclass
 
 _YEARS = timedelta(days=3650)
 _BEFORE = timedelta(days=1)

@@ -14,7 +14,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from cenote.service.protocol import (
     frame,
     read_for_service,
 )
+from cenote.values import dataclass
 
 _FIRST_WORDS = 20.0
 """Seconds to show a certificate, and then to say Hello."""

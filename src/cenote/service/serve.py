@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from cenote import storage
@@ -38,6 +38,7 @@ from cenote.service.service import Service
 from cenote.service.steady_clock import steady_clock
 from cenote.service.uploads import Uploads
 from cenote.signals import ASKING_TO_END
+from cenote.values import dataclass
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at jobs and at the time."""

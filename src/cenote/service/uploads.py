@@ -12,13 +12,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote import errors, storage
 from cenote.client.access_records import UploadedFile, UploadRecord
 from cenote.runs.summary import iso_time
 from cenote.units import format_bytes
+from cenote.values import dataclass
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PART = ".part"

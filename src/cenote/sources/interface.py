@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cenote.names import column_name
 from cenote.operations.support.events import Column
 from cenote.plugins.settings import Plugin
 from cenote.sources.support.files import stamp_of
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar
@@ -26,6 +25,7 @@ from cenote.sources.support.files import (
     remote_options,
     stamp_of,
 )
+from cenote.values import dataclass
 
 OPEN_FILES = 8
 """Kept open per process."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NewType
 
 from cenote.engine.messages import JobState, LossCause
 from cenote.launch import Launch, RunLocation
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 from cenote.worker.process.lifetime import Lifetime
 
 __all__ = ["OVER", "JobId", "JobState", "JobStatus", "LossCause", "Strategy", "TracedJob"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Self
 
 from cenote.engine.messages import FailureInfo, StageStats
@@ -11,6 +11,7 @@ from cenote.operations.support.events import DatasetInfo
 from cenote.plan.plan import Partition, Segment
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile
+from cenote.values import dataclass
 
 VERSION = 6
 """Of these forms; a worker refuses another one."""

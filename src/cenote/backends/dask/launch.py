@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cenote.backends.support.ports import ports_in_words
 from cenote.language.execution import AMOUNTS, Amounts
 from cenote.launch import LOG, WORKER, Launch, LaunchingRun, Part, Sent, SentFile, words
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Segment
+from cenote.values import dataclass
 from cenote.worker.process.lifetime import Lifetime
 from cenote.worker.process.templates import words_to_import
 

@@ -6,7 +6,6 @@ import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 from cenote.backends.dask.launch import WorkerPlace
@@ -14,6 +13,7 @@ from cenote.backends.interface import MeetingPoint
 from cenote.backends.support.ports import ANY_PORT, has_port, ports_in_words
 from cenote.errors import NETWORK, error
 from cenote.names import did_you_mean, listed
+from cenote.values import dataclass
 from cenote.worker.process.reach import bracketed, facing
 
 LOOPBACK = "127.0.0.1"

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from cenote.backends.dask.messages import (
     encode,
 )
 from cenote.backends.dask.parcels import Parcel
+from cenote.values import dataclass
 from cenote.worker.failure import failure_of
 from cenote.worker.process.credentials import keep_credentials
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from cenote.values import dataclass
 
 _STOPPED = ("T", "t")
 """What Linux calls a process that SIGSTOP or a debugger holds."""

@@ -14,7 +14,7 @@ from cenote.errors import CenoteError
 @JSON_OPTION
 def command(choices: Choices, *, data: bool, as_json: bool) -> int:
     """Check a workflow and list every problem with file, line and column."""
-    from cenote.cli.console import user_code_aside
+    from cenote.cli.streams import user_code_aside
     from cenote.cli.views.problems import problems_as_json, show_warnings
 
     with user_code_aside():

@@ -24,7 +24,8 @@ def command(choices: Choices | None, *, as_json: bool) -> int:
     It prints subject, issuer, time left, VOMS attributes, audience, scope and problems, never the contents. Problems
     set the exit code; without FILE, a missing credential is no problem.
     """
-    from cenote.cli.console import output, user_code_aside
+    from cenote.cli.console import output
+    from cenote.cli.streams import user_code_aside
     from cenote.cli.views.tables.credentials import credentials_as_json, show_credentials
 
     now = time.time()

@@ -32,7 +32,8 @@ def command() -> None:
 def pack(choices: Choices, *, as_json: bool) -> None:
     """Pack the environments that the pools of a workflow name, as a run would; what is packed already is found."""
     from cenote import signals
-    from cenote.cli.console import messages, output, user_code_aside
+    from cenote.cli.console import messages, output
+    from cenote.cli.streams import user_code_aside
     from cenote.cli.views.progress.live import progress_on
     from cenote.cli.views.tables.stock import show_packed
     from cenote.runs.configured import PoolEnvironments

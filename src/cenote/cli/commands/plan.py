@@ -85,7 +85,8 @@ def command(
     It lists stages with their pools and the reason, segments and tasks, pools and the origin of each setting, data,
     products and warnings.
     """
-    from cenote.cli.console import messages, user_code_aside
+    from cenote.cli.console import messages
+    from cenote.cli.streams import user_code_aside
     from cenote.cli.views.progress.live import progress_on
 
     if graph is not None and graph.file is not None and output is not None:

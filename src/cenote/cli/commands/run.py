@@ -16,8 +16,10 @@ if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     from rich.console import Console
 
     from cenote.api import Run
+    from cenote.cli.views.progress.silence import Silence
     from cenote.engine.messages import AnyEvent
     from cenote.plan.plan import Plan
+    from cenote.runs.view import RunView
     from cenote.runtime.watched_run import Hearer
 
 
@@ -47,17 +49,16 @@ def command(
     FILE may be `-`: the workflow is read from standard input, and relative names count from the current folder.
     Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
     """
-    from cenote.cli.console import messages, user_code_aside
-    from cenote.cli.views.progress.live import progress_on
+    from cenote.cli.streams import user_code_aside
     from cenote.plan.record import json_text
 
     refuse_contradictions(fresh=fresh, resume=resume, replace=replace, quiet=quiet, verbose=choices.verbose)
     folder = run_folder(choices, out)
     choices = choices.leasing(service)
     analysis = choices.load()
-    console = messages()
+    told = _console() if choices.verbose or not (quiet or as_json) else None
     asked["fresh"] = fresh or replace
-    with user_code_aside(), progress_on(console, quiet=quiet or as_json, title=choices.name.name) as progress:
+    with user_code_aside(), _progress(told, quiet=quiet or as_json, title=choices.name.name) as progress:
         if dry_run:
             preview = analysis.preview(folder, **asked, progress=progress.planning)
         else:
@@ -66,7 +67,7 @@ def command(
                 **asked,
                 resume=resume,
                 listen=progress,
-                hear=_event_printer(console, choices.verbose) if choices.verbose else None,
+                hear=_event_printer(told, choices.verbose) if told and choices.verbose else None,
                 progress=progress.planning,
                 packing=progress.packing,
                 command=["cenote", *sys.argv[1:]],
@@ -83,6 +84,23 @@ def command(
         again = shlex.join(["cenote", "run", *choices.as_arguments(), "--out", str(folder)])
         tell_outcome(run, again=again, quiet=quiet)
     return run.exit_code
+
+
+def _console() -> Console:
+    """For progress and events. Whoever wants to hear of neither does not pay for it."""
+    from cenote.cli.console import messages
+
+    return messages()
+
+
+def _progress(console: Console | None, *, quiet: bool, title: str) -> Silence[RunView]:
+    if quiet or console is None:
+        from cenote.cli.views.progress.silence import Silence
+
+        return Silence()
+    from cenote.cli.views.progress.live import progress_on
+
+    return progress_on(console, title=title)
 
 
 def _event_printer(console: Console, level: int) -> Hearer:
@@ -102,6 +120,8 @@ def _event_printer(console: Console, level: int) -> Hearer:
 
 def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     """What came out on stdout, what went wrong on stderr."""
+    if quiet and run.status == "succeeded":
+        return
     from cenote.cli.console import messages, output, print_lines
     from cenote.cli.views.measured import measured_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
@@ -113,5 +133,4 @@ def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
         print_lines(output(), outcome_lines(summary, folder=run.folder, pictures=run.plots))
         print_lines(output(), measured_lines(summary, folder=run.folder))
         print_lines(output(), product_tables(run, width=output().width))
-    if not quiet or run.status != "succeeded":
-        print_lines(messages(), failure_lines(summary, folder=run.folder, again=again))
+    print_lines(messages(), failure_lines(summary, folder=run.folder, again=again))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -15,6 +15,7 @@ from cenote.errors import CenoteError
 from cenote.plugins import registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.plugins.settings import Plugin
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, get_args, get_type_hints
 
 from cenote.backends.support.ports import ports_in_words
@@ -15,6 +15,7 @@ from cenote.plugins.settings import Memory, Seconds, Settings
 from cenote.runs.configured import configured
 from cenote.strategies.support.batch import BatchStrategy
 from cenote.units import format_bytes, format_seconds
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

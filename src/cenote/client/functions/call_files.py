@@ -9,11 +9,12 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+
+from cenote.values import dataclass
 
 _PLACE = struct.Struct(">QQ")
 _COUNT = struct.Struct(">Q")

@@ -11,7 +11,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cenote import errors
@@ -19,6 +18,7 @@ from cenote.client.functions.calls import CallTerms, PoolCall, name_of
 from cenote.client.functions.dispatcher import Dispatcher
 from cenote.client.functions.pace import CallPace
 from cenote.text import plural
+from cenote.values import dataclass
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

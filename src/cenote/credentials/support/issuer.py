@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cenote.credential_files.trust import trusting
+from cenote.values import dataclass
 
 if TYPE_CHECKING:
     from jwt import PyJWK

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cenote.engine.task_classes import CandidatePools
 from cenote.engine.workers import PoolWorkers
 from cenote.language.execution import FallbackWhen, PoolTerms, RunLimits
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_seconds
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

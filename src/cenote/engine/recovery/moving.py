@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -19,6 +19,7 @@ from cenote.engine.tasks import READY, SENT, TaskStates
 from cenote.errors import JOB_REFUSED, NO_WORKER, OUT_OF_MEMORY
 from cenote.plan.plan import Plan
 from cenote.text import with_last_lines
+from cenote.values import dataclass
 
 Unschedulable = tuple[int, str, FailureInfo]
 """A ready task that no pool will ever run, the pool that it waited for, and why."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cenote.engine.task_classes import CandidatePools
 from cenote.placement.pools import PlacedPool
 from cenote.units import format_bytes
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

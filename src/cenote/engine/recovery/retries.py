@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import msgspec
@@ -11,6 +11,7 @@ from cenote.engine.messages import FailureInfo, LossCause
 from cenote.errors import WORKER_LOST
 from cenote.language.execution import RunLimits
 from cenote.plan.plan import Segment
+from cenote.values import dataclass
 
 
 class Rule(Enum):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import yaml
 from cenote import errors
 from cenote.errors import Problem
 from cenote.names import did_you_mean, listed
+from cenote.values import dataclass
 
 VERSIONS = (6, 7)
 _CONDA_FILES = (".conda", ".tar.bz2")

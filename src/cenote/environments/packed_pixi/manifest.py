@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cenote import errors
+from cenote.values import dataclass
 
 NAMES = ("pixi.toml", "pyproject.toml")
 _SYSTEMS = {"linux": ("linux", "unix"), "osx": ("osx", "unix"), "win": ("win",)}

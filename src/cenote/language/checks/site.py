@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote.errors import UNKNOWN_POOL, Problem, unique
@@ -17,6 +16,7 @@ from cenote.language.layers.site import is_site_layer
 from cenote.language.schema.document import SiteModel
 from cenote.language.workflow import Execution
 from cenote.language.yaml.source import Located
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

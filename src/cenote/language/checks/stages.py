@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 
@@ -20,6 +20,7 @@ from cenote.language.workflow import AppliesTo, Requirement, Stage
 from cenote.language.yaml.source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from cenote.language.layers.site import KEYS, find_site, is_site_layer, layer_of
 from cenote.language.schema.forms import strategy_name
 from cenote.language.yaml.source import Located, parse_yaml, read_yaml
 from cenote.plugins.capabilities import runs_here, starts_here
+from cenote.values import dataclass
 
 PROFILE_LISTS = (("use", "profiles"), ("execution", "profiles"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +17,7 @@ from cenote.language.schema.forms import (
 )
 from cenote.language.schema.model import LanguageModel
 from cenote.plugins.settings import Seconds
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

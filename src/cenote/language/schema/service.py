@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from pydantic import Field
 from cenote.language.execution import Amounts
 from cenote.language.schema.forms import WRITTEN, Amount, Count, Factor, OneOrMany, OrNothing, PlainNames, Positive
 from cenote.plugins.quantities import Converted, Seconds
+from cenote.values import dataclass
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from cenote.errors import Place, Problem
 from cenote.language.origins import Origin
 from cenote.language.yaml.problems import character_problem, syntax_problem
 from cenote.names import did_you_mean, nearest
+from cenote.values import dataclass
 
 DEEPEST = 100
 """Levels of nesting: a workflow needs ten; the limit keeps hostile files from exhausting the stack."""

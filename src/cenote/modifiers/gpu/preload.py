@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from cenote import errors
@@ -15,6 +15,7 @@ from cenote.operations.interface import Result
 from cenote.operations.support.events import Column, Events
 from cenote.plugins.settings import Memory
 from cenote.units import format_bytes
+from cenote.values import dataclass
 
 
 class DeviceMemoryError(MemoryError):

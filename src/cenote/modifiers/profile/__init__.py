@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
 from pydantic import NonNegativeInt, PrivateAttr, model_validator
@@ -18,6 +18,7 @@ from cenote.modifiers.profile.functions import Functions
 from cenote.modifiers.support.measures import Measure
 from cenote.operations.interface import Result
 from cenote.operations.support.events import Events
+from cenote.values import dataclass
 
 USUAL_FUNCTIONS = 20
 """Lines of a table of functions, where `functions: true` asks for one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from cenote.jagged import ak, is_awkward
 from cenote.modifiers.support.devices import SIMULATOR, NoDevice, missing_gpu
 from cenote.operations.support.events import Events
 from cenote.operations.support.kernels import Kernel, NoKernelError
+from cenote.values import dataclass
 
 THREADS = 128
 """Per block, on a GPU."""

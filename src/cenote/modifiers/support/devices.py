@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from cenote.machine import GPU_VARIABLE, visible_gpus
 from cenote.modifiers.interface import Run, StageCall
 from cenote.operations.interface import Result
 from cenote.operations.support.events import Events
+from cenote.values import dataclass
 
 SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 """The variable that makes Numba run kernels in Python; read when Numba is imported."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +11,7 @@ import numpy as np
 
 from cenote.errors import printable
 from cenote.names import did_you_mean, listed
+from cenote.values import dataclass
 
 Value = int | float | str
 """A number, or words."""

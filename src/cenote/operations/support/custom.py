@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import ConfigDict, Field, PrivateAttr, create_model
@@ -18,6 +17,7 @@ from cenote.operations.support.kernels import Kernel
 from cenote.operations.support.own_code import OwnCode, field_name, fingerprint_of, own_code
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.values import dataclass
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 ColumnNames = Sequence[str] | str | Callable[..., Iterable[str]]

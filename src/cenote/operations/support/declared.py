@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from cenote.jagged import ak
 from cenote.names import listed
 from cenote.operations.support.evaluation import event_column
 from cenote.operations.support.events import Column, Events, NoColumnError
+from cenote.values import dataclass
 
 
 class ReturnedWrongError(TypeError):

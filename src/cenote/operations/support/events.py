@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from cenote.expressions.arrays import Column as Column
 from cenote.jagged import ak, is_awkward
 from cenote.language.workflow import DEFAULT_EVENTTYPE
 from cenote.names import column_name, did_you_mean, listed
+from cenote.values import dataclass
 
 
 class NoColumnError(KeyError):

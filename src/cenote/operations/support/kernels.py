@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+
+from cenote.values import dataclass
 
 
 class NoKernelError(Exception):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from cenote import errors
+from cenote.values import dataclass
 
 Parameters = Mapping[str, tuple[Any, Any]]
 """Name → (type, default); `...` where there is no default."""

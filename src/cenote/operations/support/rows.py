@@ -6,7 +6,7 @@ Expressions see the fields by their short names. Work on rows needs numpy alone,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak, is_awkward
 from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Events
+from cenote.values import dataclass
 
 RowPositions = NDArray[np.int64]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote import storage
 from cenote.packing.archive import ANY_PLATFORM
+from cenote.values import dataclass
 
 PLACEHOLDER = "/cenote/" + ("placeholder_" * 10)[:109]
 """What stands in packed files for the folder that they are unpacked to: 117 characters."""

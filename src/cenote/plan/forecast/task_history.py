@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote.cache_file import CacheFile, forget_the_oldest, rows_with_keys
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.plan import Segment
+from cenote.values import dataclass
 
 _TABLE = """
 create table if not exists tasks (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from cenote import errors
@@ -18,6 +18,7 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
 from cenote.text import plural
+from cenote.values import dataclass
 
 
 class Look(Enum):

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cenote import errors
@@ -22,6 +22,7 @@ from cenote.shell import ALONE, run_command
 from cenote.signals import Interrupted
 from cenote.sources.interface import FileInfo, Source
 from cenote.sources.support.files import is_remote
+from cenote.values import dataclass
 
 REMOTE_AT_ONCE = 16
 """Files asked for at the same time over the network: the waiting is what costs, not the work."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from cenote import errors
 from cenote.errors import Problem
@@ -14,6 +13,7 @@ from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plan.plan import Fill
 from cenote.sources.interface import FileInfo, find_column
 from cenote.text import plural
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

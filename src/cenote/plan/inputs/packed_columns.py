@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote.sources.interface import ColumnInfo, FileInfo
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote import errors
@@ -17,6 +16,7 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
 from cenote.renderers.interface import Renderer
+from cenote.values import dataclass
 
 
 def renders_of(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from cenote.plan.plan import Plan, Segment, Step
 from cenote.text import format_pools, plural
 from cenote.units import format_count
+from cenote.values import dataclass
 
 MOST_CARDS = 60
 """Above it, every segment becomes one card: a picture is for the shape, the table and `--json` for the rest."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from cenote.plan.picture.shapes import Point
+from cenote.values import dataclass
 
 Edge = tuple[str, str]
 _SWEEPS = 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from cenote.plan.picture.cards import DATA, Card, Frame, Link, Sketch, sketch
 from cenote.plan.picture.layers import Arranged, Edge, arrange
@@ -23,6 +22,7 @@ from cenote.plan.picture.parts import (
 )
 from cenote.plan.picture.shapes import Box, Curve, Drawing, Point, Shape, Words, text_width
 from cenote.plan.plan import Plan
+from cenote.values import dataclass
 
 _PADDING, _HEADER, _TITLE = 14.0, 44.0, 52.0
 _INNER_GAP, _OUTER_GAP, _PORT = (26.0, 18.0), (30.0, 26.0), 6.0

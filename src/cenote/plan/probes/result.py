@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from cenote.text import format_age
+from cenote.values import dataclass
 
 ProbeVerdict = Literal["ok", "warning", "problem"]
 _BAD_TO_GOOD: tuple[ProbeVerdict, ...] = ("problem", "warning", "ok")

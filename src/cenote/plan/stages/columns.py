@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cenote import errors
 from cenote.errors import Problem
 from cenote.language.workflow import Workflow
 from cenote.operations.interface import Scope
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, SchemaGroup
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import flat_name, path_name
+from cenote.values import dataclass
 
 SOURCE = ""
 """Stands for the source where an input is named."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote import errors
+from cenote.values import dataclass
 
 Flow = Literal["none", "show", "sum"]
 Floats = NDArray[np.float64]

@@ -10,13 +10,13 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cenote import errors, storage
 from cenote.renderers.support.label import write_label
 from cenote.renderers.support.style import ExperimentStyle, FigureStyle, Format
+from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes

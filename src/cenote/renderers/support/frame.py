@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cenote.renderers.support.bins import BinAxis, Floats
 from cenote.renderers.support.style import AxisStyle, LegendPlace, LegendStyle
+from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes

@@ -5,10 +5,10 @@ The places and weights are those of mplhep, whose own function would draw the fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cenote.renderers.support.style import ExperimentStyle
+from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes

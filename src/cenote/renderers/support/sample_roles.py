@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import BinCounts
 from cenote.renderers.support.samples import Sample, added_up, named
 from cenote.renderers.support.style import DatasetStyle
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from cenote.names import did_you_mean, listed
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import NOMINAL, BinCounts, Flow, Roles, counts_along, dataset_names
 from cenote.renderers.support.style import DatasetStyle, SampleGroup, Scale, Transform
+from cenote.values import dataclass
 
 PLAIN = DatasetStyle()
 

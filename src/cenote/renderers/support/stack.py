@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.intervals import poisson_errors
 from cenote.renderers.support.sample_roles import SampleRoles
 from cenote.renderers.support.samples import Sample
+from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote import errors
@@ -13,6 +12,7 @@ from cenote.runs.folder import lock_owner
 from cenote.runs.follow import FollowedRun
 from cenote.runs.view import RunView
 from cenote.text import RUN_STATUSES
+from cenote.values import dataclass
 
 PATIENCE = 60.0
 """Seconds that a driver gets to end its workers and write down how far it came."""

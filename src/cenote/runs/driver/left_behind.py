@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from cenote.runs.folder import RunFolder, has_pulse, is_alive, is_locked, lock_o
 from cenote.runs.journal import JournalReader, runs_in
 from cenote.runs.read_records import read_if_whole
 from cenote.strategies.interface import Strategy, TracedJob
+from cenote.values import dataclass
 from cenote.worker.process.scratch import scratch_of_the_dead
 
 _PATIENCE = 10.0

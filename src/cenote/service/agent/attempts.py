@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cenote.service.protocol import AttemptEnded, Cause, HeldAttempt, Start, StreamName
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import signal
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote.client.constants import JOB
+from cenote.values import dataclass
 
 _SET_CHILD_SUBREAPER = 36
 """Of prctl, by linux/prctl.h."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from cenote.values import dataclass
 
 DEFAULT_WARM = ("numpy", "numpy.random", "awkward", "cenote.worker.run_task")
 

@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
@@ -18,6 +17,7 @@ from cenote.client.home import ServiceHome
 from cenote.service.certificate import EVERYWHERE, DoorCertificate, own_certificate
 from cenote.service.http.limits import RequestLimits
 from cenote.service.newcomers import Newcomers, listen
+from cenote.values import dataclass
 from cenote.worker.process.reach import bracketed
 
 _HANDSHAKE = 10.0

@@ -11,7 +11,6 @@ import secrets
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import assert_never
 
 import msgspec
@@ -23,6 +22,7 @@ from cenote.client.records import LivePoolRecord, QueuedTaskRecord, ServiceRecor
 from cenote.service.allocator.messages import ServiceEvent
 from cenote.service.http.caller import Caller
 from cenote.service.requests import ServiceRequests, closed_pool
+from cenote.values import dataclass
 
 _MOST_EVENTS, _MOST_BYTES = 4096, 8 << 20
 """That are kept."""

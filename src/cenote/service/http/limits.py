@@ -6,7 +6,8 @@ import ipaddress
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from cenote.values import dataclass
 
 _MOST_KEYS = 10_000
 """That are remembered; the one that was longest unused is forgotten first."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -17,6 +16,7 @@ from cenote.service.http.feed import Feed
 from cenote.service.requests import ServiceRequests
 from cenote.service.run_views.known_runs import KnownRuns
 from cenote.service.uploads import Uploads
+from cenote.values import dataclass
 
 Query = TypeVar("Query")
 Body = TypeVar("Body")

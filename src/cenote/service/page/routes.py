@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
 
 from cenote.runs.look import COLOURS
 from cenote.service.page.policies import PAGE_POLICY
+from cenote.values import dataclass
 
 _FILES = Path(__file__).parent / "static"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -10,7 +10,6 @@ import math
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.root_tree.blocks import Bytes, DamagedError, decompressed
+from cenote.values import dataclass
 
 Offsets = NDArray[np.int64]
 SharedOffsets = dict[object, Any]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cenote.sources.root_tree.baskets import Fetch
 from cenote.sources.root_tree.blocks import decompressed
 from cenote.sources.root_tree.tree_record import TreeRecord, UnfamiliarError, parse_tree
+from cenote.values import dataclass
 
 PREFERRED_TREES = ("Events", "events")
 """The tree to read when a file holds several and the workflow names none."""

@@ -7,7 +7,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from cenote.names import listed
 from cenote.sources.root_tree.baskets import PlainBranch
 from cenote.sources.root_tree.file_record import OTHER_TREES, PREFERRED_TREES
 from cenote.sources.support.files import explained, is_remote, local_path, local_stamp, remote_options
+from cenote.values import dataclass
 
 if TYPE_CHECKING:
     import uproot

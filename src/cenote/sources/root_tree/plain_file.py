@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 
@@ -21,6 +20,7 @@ from cenote.sources.root_tree.local_bytes import MergedReads, fetch_from, opened
 from cenote.sources.root_tree.places import note
 from cenote.sources.root_tree.tree_record import BranchRecord, TreeRecord
 from cenote.sources.support.files import explained, local_path, local_stamp
+from cenote.values import dataclass
 
 NEVER_FILLED = "was never filled: it has no values"
 KEPT = 16

@@ -10,11 +10,13 @@ import math
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cenote.values import dataclass
 
 _HEADER = struct.Struct(">IH")
 _TREE_NUMBERS = struct.Struct(">qqqqqdiiiiIqqqqqq")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from cenote.sources.root_tree.open_file import OpenTree
 from cenote.sources.root_tree.plain_file import NEVER_FILLED, read_branches
 from cenote.sources.root_tree.uproot_branch import plain_branch_of
 from cenote.sources.support.files import explained, is_remote
+from cenote.values import dataclass
 
 _HERE = uproot.source.futures.TrivialExecutor()
 """Decompresses in the calling thread: a worker has one core, and handing over costs more than it gains."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from cenote.language.execution import Amounts
 from cenote.strategies.interface import JobId
 from cenote.strategies.support.batch import NoAnswerError, ask, mebibytes
+from cenote.values import dataclass
 
 _SECONDS = 10.0
 """An analysis looks at every machine of the pool."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cenote.launch import Stream
 from cenote.start_failures import StartFailure
+from cenote.values import dataclass
 
 FOLDER = "CENOTE_JOB"
 """The variable of a job's script with its folder."""

@@ -7,7 +7,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -18,6 +17,7 @@ from cenote.engine.messages import JobState, LossCause
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.plugins.settings import Seconds
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
+from cenote.values import dataclass
 from cenote.worker.process.last_output import tail
 from cenote.worker.process.lifetime import Lifetime
 

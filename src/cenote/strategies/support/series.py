@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from cenote.values import dataclass
 
 _THOUSAND = 1000
 """Numbers in a series."""

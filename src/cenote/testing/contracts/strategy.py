@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from cenote.strategies.interface import JobId, JobState, Strategy
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.launches import a_launch
 from cenote.testing.scripted_shell import HANGS, INTERRUPTED, Reply, ScriptedShell, scripted_shell
+from cenote.values import dataclass
 
 LOCATION = RunLocation("login", Path("/some where/out"), "4711")
 WORKERS = ("gpu-1", "gpu-2")

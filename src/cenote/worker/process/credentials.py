@@ -6,8 +6,10 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from cenote.values import dataclass
 
 FILE = "{file}"
 """Stands in the value of a variable for the path of the file that holds the credential, wherever that is."""

@@ -11,12 +11,12 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from cenote.shell import ALONE, Process, end_processes, start_process
+from cenote.values import dataclass
 from cenote.worker.process.shown import ROOM
 from cenote.worker.process.template import LENGTH_BYTES, Answer, Ended, Forked, ForkRequest, Warm, receive
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from cenote.values import dataclass
 
 STARTED, ENDS = "CENOTE_JOB_STARTED", "CENOTE_JOB_ENDS"
 """Variables in which a job may tell its worker when it started, and when the batch system ends it: seconds since the

@@ -17,10 +17,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cenote import storage
+from cenote.values import dataclass
 
 _LOG = logging.getLogger("cenote.worker")
 _YOUNG = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column, Events
+from cenote.values import dataclass
 
 FlatArray: TypeAlias = NDArray[Any]
 _TOO_LARGE = 2

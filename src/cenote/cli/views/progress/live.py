@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Generic, Self, TypeVar
+from typing import Self
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.progress.packing import PackingLines, packing_bar
+from cenote.cli.views.progress.silence import Shown, Silence
 from cenote.cli.views.progress.table import pool_rows, stage_rows, waiting_lines, warning_lines
 from cenote.packing.progress import PackingStep
 from cenote.runs.explain import waiting_in_words
@@ -23,28 +24,6 @@ LINE_EVERY = 5.0
 """Seconds between plain lines, unless a tenth of the work went by sooner."""
 LINE_APART = 1.0
 """Seconds between plain lines at the least."""
-
-
-Shown = TypeVar("Shown", contravariant=True)
-
-
-class Silence(Generic[Shown]):
-    """No progress at all: a context that receives every change, and what the kinds of progress have in common."""
-
-    def __call__(self, view: Shown) -> None:
-        """Nothing to say."""
-
-    def planning(self, done: int, files: int) -> None:
-        """Nothing to say."""
-
-    def packing(self, step: PackingStep) -> None:
-        """Nothing to say."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to end."""
 
 
 class LiveProgress(Silence[Shown]):

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cenote.cli.views.progress.live import LiveProgress, Silence, is_live
+from cenote.cli.views.progress.live import LiveProgress, is_live
 from cenote.cli.views.progress.packing import PackingLines
+from cenote.cli.views.progress.silence import Silence
 from cenote.packing.progress import PackingStep
 from cenote.probe.run import PoolProbe
 from cenote.text import format_estimate

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -16,6 +15,7 @@ from cenote.credentials.interface import CredentialFacts
 from cenote.errors import NO_CREDENTIAL, Problem
 from cenote.text import clock_time, plural
 from cenote.units import format_seconds
+from cenote.values import dataclass
 
 
 @dataclass(frozen=True)

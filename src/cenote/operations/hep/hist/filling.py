@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import boost_histogram as bh
@@ -14,6 +13,7 @@ from cenote.expressions.problems import EvaluationError
 from cenote.lean_imports import imported
 from cenote.operations.hep.hist.axis import Axis, Bins
 from cenote.operations.support.events import Column
+from cenote.values import dataclass
 
 if TYPE_CHECKING:
     import hist

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -24,6 +23,7 @@ from cenote.operations.support.events import Column, Events
 from cenote.plugins.resources import workflow_file
 from cenote.plugins.settings import Settings
 from cenote.text import plural
+from cenote.values import dataclass
 
 Numbers = NDArray[np.float64]
 

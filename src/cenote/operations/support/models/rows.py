@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Events
+from cenote.values import dataclass
 
 Numbers = NDArray[Any]
 """One number per row; of any type that models have."""

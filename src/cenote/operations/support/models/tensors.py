@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from cenote import errors
 from cenote.names import did_you_mean
+from cenote.values import dataclass
 
 Inputs = Sequence[str] | Mapping[str, str | Sequence[str]]
 """Columns for the only input of a model; or input → its column, or columns."""
