@@ -24,7 +24,7 @@ TINY = {
     "cliffs/run.py": "--cases bins files --scale 0.002",
 }
 """The scripts of rows.yaml, with sizes of a test."""
-LEFT_OUT = {"Q1", "Q4", "10 MB", "50 MB", "variations", "stages", "events"}
+LEFT_OUT = {"Q1", "Q4", "Q5", "Q6", "Q7", "Q8", "10 MB", "50 MB", "variations", "stages", "events"}
 """Of each script, parts of the same make."""
 NEEDS_MORE = "loop"
 """A figure that is a difference to start-up: it says nothing of a tiny size, and is not shown."""
