@@ -12,7 +12,7 @@ import pytest
 import cenote
 from cenote.backends.dask.backend import Dask
 from cenote.backends.dask.session import DaskSession
-from cenote.backends.interface import SessionRequest
+from cenote.backends.interface import ExpectedWork, SessionRequest
 from cenote.engine.messages import AnyEvent, TaskDone, WorkerJoined
 from cenote.environments.current import CurrentEnvironment
 from cenote.launch import LaunchingRun
@@ -50,7 +50,8 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session
             pools=plan.placement.pools,
             store=tmp_path / "store",
             cpus=1,
-            small=False,
+            work=ExpectedWork(seconds=0.0, events=0),
+            processes_asked=True,
             in_process=True,
             clock=time.time,
             complete=CurrentEnvironment().complete,

@@ -19,6 +19,16 @@ from cenote.worker.task_spec import RunSpec, TaskSpec
 
 
 @dataclass(frozen=True)
+class ExpectedWork:
+    """What is to be done, as far as that is known beforehand."""
+
+    seconds: float
+    """Of one core, for all tasks together."""
+    events: int
+    """That tasks read."""
+
+
+@dataclass(frozen=True)
 class SessionRequest:
     """What a session needs to know."""
 
@@ -29,8 +39,9 @@ class SessionRequest:
     """Where products are kept under their content hash."""
     cpus: int
     """How many processes may compute at once on this machine."""
-    small: bool
-    """Whether starting processes would probably cost more than the work."""
+    work: ExpectedWork
+    processes_asked: bool
+    """Whether somebody asked for a number of processes: they are started, however little there is to do."""
     in_process: bool
     """Whether tasks may run in the driver's own process: its software is that of the workers."""
     clock: Callable[[], float]

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from cenote import errors, garbage, signals, storage
-from cenote.backends.interface import JoinedSession, Session, SessionRequest
+from cenote.backends.interface import ExpectedWork, JoinedSession, Session, SessionRequest
 from cenote.engine.machine import Engine
 from cenote.engine.messages import AnyEvent, EndStatus, RunFinished, RunStarted, TaskReused, Warned
 from cenote.engine.options import EngineOptions
@@ -20,7 +20,8 @@ from cenote.errors import CenoteError
 from cenote.launch import LaunchingRun, RunLocation
 from cenote.names import worker_name
 from cenote.packing.progress import PackingStep, Progress, unheard
-from cenote.plan.forecast.task_history import TaskHistory
+from cenote.plan.forecast.task_history import TaskHistory, task_key
+from cenote.plan.forecast.time import seconds_of_work
 from cenote.plan.outputs.outside import links_outside
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
@@ -49,8 +50,8 @@ from cenote.worker.failure import failure_of
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.results.store import DamagedResultError, Store
 
-_SMALL_VALUES = 4_000_000
-"""Values to read (events × columns) below which starting processes costs more than it brings."""
+_SECONDS_PER_VALUE = 2.5e-7
+"""What it takes to read a value (events × columns) and to use it, where no earlier run tells."""
 _AHEAD = 0.2
 """Seconds of work to have out for each slot: longer than the way to a worker and back."""
 
@@ -174,7 +175,8 @@ class _Driver:
         started = time.time()
         ending = _Ending()
         at_last = ExitStack()
-        session = self._open(run, at_last)
+        found = reuse.found(specs)
+        session = self._open(run, _expected_work(plan, settled=len(found.whole) + len(found.spared)), at_last)
         with ending.brought_about():
             choices = EngineOptions(
                 keep_going=self.options.keep_going,
@@ -186,7 +188,7 @@ class _Driver:
             files = ModifierFiles(self.folder)
             loop = Loop(engine, session, self.journal, specs, self.store, files, self.watched, self.interruptions)
             try:
-                ending.status = loop.run(self._first_events(reuse.found(specs), run=run, at=started))
+                ending.status = loop.run(self._first_events(found, run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
                 if ending.status != "cancelled" and not again:
                     ending.publication = self._publish(specs)
@@ -217,7 +219,7 @@ class _Driver:
         events += [TaskReused(at=at, task=task) for task in found.whole]
         return events
 
-    def _open(self, run: str, at_last: ExitStack) -> Session:
+    def _open(self, run: str, work: ExpectedWork, at_last: ExitStack) -> Session:
         """Start what runs the tasks; `at_last` ends it."""
         plan, folder, options = self.plan, self.folder, self.options
         setup = self.setup
@@ -229,7 +231,8 @@ class _Driver:
             pools=tuple(replace(pool, near=pool.name in near) for pool in plan.placement.pools),
             store=folder.store,
             cpus=options.workers or options.cpus,
-            small=_values(plan) < _SMALL_VALUES and options.workers is None,
+            work=work,
+            processes_asked=options.workers is not None,
             in_process=not setup.needs_workers,
             clock=time.time,
             complete=setup.complete,
@@ -311,15 +314,20 @@ def _strategies(plan: Plan) -> dict[str, Strategy]:
     return found
 
 
-def _values(plan: Plan) -> int:
-    """How many values will be read: events times columns."""
-    return sum(
-        partition.events * len(segment.source.columns.get(partition.dataset, ()))
+def _expected_work(plan: Plan, *, settled: int) -> ExpectedWork:
+    """From what earlier runs took, or from what is read; of it the share that so many tasks leave to be done."""
+    left = 1 - settled / max(1, len(plan.tasks))
+    reads = [
+        (partition.events, len(segment.source.columns.get(partition.dataset, ())))
         for segment in plan.segments
         if segment.source is not None
         for partition in plan.partitions
         if partition.source == segment.source.id
-    )
+    ]
+    seconds = seconds_of_work(plan, TaskHistory().of(task_key(segment) for segment in plan.segments))
+    if seconds is None:
+        seconds = _SECONDS_PER_VALUE * sum(events * columns for events, columns in reads)
+    return ExpectedWork(seconds * left, round(left * sum(events for events, columns in reads if columns)))
 
 
 def add_failure(folder: RunFolder, problem: BaseException) -> None:

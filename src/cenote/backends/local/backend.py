@@ -1,7 +1,7 @@
 """The local backend: all cores of this machine, by processes; pools limit how many tasks run at once.
 
-Small work runs in this process. When it turns out not to be small, or another core would help, worker processes
-are started and take over what is left.
+Work begins in this process. Where other cores bring more than it costs to use them, worker processes are started, and
+take over what is left.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ class LocalBackend(Backend):
     """How long a worker process may be stopped until it is ended, and its task given to another one."""
 
     def open(self, request: SessionRequest) -> Session:
-        """In this process when one core is all there is or the work is small; by processes otherwise."""
+        """In this process first, unless that is not possible or nothing for somebody's own code: it may end the process
+        that it runs in."""
         from cenote.backends.local.in_process import InProcessSession  # a file is planned without worker processes
         from cenote.backends.local.processes import ProcessSession
+        from cenote.backends.local.worth import are_worth_it
 
         timed = any(step.may_be_stopped for segment in request.run_spec.segments for step in segment.steps)
-        if timed or not request.in_process or (request.cpus > 1 and not request.small):
+        own = bool(request.run_spec.plugins) and are_worth_it(request.work.seconds, request.cpus)
+        if timed or not request.in_process or (request.cpus > 1 and (request.processes_asked or own)):
             return ProcessSession(request, self.patience)
         return InProcessSession(request, self.patience)

@@ -13,6 +13,7 @@ from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.processes import ProcessSession
 from cenote.backends.local.slots import SlotTable
+from cenote.backends.local.worth import TO_START, are_worth_it, seconds_left
 from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
 from cenote.backends.support.outcomes import STOPPED, event_of, lost_in, started, withdrawn
 from cenote.engine.messages import AnyEvent, TaskFailed
@@ -21,9 +22,6 @@ from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import OutputLog
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.task_spec import Outcome, TaskSpec
-
-SMALL_SECONDS = 1.0
-"""After so much work here, processes are worth their start."""
 
 
 class _EndedError(BaseException):
@@ -50,7 +48,7 @@ def _staying_alive() -> Iterator[list[int]]:
 
 
 class InProcessSession(Session):
-    """No worker processes, until the work proves not to be small."""
+    """No worker processes, until they would pay."""
 
     def __init__(self, request: SessionRequest, patience: float) -> None:
         self._request, self._patience = request, patience
@@ -63,7 +61,7 @@ class InProcessSession(Session):
         self._begun: tuple[TaskSpec, str, int] | None = None
         """The task that has a place and runs next, with its pool and place: its start is news before it blocks."""
         self._bundling = Bundling()
-        self._worked = 0.0
+        self._worked, self._events = 0.0, 0
         self._coming: ProcessSession | None = None
         """Processes that are being started: until the first of them is ready, the work goes on here."""
         self._others: ProcessSession | None = None
@@ -95,7 +93,7 @@ class InProcessSession(Session):
         if not self._places.waiting:
             time.sleep(seconds)  # nothing to do and nobody to wait for: let time pass instead of spinning
             return []
-        return self._begin_next()
+        return self._begin_next(seconds)
 
     def close(self) -> None:
         self._said.close()
@@ -105,15 +103,26 @@ class InProcessSession(Session):
     def _is_worth_processes(self) -> bool:
         """Whether to hand over now: the work is not small, and a process is there to take it."""
         many = self._request.cpus > 1 and self._places.waiting > 1
-        if many and self._coming is None and self._worked > SMALL_SECONDS:
+        if many and self._coming is None and self._would_pay():
             self._coming = ProcessSession(self._request, self._patience, joined=False)
         return many and self._coming is not None and self._coming.prepare(self._places.waiting)
 
-    def _begin_next(self) -> list[AnyEvent]:
+    def _would_pay(self) -> bool:
+        work = self._request.work
+        left = seconds_left(self._worked, self._events, work.events, expected=work.seconds)
+        return are_worth_it(left, self._request.cpus)
+
+    def _begin_next(self, seconds: float) -> list[AnyEvent]:
+        """The next task; none while processes are about to come, and would have to wait for its end."""
         self._begun = self._places.take()
         if self._begun is None:
             return []
         spec, pool, place = self._begun
+        if self._coming is not None and self._expected(spec) > TO_START:
+            self._withdraw(spec.task)
+            self._places.wait_first([spec], pool)
+            self._coming.prepare(self._places.waiting, seconds)
+            return []
         return [started(spec, at=self._request.clock(), pool=pool, worker=self._places.worker(pool, place))]
 
     def _run(self, spec: TaskSpec, pool: str, place: int) -> list[AnyEvent]:
@@ -136,9 +145,16 @@ class InProcessSession(Session):
         worker, began = self._places.worker(pool, place), self._request.clock()
         outcome = self._outcome(spec)
         self._worked += outcome.seconds
+        self._events += outcome.events
         self._bundling.finish(spec, outcome.seconds)
         ended = event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=worker)
         return [ended] if is_first else [started(spec, at=began, pool=pool, worker=worker), ended]
+
+    def _expected(self, spec: TaskSpec) -> float:
+        """Seconds that it will take."""
+        work = self._request.work
+        seconds, events = (self._worked, self._events) if self._events else (work.seconds, work.events)
+        return seconds * sum(piece.partition.events for piece in spec.pieces) / max(1, events)
 
     def _withdraw(self, task: int) -> tuple[TaskSpec, str] | None:
         """Take a task back that has not been run, with its pool."""

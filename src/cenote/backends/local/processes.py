@@ -82,11 +82,11 @@ class ProcessSession(Session):
         request.run.make_folders()
         self._starter = ProcessStarter(request)
 
-    def prepare(self, tasks: int) -> bool:
-        """Have processes for so many tasks, which will come later; whether one could begin now. Returns at once, and is
-        called again."""
+    def prepare(self, tasks: int, seconds: float = 0) -> bool:
+        """Have processes for so many tasks, which will come later; whether one could begin now. Called again, for it
+        waits for so long at the most."""
         self._start_some(min(tasks, self._request.cpus) - len(self._workers))
-        self._listen(0)
+        self._listen(seconds)
         return any(worker.ready for worker in self._workers)
 
     def run(self, spec: TaskSpec, pool: str) -> None:

@@ -29,6 +29,13 @@ def predicted_ends(plan: Plan, history: Mapping[str, Sequence[Seen]]) -> dict[st
     return ends
 
 
+def seconds_of_work(plan: Plan, history: Mapping[str, Sequence[Seen]]) -> float | None:
+    """That all tasks take together, merges apart; None where a segment was never seen."""
+    found = [_slot_seconds(plan, segment, history.get(task_key(segment), ())) for segment in plan.segments]
+    known = [seconds for seconds in found if seconds is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
 def _slot_seconds(plan: Plan, segment: Segment, seen: Sequence[Seen]) -> float | None:
     """That its tasks take together; None where none was seen."""
     timed = [one for one in seen if one.seconds and one.tasks]
