@@ -6,8 +6,8 @@ import math
 
 _MOST_AHEAD = 100
 """Tasks per slot at the most, however short they are."""
-_MOST_FETCHING = 2
-"""Tasks per slot whose inputs are fetched while another runs, at the most: they lie in the worker's memory."""
+_MOST_LATE = 1
+"""Tasks per slot, at the most, that are sent earlier for their inputs' sake: these lie in the worker's memory."""
 _FORGETS = 0.1
 """Weight of the latest task in what counts as typical."""
 
@@ -69,8 +69,8 @@ class PoolCapacity:
     def _measure(self, more: int) -> None:
         self.slots += more
         enough = self._ahead_seconds / max(self._typical, self._ahead_seconds / _MOST_AHEAD, 1e-9)
-        while_fetching = 1 + min(_MOST_FETCHING, self._fetching / max(self._typical, 1e-9))
-        self.window = math.ceil(self.slots * max(self._window_per_slot, enough, while_fetching))
+        late = min(_MOST_LATE, max(0.0, self._fetching / max(self._typical, 1e-9) - 1))
+        self.window = math.ceil(self.slots * max(self._window_per_slot + late, enough))
 
     def finish(self, seconds: float, fetching: float = 0.0) -> None:
         """A task took so long, and its inputs so long to get there: the shorter tasks are, the more are sent ahead."""
