@@ -35,6 +35,12 @@ ALL = tuple(f"q{number}" for number in range(1, 9))
 FLOW: dict[str, Any] = yaml.safe_load((HERE / "flow.yaml").read_text())
 
 
+ROUNDED = frozenset({"q5", "q6", "q7", "q8"})
+"""Queries that compute masses or angles."""
+MOVED = 1e-4
+"""The share of entries that may lie elsewhere for it."""
+
+
 def query_of(stage: Mapping[str, Any]) -> str:
     """`q3` for the stage `q3_jets`."""
     return str(stage["id"]).partition("_")[0]
@@ -98,6 +104,18 @@ def figures(turns: Mapping[str, Turns], sets: Sequence[Sequence[str]]) -> dict[s
     return found
 
 
+def moved(expected: Mapping[str, Sequence[float]], found: Mapping[str, Sequence[float]]) -> str:
+    """Where more entries lie in other bins than rounding can explain; empty where there are none.
+
+    The program by hand computes masses and angles in the single precision of the files, Cenote in double precision.
+    """
+    for name, values in expected.items():
+        off = sum(abs(one - other) for one, other in zip(values, found[name], strict=True))
+        if off > (MOVED * sum(values) if query_of({"id": name}) in ROUNDED else 0):
+            return f"{name}: {off / 2:g} of {sum(values):g} entries are elsewhere"
+    return ""
+
+
 def main() -> None:
     """Run the queries in turns and print the ratios."""
     parser = arguments(__doc__, rounds=5)
@@ -122,7 +140,7 @@ def main() -> None:
     if left_out:
         contenders += [hand_written(ALL, files), hand_written(ALL, tiny, ", start")]
     machine = Machine.now()
-    turns = take_turns(contenders, rounds=chosen.rounds, first=contenders[2:4])
+    turns = take_turns(contenders, rounds=chosen.rounds, first=contenders[2:4], difference=moved)
     found = figures(turns, sets)
     if left_out:
         loop = middle(turns[_name("hand-written", ALL, "")]) - middle(turns[_name("hand-written", ALL, ", start")])
