@@ -5,7 +5,10 @@ All of it works on the long array of all elements, without a loop over events.
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property, reduce
 from math import comb
 from typing import Any
 
@@ -18,9 +21,54 @@ from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike
 from cenote.jagged import ak
+from cenote.values import dataclass
 
 Positions = NDArray[np.int64]
 """Of elements, in the long array of all events."""
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """Where the members of all combinations are, one array for each member."""
+
+    positions: tuple[Positions, ...]
+    counts: ListLengths
+    """How many combinations each event has."""
+
+    @cached_property
+    def offsets(self) -> Any:  # Any: awkward publishes no types
+        """Shared by all columns of these combinations: awkward need not compare them."""
+        return ak.index.Index64(np.concatenate(([0], np.cumsum(self.counts))))
+
+    def members(self, content: Column, number: int) -> Column:
+        """Of every combination the one with this number, as a column."""
+        chosen = ak.to_layout(content[self.positions[number]])
+        return ak.Array(ak.contents.ListOffsetArray(self.offsets, chosen))
+
+
+_kept: ContextVar[dict[tuple[object, ...], Combinations] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def kept_combinations() -> Iterator[None]:
+    """Within it, the combinations of lists of the same lengths are worked out once; they are large, and go with it."""
+    if _kept.get() is not None:
+        yield
+        return
+    token = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def _once(make: Callable[[], Combinations], *key: object) -> Combinations:
+    kept = _kept.get()
+    if kept is None:
+        return make()
+    if key not in kept:
+        kept[key] = make()
+    return kept[key]
 
 
 def member(values: Column, size: int, number: Column) -> Column:
@@ -30,12 +78,12 @@ def member(values: Column, size: int, number: Column) -> Column:
     """
     name = {2: "pairs", 3: "triples"}[size]
     lists, place = _lists(values, name), _number(number, size, name)
-    positions, counts = combined(lists.counts, size)
-    return Lists(lists.content[positions[place]], counts).column()
+    found = _once(lambda: combined(lists.counts, size), size, lists.counts.tobytes())
+    return found.members(lists.content, place)
 
 
-def combined(counts: ListLengths, size: int) -> tuple[tuple[Positions, ...], ListLengths]:
-    """Where the members of all combinations of elements are, and how many combinations each event has."""
+def combined(counts: ListLengths, size: int) -> Combinations:
+    """Of so many different elements of an event."""
     ends = np.repeat(np.cumsum(counts), counts)
     positions: list[Positions] = [np.arange(len(ends))]
     for _ in range(size - 1):
@@ -44,15 +92,15 @@ def combined(counts: ListLengths, size: int) -> tuple[tuple[Positions, ...], Lis
         positions = [np.repeat(earlier, after) for earlier in positions]
         positions.append(_ranges(last + 1, after))
         ends = np.repeat(ends, after)
-    return tuple(positions), _choices(counts, size)
+    return Combinations(tuple(positions), _choices(counts, size))
 
 
-def crossed(counts: ListLengths, others: ListLengths) -> tuple[Positions, Positions]:
-    """Where the members are of every element of one list with every element of the other, event by event."""
+def crossed(counts: ListLengths, others: ListLengths) -> Combinations:
+    """Of every element of one list with every element of the other, event by event."""
     partners = np.repeat(others, counts)
     first = np.repeat(np.arange(len(partners)), partners)
     begins = np.repeat(np.cumsum(others) - others, counts)
-    return first, _ranges(begins, partners)
+    return Combinations((first, _ranges(begins, partners)), counts * others)
 
 
 def crossed_member(values: Column, others: Column, number: Column) -> Column:
@@ -60,8 +108,9 @@ def crossed_member(values: Column, others: Column, number: Column) -> Column:
     one, other = _lists(values, "cross"), _lists(others, "cross")
     place = _number(number, 2, "cross")
     _same_events(one, other, "cross")
-    chosen = crossed(one.counts, other.counts)[place]
-    return Lists((one, other)[place].content[chosen], one.counts * other.counts).column()
+    lengths = (one.counts.tobytes(), other.counts.tobytes())
+    found = _once(lambda: crossed(one.counts, other.counts), *lengths)
+    return found.members((one, other)[place].content, place)
 
 
 def concatenated(*values: Column) -> Column:
@@ -117,7 +166,7 @@ def nearest_delta_r(eta: Column, phi: Column, other_eta: Column, other_phi: Colu
     counts = _shared(("the first eta", etas), ("the first phi", phis))
     others = _shared(("the second eta", other_etas), ("the second phi", other_phis))
     _same_events(etas, other_etas, name)
-    one, other = crossed(counts, others)
+    one, other = crossed(counts, others).positions
     apart = delta_r(etas.content[one], phis.content[one], other_etas.content[other], other_phis.content[other])
     partners = np.repeat(others, counts)
     nearest = np.full(len(partners), np.inf)

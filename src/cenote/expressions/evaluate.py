@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
+from cenote.expressions.combinations import kept_combinations
 from cenote.expressions.functions import FUNCTIONS, power
 from cenote.expressions.lists import lists_of
 from cenote.expressions.problems import EvaluationError
@@ -125,7 +126,10 @@ _COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
 
 def evaluate(tree: Node, lookup: Lookup) -> Column:
     """The value of a tree. Raises EvaluationError where the columns do not allow it."""
-    with np.errstate(all="ignore"):  # a logarithm of zero is -inf, on every worker alike, and not a warning
+    with (
+        kept_combinations(),
+        np.errstate(all="ignore"),
+    ):  # a logarithm of zero is -inf, on every worker alike, and not a warning
         try:
             return _value(tree, lookup)
         except _REFUSALS as problem:

@@ -140,10 +140,10 @@ class BuildPairs(Operation):
         return Result(events.with_columns({**added, f"n{self.output}_Z": candidates.counts}))
 
     def _pairs(self, objects: Rows) -> Rows:
-        positions, counts = combined(objects.counts, 2)
+        pairs = combined(objects.counts, 2)
         fields = {
             f"{member}{name}": values[chosen]
-            for member, chosen in zip(_MEMBERS, positions, strict=True)
+            for member, chosen in zip(_MEMBERS, pairs.positions, strict=True)
             for name, values in objects.fields.items()
         }
-        return Rows(fields, counts, objects.events)
+        return Rows(fields, pairs.counts, objects.events)

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from cenote.expressions.combinations import kept_combinations
 from cenote.expressions.expression import EXPRESSION, ExpressionText
 from cenote.expressions.functions import FUNCTIONS
 from cenote.operations.support.evaluation import cast, evaluate, event_column
@@ -134,8 +135,9 @@ Variables = Annotated[
 
 def with_variables(variables: Sequence[Variable], events: Events) -> Events:
     """Events with these columns added, each seeing those before it."""
-    for variable in variables:
-        events = events.with_columns({variable.name: variable.column(events)})
+    with kept_combinations():
+        for variable in variables:
+            events = events.with_columns({variable.name: variable.column(events)})
     return events
 
 
