@@ -20,7 +20,7 @@ from cenote.operations.support.candidates import (
     sum_of_two,
 )
 from cenote.operations.support.events import Events
-from cenote.operations.support.rows import Rows, fields_in, rows_of
+from cenote.operations.support.object_rows import ObjectRows, fields_in, rows_of
 from cenote.plugins.settings import Settings
 
 _CANDIDATE = (*FOUR_VECTOR, "MT")
@@ -110,14 +110,14 @@ class BuildLeptonMetCandidate(Operation):
         """Select leptons, add the missing momentum to each, and select candidates."""
         leptons = rows_of(events, self.lepton, self._fields(events.names)).chosen(self.selection.lepton)
         own = {f"lepton_{name}": values for name, values in leptons.fields.items()}
-        made = Rows({**own, **self._sums(leptons)}, leptons.counts, events)
+        made = ObjectRows({**own, **self._sums(leptons)}, leptons.counts, events)
         candidates = made.chosen(self.selection.candidate)
         added = candidates.columns(f"{self.output}_W", self.keep.candidate)
         added |= candidates.columns(f"{self.output}_lepton", self.keep.lepton, "lepton_{}")
         counts = {f"n{self.output}_lepton": leptons.counts, f"n{self.output}_W": candidates.counts}
         return Result(events.with_columns({**added, **counts}))
 
-    def _sums(self, leptons: Rows) -> dict[str, np.ndarray]:
+    def _sums(self, leptons: ObjectRows) -> dict[str, np.ndarray]:
         met, azimuth = (leptons.value(f"{self.met}_{field}") for field in ("pt", "phi"))
         nothing = np.zeros(leptons.size)
         pt, eta, phi, mass = (leptons.fields[name] for name in FOUR_VECTOR)

@@ -21,7 +21,7 @@ from cenote.operations.support.candidates import (
     sum_of_two,
 )
 from cenote.operations.support.events import Events
-from cenote.operations.support.rows import Rows, one_after_the_other, rows_of
+from cenote.operations.support.object_rows import ObjectRows, one_after_the_other, rows_of
 from cenote.plugins.settings import Settings
 
 _MEMBERS = ("lepton_1_", "lepton_2_")
@@ -139,11 +139,11 @@ class BuildPairs(Operation):
             added |= candidates.columns(f"{self.output}_{member.rstrip('_')}", self.keep.constituents, member + "{}")
         return Result(events.with_columns({**added, f"n{self.output}_Z": candidates.counts}))
 
-    def _pairs(self, objects: Rows) -> Rows:
+    def _pairs(self, objects: ObjectRows) -> ObjectRows:
         pairs = combined(objects.counts, 2)
         fields = {
             f"{member}{name}": values[chosen]
             for member, chosen in zip(_MEMBERS, pairs.positions, strict=True)
             for name, values in objects.fields.items()
         }
-        return Rows(fields, pairs.counts, objects.events)
+        return ObjectRows(fields, pairs.counts, objects.events)

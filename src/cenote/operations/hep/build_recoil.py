@@ -13,7 +13,7 @@ from cenote.language.schema.forms import OneOrMany
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.candidates import FOUR_VECTOR, AllConditions, refuse_all_existing
 from cenote.operations.support.events import Events
-from cenote.operations.support.rows import Rows, rows_of
+from cenote.operations.support.object_rows import ObjectRows, rows_of
 from cenote.plugins.settings import Settings
 
 _TRANSVERSE = ("pt", "phi")
@@ -77,7 +77,7 @@ class BuildRecoil(Operation):
         added = hardest.take(firsts).columns(self.output, self.keep)
         return Result(events.with_columns({**added, f"n{self.output}": candidates.counts}))
 
-    def _candidates(self, events: Events) -> Rows:
+    def _candidates(self, events: Events) -> ObjectRows:
         visible = [rows_of(events, name, _TRANSVERSE) for name in self.visible]
         counts = visible[0].counts if visible else np.ones(events.size, np.int64)
         for name, rows in zip(self.visible, visible, strict=True):
@@ -92,4 +92,4 @@ class BuildRecoil(Operation):
             py = py + momentum_y(rows.fields["pt"], rows.fields["phi"])
         nothing = np.zeros(len(px))
         fields = {"pt": np.hypot(px, py), "phi": np.arctan2(py, px), "eta": nothing, "mass": nothing}
-        return Rows(fields, counts, events)
+        return ObjectRows(fields, counts, events)

@@ -14,7 +14,7 @@ from cenote.language.schema.forms import OneOrMany
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.candidates import FieldNames, refuse_all_existing
 from cenote.operations.support.events import Events
-from cenote.operations.support.rows import fields_in, rows_of
+from cenote.operations.support.object_rows import fields_in, rows_of
 from cenote.plugins.settings import Settings
 
 _ANGLES = ("eta", "phi")

@@ -18,7 +18,7 @@ from cenote.operations.support.element_masks import element_mask
 from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Column, Events, describes_dataset
 from cenote.operations.support.object_columns import column_of
-from cenote.operations.support.rows import order_within
+from cenote.operations.support.object_rows import order_within
 from cenote.plugins.settings import Settings
 
 ElementPositions = NDArray[np.int64]

@@ -24,7 +24,7 @@ RowPositions = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class ObjectRows:
     """Fields of equal length."""
 
     fields: Mapping[str, Column]
@@ -47,7 +47,7 @@ class Rows:
             raise EvaluationError(f"'{name}' is neither a field nor one value per event")
         return np.repeat(value, self.counts) if dimensions(value) == 1 else value
 
-    def chosen(self, conditions: Iterable[str]) -> Rows:
+    def chosen(self, conditions: Iterable[str]) -> ObjectRows:
         """The rows that fulfil all of these."""
         mask = np.ones(self.size, np.bool_)
         for text in conditions:
@@ -62,7 +62,7 @@ class Rows:
             raise EvaluationError(f"'{text}' gives numbers, a selection needs true or false: write '({text}) != 0'")
         return np.broadcast_to(np.asarray(value, np.bool_), self.size)
 
-    def take(self, positions: RowPositions) -> Rows:
+    def take(self, positions: RowPositions) -> ObjectRows:
         """These rows, which come in the order of their events."""
         fields = {name: values[positions] for name, values in self.fields.items()}
         left = np.searchsorted(positions, np.cumsum(self.counts)) if _rises(positions) else self._counted(positions)
@@ -72,12 +72,12 @@ class Rows:
         events = np.repeat(np.arange(len(self.counts)), self.counts)[positions]
         return np.cumsum(np.bincount(events, minlength=len(self.counts)))
 
-    def in_order(self, by: str, *, ascending: bool) -> Rows:
+    def in_order(self, by: str, *, ascending: bool) -> ObjectRows:
         """Sorted within their events by an expression; equal ones stay in their order."""
         keys = np.broadcast_to(expression(by).evaluate(self.value), self.size)
         return self.take(order_within(Lists(keys, self.counts), ascending=ascending))
 
-    def with_fields(self, added: Mapping[str, Column]) -> Rows:
+    def with_fields(self, added: Mapping[str, Column]) -> ObjectRows:
         """With more fields."""
         return replace(self, fields={**self.fields, **added})
 
@@ -92,14 +92,14 @@ def fields_in(columns: Collection[str], collection: str) -> tuple[str, ...]:
     return tuple(name.removeprefix(prefix) for name in columns if name.startswith(prefix))
 
 
-def rows_of(events: Events, collection: str, fields: Collection[str]) -> Rows:
+def rows_of(events: Events, collection: str, fields: Collection[str]) -> ObjectRows:
     """The objects of a collection. Raises EvaluationError where fields have different numbers of elements."""
     names = {name: f"{collection}_{name}" for name in fields}
     lists = {name: lists_of(_listed(events, column)) for name, column in names.items()}
     counts = common_counts([(names[name], found) for name, found in lists.items()])
     if counts is None:
         raise EvaluationError(f"no field of the collection '{collection}' is read")
-    return Rows({name: found.content for name, found in lists.items()}, counts, events)
+    return ObjectRows({name: found.content for name, found in lists.items()}, counts, events)
 
 
 def _listed(events: Events, column: str) -> Column:
@@ -109,7 +109,7 @@ def _listed(events: Events, column: str) -> Column:
     return values
 
 
-def one_after_the_other(parts: Sequence[Rows]) -> Rows:
+def one_after_the_other(parts: Sequence[ObjectRows]) -> ObjectRows:
     """The objects of several collections as one, in this order within each event."""
     first = parts[0]
     if len(parts) == 1:
