@@ -11,9 +11,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import awkward as ak
 import pytest
+import uproot
 
 import cenote
+from cenote.sources.root_tree.source import RootTreeSource
 from cenote.testing.muons import write_muons
 
 from .conftest import free_port
@@ -82,6 +85,17 @@ def test_files_of_an_xrootd_server_give_the_same_numbers(
     assert first == second
     assert first.sum(flow=True) > 0
     assert runs[0].product("Cuts").to_rows() == runs[1].product("Cuts").to_rows()
+
+
+def test_trees_of_numbers_are_read_without_uproot(server: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uproot, "open", lambda *_, **__: pytest.fail("uproot is not needed"))
+    source = RootTreeSource()
+    info = source.describe(f"{server}/second.root")
+    (places,) = source.cut_places(info.places, ["nMuon", "Muon_pt"], [(10, 1990)])
+    far = source.read_placed(f"{server}/second.root", ["nMuon", "Muon_pt"], 10, 1990, places)
+    near = source.read(str(data / "second.root"), ["nMuon", "Muon_pt"], 10, 1990)
+    assert ak.array_equal(far["Muon_pt"], near["Muon_pt"], dtype_exact=True)
+    assert far["nMuon"].tolist() == near["nMuon"].tolist()
 
 
 def test_a_file_that_the_server_does_not_have_is_named(server: str, tmp_path: Path) -> None:

@@ -188,18 +188,23 @@ def test_many_files_are_read_by_processes(
     tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata, "MANY", 3)
+    monkeypatch.setattr(metadata, "SECONDS_ALONE", 0)
+    here: list[str] = []
+    monkeypatch.setattr(metadata, "describe_one", lambda _source, url: here.append(url))
     urls = [a_root_file(tmp_path / f"{size}.root", size) for size in (1, 2, 3)]
     (tmp_path / "broken.root").write_text("not a ROOT file")
     urls.append(str(tmp_path / "broken.root"))
     answers = describe_all([(RootTreeSource(), "root_tree", url) for url in urls], cache=cache)
     assert [answer.entries for answer in answers if isinstance(answer, FileInfo)] == [1, 2, 3]
     assert isinstance(answers[3], Problem)
+    assert here == []
 
 
 def test_a_source_that_only_this_process_knows_is_read_here(
     tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata, "MANY", 2)
+    monkeypatch.setattr(metadata, "SECONDS_ALONE", 0)
     answers = ask(Counting(), files(tmp_path, "x", "y", "z"), cache)
     assert all(isinstance(answer, FileInfo) for answer in answers)
 

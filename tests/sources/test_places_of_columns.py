@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import uproot
 
+from builders.file_servers import FileServer
 from builders.root_files import Branch, LeafOfBytes, flat, lists, objects, vector3, write_root_file
 from cenote.sources.root_tree import plain_file, readers, reading
 from cenote.sources.root_tree.places import Places, cut, read_places
@@ -218,3 +220,42 @@ def test_neighbours_are_read_together(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "pread", counting)
     readers.read(url, None, list(info.columns), 0, 700)
     assert len(asked) <= 2
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[FileServer]:
+    with FileServer(tmp_path).serving() as serving:
+        yield serving
+
+
+def test_over_the_network_all_columns_are_asked_for_together(
+    tmp_path: Path, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_by_uproot(tmp_path / "a.root")
+    url, source = f"{server.url}/a.root", RootTreeSource()
+    monkeypatch.setattr(uproot, "open", lambda *_, **__: pytest.fail("uproot is not needed"))
+    info = source.describe(url)
+    assert len(server.ranges) == 3
+    (places,) = source.cut_places(info.places, list(info.columns), [(0, 700)])
+    server.ranges.clear()
+    found = source.read_placed(url, list(info.columns), 0, 700, places)
+    assert len(server.ranges) <= 2
+    here = source.read(str(tmp_path / "a.root"), list(info.columns), 0, 700)
+    for name in info.columns:
+        assert ak.array_equal(found[name], here[name], dtype_exact=True), name
+
+
+def test_a_remote_file_has_the_stamp_that_uproot_gives_it(tmp_path: Path, server: FileServer) -> None:
+    written_by_uproot(tmp_path / "a.root")
+    url = f"{server.url}/a.root"
+    assert plain_file.plain_file(url, None).describe() == reading.describe(url, None)
+
+
+def test_a_remote_file_that_has_changed_is_looked_at_again(tmp_path: Path, server: FileServer) -> None:
+    path, source = tmp_path / "a.root", RootTreeSource()
+    written_by_uproot(path)
+    url = f"{server.url}/a.root"
+    (places,) = source.cut_places(source.describe(url).places, ["flat_f4"], [(0, 3)])
+    with uproot.recreate(path) as file:
+        file.mktree("Events", {"flat_f4": np.dtype("f4")}).extend({"flat_f4": np.array([7, 8, 9], "f4")})
+    assert source.read_placed(url, ["flat_f4"], 0, 3, places)["flat_f4"].tolist() == [7, 8, 9]

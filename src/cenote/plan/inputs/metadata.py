@@ -7,6 +7,8 @@ import json
 import pickle
 import sys
 import tempfile
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -27,7 +29,9 @@ from cenote.values import dataclass
 REMOTE_AT_ONCE = 16
 """Files asked for at the same time over the network: the waiting is what costs, not the work."""
 MANY = 64
-"""Local files from which on processes are worth the second that they take to start."""
+"""Local files that have to be left, for processes to be asked."""
+SECONDS_ALONE = 1.0
+"""That files are read here first: what processes take to start. Most are done by then."""
 FILES_PER_PROCESS = 200
 """Then a process hands in what it read, and progress moves on."""
 
@@ -55,8 +59,8 @@ def describe_all(
 ) -> list[FileAnswer]:
     """For every (source, its kind, file): the metadata, or the problem with that file. The order is kept.
 
-    Files on this machine that are many are read by processes, remote ones by threads. What was read before, and has
-    not changed since, comes from the cache.
+    Files on this machine are read here, very many of them by processes, remote ones by threads. What was read before,
+    and has not changed since, comes from the cache.
     """
     cache = cache or MetadataCache()
     report = progress or (lambda _done, _total: None)
@@ -124,21 +128,28 @@ def _stamps(asked: Sequence[_Asked]) -> dict[bytes, str]:
 
 def _read(missing: Sequence[_Asked]) -> Iterator[tuple[_Asked, FileAnswer]]:
     remote = [request for request in missing if is_remote(request.url)]
-    local = [request for request in missing if not is_remote(request.url)]
-    shared_out = [request for request in local if _is_built_in(request.source)]
-    if len(shared_out) < MANY or this_machine().cpus < 2:
-        shared_out = []
-    with _pool(this_machine().cpus) as pool:
-        for future in as_completed([pool.submit(_read_in_process, batch) for batch in _batches(shared_out)]):
-            yield from future.result()
     for kind in {type(request.source) for request in remote}:
         kind.warm_up()  # imports of several threads would meet
     with _pool(REMOTE_AT_ONCE) as pool:
         waiting = {pool.submit(describe_one, request.source, request.url): request for request in remote}
-        for request in local if not shared_out else [one for one in local if not _is_built_in(one.source)]:
-            yield request, describe_one(request.source, request.url)
+        yield from _read_local([request for request in missing if not is_remote(request.url)])
         for done in as_completed(waiting):
             yield waiting[done], done.result()
+
+
+def _read_local(local: Sequence[_Asked]) -> Iterator[tuple[_Asked, FileAnswer]]:
+    """Here, and after a while by processes, if many are left."""
+    started = time.monotonic()
+    left = deque(sorted(local, key=lambda request: _is_built_in(request.source)))
+    while left:
+        helped = len(left) >= MANY and this_machine().cpus > 1 and _is_built_in(left[0].source)
+        if helped and time.monotonic() - started >= SECONDS_ALONE:
+            break
+        request = left.popleft()
+        yield request, describe_one(request.source, request.url)
+    with _pool(this_machine().cpus) as pool:
+        for future in as_completed([pool.submit(_read_in_process, batch) for batch in _batches(list(left))]):
+            yield from future.result()
 
 
 def _is_built_in(source: Source) -> bool:

@@ -22,7 +22,7 @@ create table if not exists files (
     key blob primary key, valid text not null, url text not null, stamp text not null, size integer not null,
     entries integer not null, schema blob not null, sizes blob not null, boundaries blob not null
 );
-create table if not exists places (key blob primary key, valid text not null, noted blob not null);
+create table if not exists places (key blob primary key, stamp text not null, noted blob not null);
 """
 _FORMAT = 3
 """Part of the database's name: another layout starts a new file, and leaves the old one to older versions."""
@@ -56,7 +56,7 @@ class MetadataCache:
             )
             database.executemany(
                 "insert or replace into places values (?, ?, ?)",
-                [(key, valid, info.places) for key, valid, info in found if info.places],
+                [(key, info.stamp, info.places) for key, _, info in found if info.places],
             )
             _forget_places(database)
 
@@ -64,11 +64,11 @@ class MetadataCache:
             self._cache.write(change)
 
     def places(self, wanted: Mapping[bytes, str]) -> dict[bytes, bytes]:
-        """Key → where the columns of its file are, as the source noted it, if the validity text is unchanged."""
+        """Key → where the columns of its file are, as the source noted it, of the file with this stamp."""
 
         def noted(database: sqlite3.Connection) -> dict[bytes, bytes]:
-            rows = rows_with_keys(database, "select key, valid, noted from places", list(wanted))
-            return {key: noted for key, valid, noted in rows if valid == wanted[key]}
+            rows = rows_with_keys(database, "select key, stamp, noted from places", list(wanted))
+            return {key: noted for key, stamp, noted in rows if stamp == wanted[key]}
 
         return self._cache.read(noted, unreadable=ValueError) or {}
 

@@ -1,9 +1,10 @@
-"""Find the tree in a file on this machine, straight from the file's bytes."""
+"""Find the tree in a file, straight from the file's bytes."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from uuid import UUID
 
 from cenote.sources.root_tree.baskets import Fetch
 from cenote.sources.root_tree.blocks import decompressed
@@ -15,9 +16,11 @@ PREFERRED_TREES = ("Events", "events")
 OTHER_TREES = frozenset({"TNtuple", "TNtupleD", "TChain", "ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
 FOLDERS = frozenset({"TDirectory", "TDirectoryFile"})
 
-_SMALL_FILE = struct.Struct(">iiiiii")
-"""fBEGIN, fEND, fSeekFree, fNbytesFree, nfree, fNbytesName."""
-_LARGE_FILE = struct.Struct(">iqqiii")
+_SMALL_FILE = struct.Struct(">4siiiiiiiBiiiH16s")
+"""`root`, fVersion, fBEGIN, fEND, fSeekFree, fNbytesFree, nfree, fNbytesName, fUnits, fCompress, fSeekInfo,
+fNbytesInfo, the version of fUUID, and fUUID."""
+_LARGE_FILE = struct.Struct(">4siiqqiiiBiqiH16s")
+HEADER_SIZE = _LARGE_FILE.size
 _SMALL_FOLDER = struct.Struct(">hIIiiiii")
 """fVersion, fDatimeC, fDatimeM, fNbytesKeys, fNbytesName, fSeekDir, fSeekParent, fSeekKeys."""
 _LARGE_FOLDER = struct.Struct(">hIIiiqqq")
@@ -39,24 +42,48 @@ class _Key:
     data_size: int
 
 
-def find_tree(fetch: Fetch, size: int, name: str | None) -> tuple[int, TreeRecord]:
-    """The size of the file as it says itself, and the tree of this name, or the only one.
+@dataclass(frozen=True)
+class FileHeader:
+    """How a file starts."""
+
+    begin: int
+    end: int
+    """Its size, as it says itself."""
+    name_size: int
+    uuid: str
+
+    @property
+    def identity(self) -> str:
+        """Another file has another one."""
+        return f"{self.uuid}-{self.end}"
+
+
+def read_header(start: memoryview) -> FileHeader:
+    """From the first `HEADER_SIZE` bytes of a file."""
+    large = int.from_bytes(start[4:8], "big") >= 1_000_000
+    numbers = (_LARGE_FILE if large else _SMALL_FILE).unpack_from(start)
+    if numbers[0] != b"root":
+        raise UnfamiliarError
+    return FileHeader(numbers[2], numbers[3], numbers[7], str(UUID(bytes=numbers[13])))
+
+
+def find_tree(fetch: Fetch, size: int | None, name: str | None) -> tuple[FileHeader, TreeRecord]:
+    """The header of a file of this size, if it is known, and the tree of this name, or the only one.
 
     Raises `UnfamiliarError` for whatever is not at the top of an ordinary file.
     """
     try:
-        start = fetch(0, min(_START, size))
-        large = int.from_bytes(start[4:8], "big") >= 1_000_000
-        begin, end, *_, name_size = (_LARGE_FILE if large else _SMALL_FILE).unpack_from(start, 8)
-        if bytes(start[:4]) != b"root" or end > size:
+        start = fetch(0, _START if size is None else min(_START, size))
+        header = read_header(start)
+        if size is not None and header.end > size:
             raise UnfamiliarError
-        key = _chosen(list(_keys(fetch, begin + name_size, start)), name)
+        key = _chosen(list(_keys(fetch, header.begin + header.name_size, start)), name)
         raw = fetch(key.seek, key.size)
         packed = raw[key.length :]
         data = bytes(packed) if len(packed) == key.data_size else decompressed(packed, key.data_size).tobytes()
-    except (struct.error, ValueError, IndexError, OSError) as problem:
+    except (struct.error, ValueError, IndexError) as problem:
         raise UnfamiliarError from problem
-    return end, parse_tree(data, key.length)
+    return header, parse_tree(data, key.length)
 
 
 def _keys(fetch: Fetch, folder: int, start: memoryview) -> Iterator[_Key]:

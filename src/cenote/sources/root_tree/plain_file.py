@@ -1,4 +1,4 @@
-"""Describe and read files on this machine without uproot: trees of plain branches, and places that were noted."""
+"""Describe and read files without uproot: trees of plain branches, and places that were noted."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cenote.sources.interface import ColumnInfo, FileInfo, named
 from cenote.sources.root_tree.baskets import NotPlainError, PlainBranch, PlainType, SharedOffsets, read_plain
 from cenote.sources.root_tree.blocks import UnknownAlgorithmError
 from cenote.sources.root_tree.clusters import boundaries
-from cenote.sources.root_tree.file_record import find_tree
-from cenote.sources.root_tree.local_bytes import MergedReads, fetch_from, opened_for_reading
+from cenote.sources.root_tree.fetching import opened_bytes
+from cenote.sources.root_tree.file_record import HEADER_SIZE, find_tree, read_header
 from cenote.sources.root_tree.places import note
 from cenote.sources.root_tree.tree_record import BranchRecord, TreeRecord
-from cenote.sources.support.files import explained, local_path, local_stamp
+from cenote.sources.support.files import explained, is_remote, local_path, local_stamp
 from cenote.values import dataclass
 
 NEVER_FILLED = "was never filled: it has no values"
@@ -40,6 +40,8 @@ class PlainFile:
     size: int
     """As the file says itself."""
     stamp: str
+    identity: str
+    """Stays while the file is the same: for one on this machine the stamp, else what its first bytes say."""
     tree: TreeRecord
 
     @cached_property
@@ -67,7 +69,7 @@ class PlainFile:
             self.tree.entries,
             columns,
             boundaries(starts, self.tree.entries),
-            note(self.stamp, self.branches),
+            note(self.identity, self.branches),
         )
 
     def _is_filled(self, branch: BranchRecord) -> bool:
@@ -85,9 +87,10 @@ def plain_file(url: str, tree: str | None) -> PlainFile:
         if key in _kept:
             _kept.move_to_end(key)
             return _kept[key]
-    with opened_for_reading(url) as file:
-        size, found = find_tree(fetch_from(file), local_path(url).stat().st_size, tree)
-    looked_at = PlainFile(url, size, key[2], found)
+    with opened_bytes(url) as file:
+        header, found = find_tree(file.fetch, None if is_remote(url) else local_path(url).stat().st_size, tree)
+    stamp = key[2] or header.uuid
+    looked_at = PlainFile(url, header.end, stamp, key[2] or header.identity, found)
     with _keeping:
         _kept[key] = looked_at
         if len(_kept) > KEPT:
@@ -95,12 +98,26 @@ def plain_file(url: str, tree: str | None) -> PlainFile:
     return looked_at
 
 
-def read_branches(url: str, branches: Mapping[str, PlainBranch], start: int, stop: int) -> dict[str, Column]:
-    """Those of these columns that turn out to be plain, for entries [start, stop)."""
+def forget(url: str, tree: str | None) -> None:
+    """What was found out about a file that has changed since."""
+    with _keeping:
+        _kept.pop((url, tree, ""), None)
+
+
+def read_branches(
+    url: str, branches: Mapping[str, PlainBranch], start: int, stop: int, *, identity: str
+) -> dict[str, Column] | None:
+    """Those of these columns that turn out to be plain, for entries [start, stop); None where the file has changed."""
     shared: SharedOffsets = {}
     columns: dict[str, Column] = {}
-    with opened_for_reading(url) as file:
-        fetch = MergedReads(file, _ranges(branches.values(), start, stop))
+    remote = is_remote(url)
+    if not remote and identity != local_stamp(url):
+        return None
+    with opened_bytes(url) as file:
+        first = [(0, HEADER_SIZE)] if remote else []
+        fetch = file.merged([*first, *_ranges(branches.values(), start, stop)])
+        if remote and read_header(fetch(0, HEADER_SIZE)).identity != identity:
+            return None
         for name, branch in branches.items():
             with explained(url, errors.UNREADABLE_INPUT, what=f"branch '{name}' of {url}"):
                 try:

@@ -10,51 +10,61 @@ from threading import Lock
 from types import ModuleType
 
 from cenote import errors
+from cenote.errors import ErrorKind
 from cenote.operations.support.events import Column
 from cenote.sources.interface import FileInfo, find_column
 from cenote.sources.root_tree.baskets import PlainBranch
-from cenote.sources.root_tree.places import read_places
-from cenote.sources.root_tree.plain_file import PlainFile, plain_file, read_branches
+from cenote.sources.root_tree.places import Places, read_places
+from cenote.sources.root_tree.plain_file import PlainFile, forget, plain_file, read_branches
 from cenote.sources.root_tree.tree_record import UnfamiliarError
-from cenote.sources.support.files import explained, is_remote, local_stamp
+from cenote.sources.support.files import explained
 
 _importing = Lock()
 
 
 def describe(url: str, tree: str | None) -> FileInfo:
     """Entries, columns and cluster boundaries of the tree, and where its baskets are."""
-    file = _plain_file(url, tree)
+    file = _plain_file(url, tree, errors.BAD_INPUT)
     described: FileInfo = _with_uproot().describe(url, tree) if file is None else file.describe()
     return described
 
 
 def read(url: str, tree: str | None, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
     """Exactly these columns; what was found out of the file serves the next range."""
-    file = _plain_file(url, tree)
-    plain = {} if file is None else _named(file.branches, columns)
-    return _read(url, tree, columns, start, stop, plain)
+    file = _plain_file(url, tree, errors.UNREADABLE_INPUT)
+    if file is None:
+        return _read_rest(url, tree, columns, start, stop, {})
+    places = Places(file.identity, _named(file.branches, columns))
+    found = _read_places(url, places, start, stop)
+    if found is None:
+        forget(url, tree)
+    return _read_rest(url, tree, columns, start, stop, found or {})
 
 
 def read_placed(
     url: str, tree: str | None, columns: Sequence[str], start: int, stop: int, places: bytes
 ) -> dict[str, Column]:
     """The same, at places that were noted; of a file that has changed since, they say nothing."""
-    with explained(url, errors.UNREADABLE_INPUT):
-        known = read_places(places)
-        unchanged = known.stamp == local_stamp(url)
-    if not unchanged:
+    found = _read_places(url, read_places(places), start, stop)
+    if found is None:
         return read(url, tree, columns, start, stop)
-    return _read(url, tree, columns, start, stop, known.branches)
+    return _read_rest(url, tree, columns, start, stop, found)
 
 
-def _read(
-    url: str, tree: str | None, columns: Sequence[str], start: int, stop: int, plain: Mapping[str, PlainBranch]
-) -> dict[str, Column]:
+def _read_places(url: str, places: Places, start: int, stop: int) -> dict[str, Column] | None:
+    if not places.branches:
+        return {}
     with explained(url, errors.UNREADABLE_INPUT):
-        found = read_branches(url, plain, start, stop) if plain else {}
-    if left := [name for name in columns if name not in found]:
-        found |= _with_uproot().read(url, tree, left, start, stop)
-    return {name: found[name] for name in columns}
+        return read_branches(url, places.branches, start, stop, identity=places.stamp)
+
+
+def _read_rest(
+    url: str, tree: str | None, columns: Sequence[str], start: int, stop: int, found: Mapping[str, Column]
+) -> dict[str, Column]:
+    """What is not found yet, by uproot."""
+    left = [name for name in columns if name not in found]
+    rest = _with_uproot().read(url, tree, left, start, stop) if left else {}
+    return {name: found[name] if name in found else rest[name] for name in columns}
 
 
 def _named(branches: Mapping[str, PlainBranch], columns: Sequence[str]) -> dict[str, PlainBranch]:
@@ -62,13 +72,12 @@ def _named(branches: Mapping[str, PlainBranch], columns: Sequence[str]) -> dict[
     return {name: branches[found] for name, found in known.items() if found is not None}
 
 
-def _plain_file(url: str, tree: str | None) -> PlainFile | None:
-    if is_remote(url):
-        return None
-    try:
-        return plain_file(url, tree)
-    except (UnfamiliarError, OSError):  # if anything is wrong, uproot's reader will say what
-        return None
+def _plain_file(url: str, tree: str | None, kind: ErrorKind) -> PlainFile | None:
+    with explained(url, kind):
+        try:
+            return plain_file(url, tree)
+        except UnfamiliarError:  # if anything is wrong with it, uproot's reader will say what
+            return None
 
 
 def _with_uproot() -> ModuleType:

@@ -182,7 +182,8 @@ def read(opened: OpenTree, chosen: Mapping[str, Leaf], start: int, stop: int, *,
 
 def _read_plain(opened: OpenTree, chosen: Mapping[str, Leaf], start: int, stop: int) -> dict[str, Column]:
     plain = {name: _plain(opened, leaf.branch) for name, leaf in chosen.items() if not leaf.fields}
-    return read_branches(opened.url, {name: one for name, one in plain.items() if one is not None}, start, stop)
+    found = {name: one for name, one in plain.items() if one is not None}
+    return read_branches(opened.url, found, start, stop, identity=opened.stamp) or {}
 
 
 def _field(array: Column, fields: tuple[str, ...]) -> Column:

@@ -103,10 +103,16 @@ def stamp_of(url: str) -> str:
         return ""
 
 
-def _remote_stamp(url: str) -> str:
+def remote_files(url: str) -> tuple[Any, str]:  # Any: fsspec publishes no types
+    """What reads from the server of a remote file, with the user's credentials, and the file's name there."""
     import fsspec  # with asyncio, which files of this machine do without
 
-    filesystem, path = fsspec.core.url_to_fs(url, **remote_options(url))
+    found: tuple[Any, str] = fsspec.core.url_to_fs(url, **remote_options(url))
+    return found
+
+
+def _remote_stamp(url: str) -> str:
+    filesystem, path = remote_files(url)
     about = filesystem.info(path)
     changed = next((about[key] for key in ("ETag", "etag", "mtime", "last_modified") if about.get(key)), "")
     return f"{changed}-{about.get('size')}"

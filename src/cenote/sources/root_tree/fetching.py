@@ -1,0 +1,121 @@
+"""Fetch bytes of files, on this machine or by the network: neighbours together."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from cenote.sources.root_tree.baskets import Fetch
+from cenote.sources.root_tree.blocks import DamagedError
+from cenote.sources.support.files import is_remote, local_path, remote_files
+
+LOCAL_GAP = 16_000
+"""Bytes that are read and thrown away rather than asking twice."""
+REMOTE_GAP = 64_000
+"""The same by a network."""
+MOST = 4_000_000
+"""Bytes that are asked for at once, unless a single basket has more."""
+
+Ranges = Sequence[tuple[int, int]]
+"""First byte, and how many."""
+
+
+class OpenBytes:
+    """The bytes of one file."""
+
+    def __init__(self, read_all: Callable[[Ranges], list[bytes]], *, remote: bool) -> None:
+        self._read_all = read_all
+        self._remote = remote
+
+    def fetch(self, seek: int, size: int) -> memoryview:
+        """As they are asked for."""
+        return _whole(memoryview(self._read_all([(seek, size)])[0]), seek, size)
+
+    def merged(self, ranges: Iterable[tuple[int, int]]) -> Fetch:
+        """Of these ranges: by a network all with one question, here when the first of its neighbours is needed."""
+        groups = _groups(ranges, REMOTE_GAP if self._remote else LOCAL_GAP)
+        if self._remote and groups:
+            found = self._read_all([(group.start, group.stop - group.start) for group in groups])
+            for group, data in zip(groups, found, strict=True):
+                group.data = memoryview(data)
+        return _MergedReads(self._read_all, groups)
+
+
+@contextmanager
+def opened_bytes(url: str) -> Iterator[OpenBytes]:
+    """Of a file that is open meanwhile."""
+    if is_remote(url):
+        yield OpenBytes(_remote_reader(url), remote=True)
+        return
+    file = os.open(local_path(url), os.O_RDONLY)
+    try:
+        yield OpenBytes(lambda ranges: [os.pread(file, size, seek) for seek, size in ranges], remote=False)
+    finally:
+        os.close(file)
+
+
+def _remote_reader(url: str) -> Callable[[Ranges], list[bytes]]:
+    filesystem, path = remote_files(url)
+
+    def read_all(ranges: Ranges) -> list[bytes]:
+        starts = [seek for seek, _ in ranges]
+        ends = [seek + size for seek, size in ranges]
+        found: list[Any] = filesystem.cat_ranges([path] * len(ranges), starts, ends)
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+        return found
+
+    return read_all
+
+
+def _whole(found: memoryview, seek: int, size: int) -> memoryview:
+    if len(found) != size:
+        raise DamagedError(f"{size} bytes at byte {seek} are cut short")
+    return found
+
+
+@dataclass
+class _Group:
+    """Ranges that are read together."""
+
+    start: int
+    stop: int
+    left: int = 1
+    """How many of them nobody has asked for yet."""
+    data: memoryview | None = None
+
+
+def _groups(ranges: Iterable[tuple[int, int]], gap: int) -> list[_Group]:
+    groups: list[_Group] = []
+    for seek, size in sorted(set(ranges)):
+        last = groups[-1] if groups else None
+        if last is not None and seek <= last.stop + gap and max(last.stop, seek + size) - last.start <= MOST:
+            last.stop = max(last.stop, seek + size)
+            last.left += 1
+        else:
+            groups.append(_Group(seek, seek + size))
+    return groups
+
+
+class _MergedReads:
+    """What was read is let go when the last range in it has been asked for."""
+
+    def __init__(self, read_all: Callable[[Ranges], list[bytes]], groups: list[_Group]) -> None:
+        self._read_all = read_all
+        self._groups = groups
+        self._starts = [group.start for group in groups]
+
+    def __call__(self, seek: int, size: int) -> memoryview:
+        group = self._groups[bisect_right(self._starts, seek) - 1]
+        if group.data is None:
+            group.data = memoryview(self._read_all([(group.start, group.stop - group.start)])[0])
+        found = _whole(group.data[seek - group.start : seek - group.start + size], seek, size)
+        group.left -= 1
+        if group.left == 0:
+            group.data = None
+        return found
