@@ -13,6 +13,7 @@ import pytest
 import uproot
 
 from builders.root_files import Branch, flat, lists, write_root_file
+from cenote.sources.root_tree import plain_file, reading
 from cenote.sources.root_tree.source import RootTreeSource
 
 RANGES = [(0, 7), (0, 4), (4, 7), (1, 3), (3, 6), (6, 7)]
@@ -74,6 +75,7 @@ def test_vectors(
 ) -> None:
     path = tmp_path / "a.root"
     write_root_file(path, {"Events": (7, [vectors("v", class_name, kind, *PIECES)])}, compression=compression)
+    assert plain_file.plain_file(str(path), None).describe() == reading.describe(str(path), None)
     found = RootTreeSource().read(str(path), ["v"], start, stop)["v"]
     assert decoded_by_uproot == []
     assert ak.num(found).to_list() == [len(entry) for piece in PIECES for entry in piece][start:stop]
@@ -117,3 +119,12 @@ def test_lists_without_offsets_are_left_to_uproot(tmp_path: Path, decoded_by_upr
     write_root_file(path, {"Events": (3, branches)})
     assert RootTreeSource().read(str(path), ["y"], 0, 3)["y"].to_list() == [[1, 2], [], [3]]
     assert "y" in decoded_by_uproot
+
+
+def test_vectors_of_other_lengths_share_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    one, other = [[[1], [2, 3]]], [[[4, 5, 6], []]]
+    branches = [vectors("v", "vector<float>", "f4", *one), vectors("w", "vector<float>", "f4", *other)]
+    write_root_file(path, {"Events": (2, branches)})
+    found = RootTreeSource().read(str(path), ["v", "w"], 0, 2)
+    assert [found["v"].to_list(), found["w"].to_list()] == [one[0], other[0]]

@@ -139,10 +139,15 @@ def _ranges(branches: Iterable[PlainBranch], start: int, stop: int) -> Iterable[
 def _plain(branch: BranchRecord) -> PlainBranch:
     leaf = branch.leaf
     stored = np.dtype(leaf.number).newbyteorder(">")
-    kind = PlainType(stored.str, stored.newbyteorder("=").str, jagged=bool(leaf.counter), shape=leaf.shape)
+    in_memory = stored.newbyteorder("=").str
+    kind = PlainType(stored.str, in_memory, jagged=bool(leaf.counter), shape=leaf.shape, header=leaf.header)
     return PlainBranch(kind, leaf.counter, branch.entries.tolist(), branch.seeks.tolist(), branch.sizes.tolist())
 
 
 def _type_name(branch: BranchRecord) -> str:
-    shape = "".join(f"[{size}]" for size in branch.leaf.shape)
-    return f"{_TYPE_NAMES[branch.leaf.number]}{'[]' if branch.leaf.counter else ''}{shape}"
+    """As uproot words it."""
+    leaf = branch.leaf
+    number = _TYPE_NAMES[leaf.number]
+    if leaf.header:
+        return f"std::vector<{number}>"
+    return f"{number}{'[]' if leaf.counter else ''}{''.join(f'[{size}]' for size in leaf.shape)}"

@@ -1,7 +1,8 @@
 """Read what a TTree says of its branches, straight from its bytes.
 
-It knows the layouts that ROOT has written since 2012 and branches of one leaf of numbers, which is what most files of
-today have. At anything else it gives up with `UnfamiliarError`, and uproot, which knows every layout, is asked.
+It knows the layouts that ROOT has written since 2012, branches of one leaf of numbers and vectors of numbers, which is
+what most files of today have. At anything else it gives up with `UnfamiliarError`, and uproot is asked, which knows
+every layout.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ _TREE_NUMBERS = struct.Struct(">qqqqqdiiiiIqqqqqq")
 _BRANCH_NUMBERS = struct.Struct(">iiiiq")
 _MORE_BRANCH_NUMBERS = struct.Struct(">iIiqqqq")
 _LEAF_NUMBERS = struct.Struct(">iii??")
+_VECTOR_NUMBERS = struct.Struct(">Ihiiii")
+"""Of a TBranchElement: fCheckSum, fClassVersion, fID, fType, fStreamerType, fMaximum."""
+_VECTOR_LEAF = struct.pack(">ii", -1, -1)
+"""Of a TLeafElement: fID, fType."""
 _LONG = struct.Struct(">i")
 _TAG = struct.Struct(">I")
 _BYTE_COUNT = 0x4000_0000
@@ -38,6 +43,16 @@ _NUMBERS = {
     "TLeafL": ("i8", "u8"), "TLeafG": ("i8", "u8"), "TLeafF": ("f4", "f4"), "TLeafD": ("f8", "f8"),
 }  # fmt: skip
 """Classes of leaves → what they hold, signed and unsigned."""
+_ELEMENT_VERSION = 10
+_VECTORS = {
+    "vector<bool>": "b1", "vector<char>": "i1", "vector<unsigned char>": "u1", "vector<short>": "i2",
+    "vector<unsigned short>": "u2", "vector<int>": "i4", "vector<unsigned int>": "u4", "vector<long>": "i8",
+    "vector<unsigned long>": "u8", "vector<Long64_t>": "i8", "vector<ULong64_t>": "u8", "vector<float>": "f4",
+    "vector<double>": "f8",
+}  # fmt: skip
+"""Classes of vectors → what they hold."""
+_VECTOR_HEADER = 10
+"""Bytes before the values of each entry: byte count, version, length."""
 _TITLE = re.compile(r"[^\[\]]*(?P<counted>\[[A-Za-z_][\w.]*\])?(?P<shape>(?:\[[1-9][0-9]*\])*)")
 
 
@@ -54,6 +69,8 @@ class LeafRecord:
     shape: tuple[int, ...]
     counter: str
     """What tells the leaf that says how many there are from others; empty where that is fixed."""
+    header: int = 0
+    """Bytes before the values of each entry."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +130,29 @@ class _Parser:
 
     def branch(self, class_name: str, place: int, own: int) -> BranchRecord:
         del own  # nothing refers to branches
-        if class_name != "TBranch":
+        if class_name not in ("TBranch", "TBranchElement"):
             raise UnfamiliarError
+        found = self.vectors(place) if class_name == "TBranchElement" else self.plain_branch(place)
+        if not found.leaf.number:
+            raise UnfamiliarError
+        return found
+
+    def vectors(self, place: int) -> BranchRecord:
+        place, end, version = self.header(place)
+        found = self.plain_branch(place)
+        class_name, place = self.text(self.end_of(place))
+        parent, place = self.text(place)
+        clones, place = self.text(place)
+        _, _, number, kind, streamer, _ = _VECTOR_NUMBERS.unpack_from(self.data, place)
+        place += _VECTOR_NUMBERS.size
+        no_counters = self.data[place:end] == bytes(8)
+        usual = (version, parent, clones, number, kind, streamer) == (_ELEMENT_VERSION, "", "", -1, 0, -1)
+        if not usual or not no_counters or found.leaf.number or class_name not in _VECTORS:
+            raise UnfamiliarError
+        leaf = LeafRecord(_VECTORS[class_name], (), f"={found.name}", _VECTOR_HEADER)
+        return replace(found, leaf=leaf)
+
+    def plain_branch(self, place: int) -> BranchRecord:
         place, end, version = self.header(place)
         if version not in _BRANCHES_WITH_FEATURES:
             raise UnfamiliarError
@@ -147,9 +185,9 @@ class _Parser:
         """A leaf as an object of its own; one that counts another may have been met there."""
         if not class_name:
             return self.leaves[place]
-        place, _, version = self.header(place)
+        place, whole, version = self.header(place)
         place, end, base_version = self.header(place)
-        if class_name not in _NUMBERS or version != 1 or base_version != 2:
+        if version != 1 or base_version != 2:
             raise UnfamiliarError
         _, title, place = self.named(place)
         length, _, _, _, unsigned = _LEAF_NUMBERS.unpack_from(self.data, place)
@@ -160,6 +198,8 @@ class _Parser:
         shape = tuple(int(size) for size in match["shape"][1:-1].split("][")) if match["shape"] else ()
         if math.prod(shape) != length:
             raise UnfamiliarError
+        if class_name == "TLeafElement" and not counter and not shape and self.data[end:whole] == _VECTOR_LEAF:
+            return LeafRecord("", (), "")
         self.leaves[own] = found = LeafRecord(_NUMBERS[class_name][unsigned], shape, counter)
         return found
 

@@ -18,7 +18,7 @@ def plain_branch_of(branch: Any) -> PlainBranch | None:  # Any: uproot publishes
     counter = branch.count_branch
     return PlainBranch(
         type=kind,
-        counter=branch.name if counter is None or kind.header else counter.name,
+        counter=branch.object_path if counter is None or kind.header else counter.object_path,
         entries=list(map(int, branch.entry_offsets)),
         seeks=branch.member("fBasketSeek")[:count].tolist(),
         sizes=branch.member("fBasketBytes")[:count].tolist(),
