@@ -6,12 +6,12 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from cenote.sources.root_tree.baskets import Fetch
 from cenote.sources.root_tree.blocks import DamagedError
 from cenote.sources.support.files import is_remote, local_path, remote_files
+from cenote.values import dataclass
 
 LOCAL_GAP = 16_000
 """Bytes that are read and thrown away rather than asking twice."""
