@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import cenote
+from builders.processes import descendants, is_alive, words_of
 from cenote.engine.messages import TaskDone, TaskFailed, TaskStarted, WorkerJoined, WorkerLost
 from cenote.runs.journal import read_events
 
@@ -97,18 +98,8 @@ def no_worker_is_left_behind() -> Iterator[None]:
 
 
 def _workers_of(parent: int) -> list[int]:
-    """Processes of workers that this process started and that still live."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, above = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
-                command = (entry / "cmdline").read_bytes()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if b"cenote.backends.dask.worker" in command and int(above) == parent and state != "Z":
-                found.append(int(entry.name))
-    return found
+    """Processes of workers that came from this process and that still live."""
+    return [one for one in descendants(parent) if is_alive(one) and "cenote.backends.dask.worker" in words_of(one)]
 
 
 def workers_per_stage(run: cenote.Run) -> dict[str, set[str]]:
