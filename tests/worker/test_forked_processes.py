@@ -144,6 +144,13 @@ def test_no_process_is_forked_from_one_with_threads(tmp_path: Path) -> None:
     assert warm.templates.of(warm.modules, warm.variables, tmp_path / "err") is None, "each is started in full"
 
 
+def test_a_variable_that_is_no_text_is_for_a_process_that_is_started_in_full(warm: Warm) -> None:
+    with pytest.raises(NoForkError, match="UTF-8"):
+        warm.fork("json", ODD=os.fsdecode(b"\xe4"))
+    warm.module("told", "print('well')")
+    assert warm.fork("told").wait(PATIENCE) == 0, "others go on"
+
+
 def test_variables_that_count_as_python_begins_have_a_process_of_their_own(tmp_path: Path) -> None:
     templates = Templates()
     one, other = (templates.of(["json"], {"OMP_NUM_THREADS": n}, tmp_path / "err") for n in ("1", "2"))

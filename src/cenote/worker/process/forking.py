@@ -121,7 +121,7 @@ class Template:
         """
         asked = ForkRequest(
             words=tuple(words),
-            folder=os.getcwd(),  # noqa: PTH109  # as Popen would
+            folder=_working_directory(),
             variables={**os.environ, **variables},
             stdout=str(output.stdout),
             stderr=str(output.stderr),
@@ -156,7 +156,10 @@ class Template:
 
     def _ask(self, asked: ForkRequest, descriptors: Sequence[int]) -> tuple[Forked, list[int]]:
         until = time.monotonic() + _TO_ANSWER
-        data = msgspec.msgpack.encode(asked)
+        try:
+            data = msgspec.msgpack.encode(asked)
+        except UnicodeEncodeError as problem:
+            raise NoForkError(f"a word or a variable is not UTF-8: {problem}") from problem
         try:
             while not self._warm and self._hear(until - time.monotonic()):
                 pass
@@ -239,6 +242,13 @@ class ForkedProcess:
 
     def _is_gone(self, seconds: float | None) -> bool:
         return _is_readable(self._handle, seconds)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109  # Path.cwd() is this and more
+    except FileNotFoundError:
+        return "."  # it was removed: the warm process is in it too
 
 
 def _is_readable(descriptor: int, seconds: float | None) -> bool:
