@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from builders.processes import is_alive, parent_of, words_of
-from cenote.worker.process.forking import ForkedOutput, ForkedProcess, NoForkError, Template
-from cenote.worker.process.templates import Templates
+from cenote.worker.process.forking import ForkedOutput, ForkedProcess, NoForkError, WarmProcess
+from cenote.worker.process.warm_processes import WarmProcesses
 
 PATIENCE = 60.0
 
@@ -23,11 +23,11 @@ class Warm:
     def __init__(self, folder: Path, *modules: str) -> None:
         self.folder = folder
         self.variables = {"PYTHONPATH": str(folder)}
-        self.templates = Templates()
+        self.templates = WarmProcesses()
         self.modules = modules
 
     @property
-    def template(self) -> Template:
+    def template(self) -> WarmProcess:
         found = self.templates.of(self.modules, self.variables, self.folder / "template.err")
         assert found is not None
         return found
@@ -152,7 +152,7 @@ def test_a_variable_that_is_no_text_is_for_a_process_that_is_started_in_full(war
 
 
 def test_variables_that_count_as_python_begins_have_a_process_of_their_own(tmp_path: Path) -> None:
-    templates = Templates()
+    templates = WarmProcesses()
     one, other = (templates.of(["json"], {"OMP_NUM_THREADS": n}, tmp_path / "err") for n in ("1", "2"))
     assert one is not other
     assert templates.of(["json"], {"OMP_NUM_THREADS": "1"}, tmp_path / "err") is one

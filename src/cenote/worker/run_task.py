@@ -35,7 +35,7 @@ from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.modified import run_modified
 from cenote.worker.process.memory import TaskMemory
-from cenote.worker.process.templates import used_plugins
+from cenote.worker.process.warm_processes import used_plugins
 from cenote.worker.results.exchange import Collected, Exchange
 from cenote.worker.results.packed_events import PackedEvents, packed
 from cenote.worker.results.skim import write_skim

@@ -11,7 +11,7 @@ from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Segment
 from cenote.values import dataclass
 from cenote.worker.process.lifetime import Lifetime
-from cenote.worker.process.templates import words_to_import
+from cenote.worker.process.warm_processes import words_to_import
 
 _MODULE = "cenote.backends.dask.worker"
 

@@ -12,8 +12,8 @@ from cenote.backends.interface import SessionRequest
 from cenote.language.execution import Amounts
 from cenote.launch import Launch, words
 from cenote.shell import RunningProcess, start_process
-from cenote.worker.process.forking import ForkedOutput, NoForkError, Template
-from cenote.worker.process.templates import TEMPLATE_LOG, Templates, words_to_import
+from cenote.worker.process.forking import ForkedOutput, NoForkError, WarmProcess
+from cenote.worker.process.warm_processes import TEMPLATE_LOG, WarmProcesses, words_to_import
 
 _MODULE = "cenote.worker.process.main"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -28,7 +28,7 @@ class ProcessStarter:
         launch = Launch(run=request.run, pool="", resources=Amounts(), module=_MODULE, warm=warm)
         threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
         self._launch = request.complete(launch.with_variables(**threads))
-        self._templates = Templates()
+        self._templates = WarmProcesses()
 
     @property
     def is_ready(self) -> bool:
@@ -51,13 +51,13 @@ class ProcessStarter:
         """No more will be started."""
         self._templates.close()
 
-    def _template(self) -> Template | None:
+    def _template(self) -> WarmProcess | None:
         """What processes are forked from; None where each is started in full."""
         if (ready := self._launch.forked_here("")) is None:
             return None
         return self._templates.of(self._launch.warm, ready[1], self._launch.run.folder("err") / TEMPLATE_LOG)
 
-    def _forked(self, template: Template, name: str, shared: Sequence[int]) -> RunningProcess | None:
+    def _forked(self, template: WarmProcess, name: str, shared: Sequence[int]) -> RunningProcess | None:
         ready = self._launch.forked_here(name)
         assert ready is not None, "there would be no template"
         command, variables = ready

@@ -18,7 +18,7 @@ from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
 from cenote.strategies.support.exits import exit_status
 from cenote.worker.process.forking import ForkedOutput, NoForkError
-from cenote.worker.process.templates import TEMPLATE_LOG, Templates
+from cenote.worker.process.warm_processes import TEMPLATE_LOG, WarmProcesses
 
 _A_MOMENT = 5.0
 
@@ -41,7 +41,8 @@ class LocalStrategy(Strategy):
     _processes: dict[JobId, RunningProcess] = PrivateAttr(default_factory=dict)
     _gpus: dict[JobId, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """The GPUs of workers that were started, of all pools that share this strategy."""
-    _templates: Templates = PrivateAttr(default_factory=Templates)
+    _warm: WarmProcesses | None = PrivateAttr(default=None)
+    """Those that workers are forked from, once one was started."""
     _traced: set[JobId] = PrivateAttr(default_factory=set)
     """Processes that another driver started, and that were found here."""
 
@@ -78,7 +79,9 @@ class LocalStrategy(Strategy):
         if (ready := launch.forked_here(worker)) is None:
             return None
         words, variables = ready
-        template = self._templates.of(launch.warm, variables, launch.run.folder("err") / TEMPLATE_LOG)
+        if self._warm is None:
+            self._warm = WarmProcesses()
+        template = self._warm.of(launch.warm, variables, launch.run.folder("err") / TEMPLATE_LOG)
         if template is None:
             return None
         with suppress(NoForkError):
@@ -107,7 +110,8 @@ class LocalStrategy(Strategy):
 
     def close(self) -> None:
         """End the warm processes."""
-        self._templates.close()
+        if self._warm is not None:
+            self._warm.close()
 
     def trace(self, run: str | None = None) -> list[TracedJob]:
         """Processes of this machine that carry the marks of a run."""

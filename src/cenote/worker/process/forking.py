@@ -18,7 +18,7 @@ import msgspec
 from cenote.shell import ALONE, Process, end_processes, start_process
 from cenote.values import dataclass
 from cenote.worker.process.shown import ROOM
-from cenote.worker.process.template import LENGTH_BYTES, Answer, Ended, Forked, ForkRequest, Warm, receive
+from cenote.worker.process.template import LENGTH_BYTES, Answer, Forked, ForkRequest, ProcessEnded, Warm, receive
 
 MODULE = "cenote.worker.process.template"
 _TO_ANSWER = 60.0
@@ -56,7 +56,7 @@ class ForkedOutput:
     stderr: Path
 
 
-class Template:
+class WarmProcess:
     """A warm process, and the way to it. Several threads may use it."""
 
     def __init__(self, process: Process, line: socket.socket) -> None:
@@ -71,7 +71,7 @@ class Template:
         self.forks = 0
 
     @classmethod
-    def start(cls, what: Iterable[str], variables: Mapping[str, str], log: Path) -> Template:
+    def start(cls, what: Iterable[str], variables: Mapping[str, str], log: Path) -> WarmProcess:
         """Returns at once: its imports take a second."""
         ours, its = socket.socketpair()
         with its:
@@ -200,14 +200,14 @@ class Template:
                 self._gone = threads > 1  # what it has imported does more than to be imported
             case Forked():
                 self._forked.append((answer, descriptors))
-            case Ended(pid, code):
+            case ProcessEnded(pid, code):
                 self._codes[pid] = code
 
 
 class ForkedProcess:
     """A process that was forked, used as one that was started is."""
 
-    def __init__(self, template: Template, pid: int, handle: int) -> None:
+    def __init__(self, template: WarmProcess, pid: int, handle: int) -> None:
         self.pid = pid
         self._template, self._handle = template, handle
         self._code: int | None = None

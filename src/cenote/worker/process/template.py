@@ -70,7 +70,7 @@ class Forked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     problem: str = ""
 
 
-class Ended(msgspec.Struct, frozen=True, tag=True):
+class ProcessEnded(msgspec.Struct, frozen=True, tag=True):
     """A process that is watched is gone."""
 
     pid: int
@@ -78,7 +78,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     """As Popen has it: below zero for a signal."""
 
 
-Answer = Warm | Forked | Ended
+Answer = Warm | Forked | ProcessEnded
 
 
 def main() -> None:
@@ -146,7 +146,7 @@ class _Server:
         self._waiting.unregister(handle)
         os.close(handle)
         _, status = os.waitpid(pid, 0)
-        self._tell(Ended(pid, os.waitstatus_to_exitcode(status)))
+        self._tell(ProcessEnded(pid, os.waitstatus_to_exitcode(status)))
 
     def _tell(self, answer: Answer, descriptors: Sequence[int] = ()) -> None:
         data = msgspec.msgpack.encode(answer)

@@ -9,29 +9,29 @@ from pathlib import Path
 from cenote.plan.plan import Segment
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
-from cenote.worker.process.forking import Template, can_fork
+from cenote.worker.process.forking import WarmProcess, can_fork
 
 TEMPLATE_LOG = "template"
 """The file among those of workers that a warm process writes its errors to."""
 
 
-class Templates:
+class WarmProcesses:
     """One for each set of variables, since some of them count only as Python and its libraries begin."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], Template | None] = {}
+        self._known: dict[tuple[object, ...], WarmProcess | None] = {}
 
-    def of(self, what: Iterable[str], variables: Mapping[str, str], log: Path) -> Template | None:
+    def of(self, what: Iterable[str], variables: Mapping[str, str], log: Path) -> WarmProcess | None:
         """The one that has imported this, with these variables; started when it is first asked for, and again when it
         was ended. None where no process can be forked here: then each is started in full."""
         what = tuple(what)
         key = (what, *sorted(variables.items()))
         if key not in self._known:
-            self._known[key] = Template.start(what, variables, log) if can_fork() else None
+            self._known[key] = WarmProcess.start(what, variables, log) if can_fork() else None
         found = self._known[key]
         if found is not None and not found.is_usable:
             found.close()
-            self._known[key] = Template.start(what, variables, log) if found.forks else None
+            self._known[key] = WarmProcess.start(what, variables, log) if found.forks else None
         return self._known[key]
 
     @property
