@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 import cenote
-from builders.processes import descendants, is_alive, words_of
+from builders.processes import descendants, is_alive, parent_of, words_of
 from cenote.engine.messages import TaskDone, TaskReused
 from cenote.runs.journal import read_events
 
@@ -176,3 +177,17 @@ def test_every_event_in_the_journal_is_one_json_line(desk: Desk, flow: Path) -> 
     cenote.load(flow).run(desk.folder / "out", workers=1)
     for line in (desk.folder / "out" / "journal.jsonl").read_bytes().splitlines():
         assert msgspec.json.decode(line)["type"]
+
+
+def test_a_run_goes_on_when_the_process_that_its_workers_come_from_is_killed(desk: Desk, flow: Path) -> None:
+    out = desk.folder / "out"
+    with desk.started("run", str(flow), "--out", str(out), "--workers", "2", "--quiet") as process:
+        wait_for(has_done(out, 2))
+        (template,) = [one for one in descendants(process.pid) if "cenote.worker.process.template" in words_of(one)]
+        workers = [one for one in descendants(template) if is_alive(one)]
+        assert {parent_of(worker) for worker in workers} == {template}
+        os.kill(template, signal.SIGKILL)
+        assert process.wait(PATIENCE) == 0
+    assert not any(is_alive(worker) for worker in workers)
+    fresh = cenote.load(flow).run(desk.folder / "fresh", workers=1)
+    assert cenote.open_run(out).product("H") == fresh.product("H")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import cenote
+from builders.processes import descendants, is_alive, words_of
 from cenote.backends.support.process_state import vital_signs
 from cenote.engine.messages import TaskDone, TaskStarted
 from cenote.errors import CenoteError
@@ -68,18 +69,6 @@ def happened(folder: Path, kind: type, times: int) -> Callable[[], bool]:
     return enough
 
 
-def children(process: int) -> list[int]:
-    tasks = Path(f"/proc/{process}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-
-
-def alive(process: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 @pytest.mark.parametrize("backend", ["local", "dask"])
 def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk, flow: Path, backend: str) -> None:
     out = desk.folder / "out"
@@ -87,7 +76,7 @@ def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk,
     words = ["run", str(flow), "--out", str(out), "--backend", backend, "--quiet", "--set", slowly]
     with desk.started(*words, *(["--workers", "2"] if backend == "local" else [])) as driver:
         wait_for(happened(out, TaskDone, 3))
-        workers = children(driver.pid)
+        workers = descendants(driver.pid)
         cancelled = desk.cenote("cancel", str(out))
         driver.communicate(timeout=PATIENCE)
     assert cancelled.returncode == 0, cancelled.stderr
@@ -95,7 +84,7 @@ def test_a_cancelled_run_ends_its_workers_says_so_and_can_be_resumed(desk: Desk,
     assert "continue" in cancelled.stdout
     assert driver.returncode == 130
     assert workers
-    wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
+    wait_for(lambda: not any(is_alive(worker) for worker in workers), SECONDS)
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "cancelled"
     assert summary["tasks"]["kept"] >= 3
@@ -112,11 +101,11 @@ def test_a_run_in_the_middle_of_a_long_task_ends_within_seconds(desk: Desk, flow
     words = ["run", str(flow), "--out", str(out), "--backend", backend, "--quiet", "--set", BUSY_FOR_HOURS]
     with desk.started(*words, *(["--workers", "2"] if backend == "local" else [])) as driver:
         wait_for(happened(out, TaskStarted, 2))
-        workers = children(driver.pid)
+        workers = descendants(driver.pid)
         ended = cenote.cancel(out, wait=SECONDS)
         driver.communicate(timeout=PATIENCE)
     assert ended.status == "cancelled"
-    wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
+    wait_for(lambda: not any(is_alive(worker) for worker in workers), SECONDS)
 
 
 @pytest.fixture
@@ -190,10 +179,10 @@ def test_workers_on_dask_end_when_their_driver_is_killed_even_if_they_are_busy_f
     words = ["run", str(flow), "--out", str(out), "--backend", "dask", "--quiet", "--set", BUSY_FOR_HOURS]
     with desk.started(*words) as driver:
         wait_for(happened(out, TaskStarted, 2))
-        workers = children(driver.pid)
+        workers = descendants(driver.pid)
+        assert sum("--scheduler" in words_of(worker) for worker in workers) == 2
         driver.kill()
-    assert len(workers) == 2
-    wait_for(lambda: not any(alive(worker) for worker in workers), SECONDS)
+    wait_for(lambda: not any(is_alive(worker) for worker in workers), SECONDS)
 
 
 def test_what_cannot_be_cancelled_is_told(desk: Desk, flow: Path) -> None:
