@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from cenote.machine import this_machine
 from cenote.packing.progress import Progress, unheard
 from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.forecast.memory import with_history
-from cenote.plan.forecast.task_history import TaskHistory, task_key
+from cenote.plan.forecast.task_history import Seen, TaskHistory, task_key
 from cenote.plan.inputs.look import Look
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.outputs.names import product_stem
@@ -30,9 +30,7 @@ from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
 from cenote.plugins.capabilities import runs_here
 from cenote.runs.configured import PoolEnvironments
 from cenote.runs.credentials import RunCredentials
-from cenote.runs.driver.cancel import PATIENCE, cancel_run
 from cenote.runs.folder import RunFolder
-from cenote.runs.horizon import Horizon
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
@@ -175,7 +173,7 @@ class Analysis:
             plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
         history = TaskHistory().of(task_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
-        ending = Horizon.of_plan(plan, history, time.time()).warnings(credentials) if credentials.all else ()
+        ending = _ending(plan, history, credentials) if credentials.all else ()
         return _warning_first(plan, *self._checked.warnings, *unusable, *ending)
 
     def probe(
@@ -354,6 +352,13 @@ def _as_warning(problem: Problem) -> str:
     return f"{where}{problem.message}; a run will be refused"
 
 
+def _ending(plan: Plan, history: Mapping[str, Sequence[Seen]], credentials: RunCredentials) -> Sequence[str]:
+    """What to warn of where credentials may end before the run does."""
+    from cenote.runs.horizon import Horizon  # of runs with credentials alone
+
+    return Horizon.of_plan(plan, history, time.time()).warnings(credentials)
+
+
 def _warning_first(plan: Plan, *warnings: str) -> Plan:
     return replace(plan, warnings=tuple(dict.fromkeys([*warnings, *plan.warnings])))
 
@@ -473,10 +478,12 @@ def open_run(folder: str | Path) -> Run:
     return Run(Path(folder))
 
 
-def cancel(folder: str | Path, *, wait: float = PATIENCE) -> Run:
+def cancel(folder: str | Path, *, wait: float | None = None) -> Run:
     """End a run that another process drives, and come back when it has ended; what is finished stays.
 
-    Raises when nothing drives it, or when it has not ended after `wait` seconds.
+    Raises when nothing drives it, or when it has not ended after `wait` seconds; None for the usual patience.
     """
-    cancel_run(Path(folder), patience=wait)
+    from cenote.runs.driver.cancel import PATIENCE, cancel_run  # of those who cancel alone
+
+    cancel_run(Path(folder), patience=PATIENCE if wait is None else wait)
     return open_run(folder)

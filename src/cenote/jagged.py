@@ -8,22 +8,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from cenote.lean_imports import imported
+from cenote.lean_imports import later
 
 _NAME = "awkward"
-
-
-class _Awkward:
-    """The module awkward, from the first time that something of it is asked for."""
-
-    def __getattr__(self, name: str) -> Any:  # Any: awkward publishes no types
-        found = getattr(imported(_NAME), name)
-        if not name.startswith("_"):
-            setattr(self, name, found)
-        return found
-
-
-ak: Any = _Awkward()  # Any: awkward publishes no types
+ak = later(_NAME)
 """The module awkward."""
 
 

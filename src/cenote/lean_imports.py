@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-_METADATA: Mapping[str, Collection[str]] = {"importlib.metadata": (), "importlib_metadata": ()}
 _LATER: Mapping[str, Mapping[str, Collection[str]]] = {
     "awkward": {
-        **_METADATA,
+        "importlib.metadata": (),
+        "importlib_metadata": (),
         "fsspec": (),
         "fsspec.parquet": (),
         "awkward._connect.pyarrow": ("convert_awkward_arrow_table_to_native",),
     },
-    "hist": {**_METADATA, "histoprint": ()},
-    "uproot": {},
+    "hist": {"histoprint": ()},
     "pydantic.plugin._loader": {"importlib.metadata": ("entry_points",)},
 }
 """Package → modules that it imports at once, and uses in a few functions only (pyarrow and asyncio come with those of
-awkward); with what it takes out of them, which must be functions.
+awkward); with the functions that it takes out of them.
 
 True for awkward 2.14, hist 2.12 and pydantic 2.14. What another version asks of them at once, it gets at once."""
 _FIRST = {"uproot": "awkward"}
@@ -41,9 +40,32 @@ def imported(name: str) -> ModuleType:
         return _imported_alone(name)
 
 
+def later(name: str) -> Any:  # Any: a module
+    """What stands for a package until the first time that something of it is asked for."""
+    return _Package(name)
+
+
+class _Package:
+    """The package, in all but its type."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:  # Any: whatever the package holds
+        found = getattr(imported(self.__name__), name)
+        if not name.startswith("_"):
+            setattr(self, name, found)  # the next time it is there
+        return found
+
+
 def _imported_alone(name: str) -> ModuleType:
-    later = {one: _Later(one, functions) for one, functions in _LATER[name].items() if one not in sys.modules}
-    sys.modules.update(later)
+    absent = {one: taken for one, taken in _LATER.get(name, {}).items() if one not in sys.modules}
+    later = {
+        one: _Later(one, taken, [other for other in absent if _is_in(other, one)]) for one, taken in absent.items()
+    }
+    for one, module in later.items():
+        sys.modules[one] = module
+        _stay_within(module)
     try:
         return import_module(name)
     finally:
@@ -60,28 +82,30 @@ def _stay_within(module: _Later) -> None:
         setattr(sys.modules[above], own, module)
 
 
+def _is_in(name: str, package: str) -> bool:
+    return name.startswith(f"{package}.")
+
+
 class _Later(ModuleType):
     """Stands where a module would be until something of it is used."""
 
-    def __init__(self, name: str, functions: Collection[str]) -> None:
+    def __init__(self, name: str, taken: Collection[str], below: Collection[str]) -> None:
         super().__init__(name)
-        self._functions = functions
-        if functions:  # `from module import function` asks for it
+        self._taken, self._below = taken, below
+        if taken:  # `from module import something` asks for it
             self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:  # Any: whatever the module holds
-        return _called_later(self, name) if name in self._functions else self.found(name)
+        if name in self._taken:
+            return lambda *values, **named: self.found(name)(*values, **named)
+        return self.found(name)
 
     def found(self, name: str) -> Any:  # Any: whatever the module holds
-        """Something of the module itself, which is imported by now."""
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
+        """Something of the module itself, which is imported by now, with what else was imported of it."""
+        for one in (self.__name__, *self._below):
+            if isinstance(sys.modules.get(one), _Later):
+                del sys.modules[one]
         module = import_module(self.__name__)
-        return getattr(module, name) if hasattr(module, name) else import_module(f"{self.__name__}.{name}")
-
-
-def _called_later(module: _Later, name: str) -> Callable[..., Any]:
-    def called(*values: Any, **named: Any) -> Any:
-        return module.found(name)(*values, **named)
-
-    return called
+        for one in self._below:
+            import_module(one)
+        return getattr(module, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Container, Iterable
-from difflib import get_close_matches
 
 _MEANT_OTHERWISE = re.compile(r"^[^\w]|[^\w .+=@-]")
 """Characters of a name that some program would read as something else; a dash in front looks like an option."""
@@ -20,6 +19,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         by_folded.setdefault(_folded(candidate), candidate)
     if _folded(name) in by_folded:
         return by_folded[_folded(name)]
+    from difflib import get_close_matches  # for those who misspell something
+
     matches = get_close_matches(_folded(name), by_folded, n=1, cutoff=0.65)
     return by_folded[matches[0]] if matches else None
 

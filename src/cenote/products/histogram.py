@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cenote.lean_imports import imported
+from cenote.lean_imports import imported, later
 from cenote.operations.interface import ProductShape
 from cenote.products.interface import Product
 from cenote.storage import appearing, write_text
@@ -21,10 +21,10 @@ from cenote.units import format_count
 
 if TYPE_CHECKING:
     import hist
-else:
-    hist = imported("hist")
 
-Histogram = hist.Hist[Any]
+    Histogram = hist.Hist[Any]
+else:
+    hist = later("hist")
 
 
 class HistogramProduct(Product):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,26 +30,25 @@ from cenote.plugins.capabilities import runs_here
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.runs.driver.socket import reachable
 from cenote.runs.folder import Pulse, RunFolder
-from cenote.runs.horizon import Horizon
 from cenote.runs.journal import Journal
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
-from cenote.runtime.credential_gate import CredentialGate
-from cenote.runtime.credential_watch import CredentialWatch
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
 from cenote.runtime.modifier_files import ModifierFiles
 from cenote.runtime.publish import Publication, publish
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.watched_run import Hearer, RunListener, WatchedRun
-from cenote.runtime.worker_jobs import WorkerJobs
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.values import dataclass
 from cenote.worker.failure import failure_of
 from cenote.worker.process.credentials import DeliveredCredential
 from cenote.worker.results.store import DamagedResultError, Store
+
+if TYPE_CHECKING:  # runs without credentials do without what it brings
+    from cenote.runtime.credential_watch import Deliver
 
 _SECONDS_PER_VALUE = 2.5e-7
 """What it takes to read a value (events × columns) and to use it, where no earlier run tells."""
@@ -242,6 +242,8 @@ class _Driver:
             opened.callback(lambda: session.close())  # of whatever it is by then
             deliver = session.deliver if isinstance(session, JoinedSession) else _inherited
             if isinstance(session, JoinedSession):
+                from cenote.runtime.worker_jobs import WorkerJobs  # of runs with workers elsewhere alone
+
                 pools = {
                     pool: (request.complete(session.launch(pool, lifetime=strategy.lifetime)), strategy)
                     for pool, strategy in strategies.items()
@@ -250,12 +252,21 @@ class _Driver:
                     strategy.render(launch, [worker_name(pool, 1)])  # what cannot be written down is refused now
                 session = WorkerJobs(session, pools, clock=time.time, hurried=lambda: self.interruptions.hurried)
             if setup.credentials.all:
-                names = [pool.name for pool in plan.placement.pools]
-                watch = CredentialWatch(setup.credentials, names, deliver, lambda: Horizon.of(self.watched.view))
-                session = CredentialGate(session, watch, clock=time.time)
-                watch.start()
+                session = self._guarded(session, deliver)
             at_last.push(opened.pop_all())
         return session
+
+    def _guarded(self, session: Session, deliver: Deliver) -> Session:
+        """With workers that always have credentials which hold."""
+        from cenote.runs.horizon import Horizon  # of runs with credentials alone
+        from cenote.runtime.credential_gate import CredentialGate
+        from cenote.runtime.credential_watch import CredentialWatch
+
+        names = [pool.name for pool in self.plan.placement.pools]
+        watch = CredentialWatch(self.setup.credentials, names, deliver, lambda: Horizon.of(self.watched.view))
+        gate = CredentialGate(session, watch, clock=time.time)
+        watch.start()
+        return gate
 
     def _publish(self, specs: TaskSpecs) -> Publication:
         products = self.plan.products

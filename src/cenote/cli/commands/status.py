@@ -62,14 +62,13 @@ def _summary(run: FollowedRun) -> Summary:
     """What the run itself wrote at its end; before that, what its journal says so far."""
     from msgspec.structs import replace
 
-    from cenote.api import open_run
+    from cenote.runs.read_records import read_summary
 
-    finished = open_run(run.folder.path).record if run.view.finished else None
+    finished = read_summary(run.folder) if run.view.finished else None
     return finished or replace(run.view.summary(), status=run.status)
 
 
 def _show(run: FollowedRun) -> None:
-    from cenote.api import open_run
     from cenote.cli.console import output, print_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
     from cenote.cli.views.problems import show_warnings
@@ -78,7 +77,7 @@ def _show(run: FollowedRun) -> None:
     console = output()
     summary = _summary(run)
     folder = run.folder.path
-    pictures = open_run(folder).plots if run.view.finished else ()
+    pictures = [folder / plot for product in summary.products for plot in product.plots] if run.view.finished else ()
     print_lines(console, outcome_lines(summary, folder=folder, pictures=pictures))
     if run.silence:
         console.print(run.silence, style="bold yellow", markup=False, highlight=False)

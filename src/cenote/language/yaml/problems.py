@@ -51,12 +51,12 @@ def _tab_in_indentation(text: str, last_line: int) -> tuple[int, int] | None:
     return None
 
 
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 
 
 def character_problem(text: str, file: str | None) -> Problem:
     """The first character that no YAML file may hold."""
-    match = _UNPRINTABLE.search(text)
+    match = re.search(_UNPRINTABLE, text)
     position = match.start() if match else 0
     line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
     place = Place(file, line, column) if file else None

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import boost_histogram as bh
 import numpy as np
 
 from cenote.expressions.arrays import is_array, is_text
 from cenote.expressions.problems import EvaluationError
-from cenote.lean_imports import imported
+from cenote.lean_imports import later
 from cenote.operations.hep.hist.axis import Axis, Bins
 from cenote.operations.support.events import Column
 from cenote.values import dataclass
 
 if TYPE_CHECKING:
+    import boost_histogram as bh
     import hist
 else:
-    hist = imported("hist")
+    bh, hist = later("boost_histogram"), later("hist")
 
 HistAxis = Any
 """Any axis of hist or boost-histogram; they have no common type."""

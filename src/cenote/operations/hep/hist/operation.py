@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from cenote.expressions.expression import ExpressionText, expression
 from cenote.expressions.problems import EvaluationError
 from cenote.language.schema.forms import OneOrMany
+from cenote.lean_imports import imported
 from cenote.operations.hep.hist.axis import Axis
 from cenote.operations.hep.hist.entries import aligned
 from cenote.operations.hep.hist.filling import AxisFill, as_weight, axis_fill, filled, named_category
@@ -155,6 +156,10 @@ class Hist(Operation):
             per_dataset=None if isinstance(self.dataset_axis, Axis) or not clear else bool(self.dataset_axis),
             variations=self.variations.labels if self.variations else (),
         )
+
+    @classmethod
+    def warm_up(cls) -> None:
+        imported("hist")
 
     def run(self, events: Events) -> Result:
         """Fill one histogram for these events."""
