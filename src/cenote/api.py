@@ -208,6 +208,7 @@ class Analysis:
         keep_going: bool = False,
         workers: int | None = None,
         strict: bool = False,
+        report: bool = True,
         listen: RunListener | None = None,
         hear: Hearer | None = None,
         progress: InputsProgress | None = None,
@@ -218,7 +219,8 @@ class Analysis:
 
         What an earlier run in the folder has done and nothing has changed is not done again (`resume` says so too);
         `force` names stages that are, with all that follow them, and `fresh` forgets the earlier run (`replace` is its
-        older name). `until` and `only` name stages: the run ends with them, or is for their results alone.
+        older name). `until` and `only` name stages: the run ends with them, or is for their results alone. Without
+        `report` there is no page about it; `cenote report` makes one at any time.
         `listen` is shown the state of the run a few times a second, `hear` gets the plan and every single event;
         `progress` hears how far the planning is, `packing` how far an environment. In a notebook a run without `listen`
         shows a bar by itself.
@@ -244,7 +246,11 @@ class Analysis:
             command=command,
         )
         with signals.noted(), storage.staying_here():
-            _execute_and_report(plan, folder, options, listen, hear, packing or unheard)
+            done = execute(plan, folder, options, listen, hear, packing or unheard)
+            if report:
+                _report(done)
+            else:
+                done.report.unlink(missing_ok=True)  # that of an earlier run
         return open_run(folder)
 
     def preview(
@@ -313,17 +319,9 @@ def _notebook_progress(title: str) -> NotebookProgress | None:
     return notebook_progress(title)
 
 
-def _execute_and_report(
-    plan: Plan,
-    folder: Path,
-    options: RunOptions,
-    listen: RunListener | None,
-    hear: Hearer | None,
-    packing: Progress,
-) -> None:
-    from cenote.report.page import write_report  # of a run alone
+def _report(done: RunFolder) -> None:
+    from cenote.report.page import write_report  # with the template engine, which only pages need
 
-    done = execute(plan, folder, options, listen, hear, packing)
     try:
         write_report(done.path)
     except (CenoteError, OSError) as problem:

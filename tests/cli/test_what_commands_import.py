@@ -66,3 +66,11 @@ def test_looking_at_a_run_needs_nothing_of_what_made_it() -> None:
     assert imported_by("status", "out") == {"numpy", "rich"}
     assert imported_by("status", "out", "--json") == {"numpy"}
     assert imported_by("why", "out", "H") == {"numpy"}
+
+
+def test_a_run_without_a_report_imports_no_template_engine_and_leaves_none() -> None:
+    run = ("run", "flow.yaml", "--out", "out", "--quiet", "--workers", "1")
+    assert "jinja2" in imported_by(*run)
+    assert Path("out/report.html").is_file()
+    assert "jinja2" not in imported_by(*run, "--no-report")
+    assert not Path("out/report.html").exists()

@@ -38,6 +38,7 @@ def run_options(command: ClickCommand) -> ClickCommand:
             "workers.",
         ),
         LEASES_OPTION,
+        click.option("--no-report", is_flag=True, help="Write no report.html; `cenote report` makes one at any time."),
         click.option("--strict", is_flag=True, help="Treat missing hardware as an error instead of a warning."),
     )
     for option in reversed(options):
