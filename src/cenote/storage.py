@@ -10,6 +10,7 @@ import errno
 import glob
 import itertools
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -160,7 +161,7 @@ def appearing(target: Path, *, under_its_name: bool = False) -> Iterator[Path]:
     `under_its_name` is for files that hold the name that they were written under, as ROOT's do: the path ends as the
     target's, in a folder that is gone afterwards.
     """
-    own = os.urandom(4).hex()  # others may write beside it, or the same: threads, processes, other machines
+    own = secrets.token_hex(4)  # others may write beside it, or the same: threads, processes, other machines
     if under_its_name:
         temporary = target.parent / f".{own}{_UNFINISHED}" / target.name
     else:

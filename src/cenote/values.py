@@ -34,6 +34,8 @@ def _declared(
         return dataclasses.dataclass(frozen=frozen, eq=eq, repr=repr, **others)
 
     def declare(cls: Declared) -> Declared:
+        if not cls.__doc__:  # else the standard library would write one, of a signature that it parses
+            cls.__doc__ = cls.__name__
         inherits = any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:])
         dataclasses.dataclass(init=False, repr=False, eq=False, frozen=inherits)(cls)
         cls.__dataclass_params__.frozen = True

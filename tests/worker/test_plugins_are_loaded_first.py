@@ -29,7 +29,7 @@ NEEDED = [
     "cenote.products.cutflow",
     "cenote.products.histogram",
     "cenote.sinks.parquet",
-    "cenote.sources.root_tree.reading",
+    "cenote.sources.root_tree.readers",
     "cenote.sources.root_tree.source",
 ]
 BEGIN = """
