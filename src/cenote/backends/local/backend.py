@@ -29,12 +29,14 @@ class LocalBackend(Backend):
     def open(self, request: SessionRequest) -> Session:
         """In this process first, unless that is not possible or nothing for somebody's own code: it may end the process
         that it runs in."""
-        from cenote.backends.local.in_process import InProcessSession  # a file is planned without worker processes
-        from cenote.backends.local.processes import ProcessSession
-        from cenote.backends.local.worth import are_worth_it
+        from cenote.backends.local.worth import are_worth_it  # a file is planned without worker processes
 
         timed = any(step.may_be_stopped for segment in request.run_spec.segments for step in segment.steps)
         own = bool(request.run_spec.plugins) and are_worth_it(request.work.seconds, request.cpus)
         if timed or not request.in_process or (request.cpus > 1 and (request.processes_asked or own)):
+            from cenote.backends.local.processes import ProcessSession
+
             return ProcessSession(request, self.patience)
+        from cenote.backends.local.in_process import InProcessSession
+
         return InProcessSession(request, self.patience)

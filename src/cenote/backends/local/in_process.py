@@ -7,11 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
-from cenote.backends.local.processes import ProcessSession
 from cenote.backends.local.slots import SlotTable
 from cenote.backends.local.worth import TO_START, are_worth_it, seconds_left
 from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
@@ -22,6 +21,9 @@ from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import OutputLog
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.task_spec import Outcome, TaskSpec
+
+if TYPE_CHECKING:
+    from cenote.backends.local.processes import ProcessSession
 
 
 class _EndedError(BaseException):
@@ -104,6 +106,8 @@ class InProcessSession(Session):
         """Whether to hand over now: the work is not small, and a process is there to take it."""
         many = self._request.cpus > 1 and self._places.waiting > 1
         if many and self._coming is None and self._would_pay():
+            from cenote.backends.local.processes import ProcessSession  # small work does without
+
             self._coming = ProcessSession(self._request, self._patience, joined=False)
         return many and self._coming is not None and self._coming.prepare(self._places.waiting)
 
