@@ -34,7 +34,7 @@ class LendingWorker(SecuredWorker):
 
         None at all while it is paused, which may be for want of memory.
         """
-        if self.status != Status.running:
+        if self.status == Status.paused:
             return {}
         parcels = {key: self.data[key] for key in keys if key in self.data}
         found = {key: await self._lent(parcel) for key, parcel in parcels.items() if isinstance(parcel, Parcel)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -34,6 +35,10 @@ from cenote.backends.dask.messages import (
 from cenote.backends.dask.run_bundle import pool_of
 from cenote.backends.support.process_state import VitalSigns, vital_signs
 
+_TO_BE_READ = 10.0
+"""Seconds that results of a worker that leaves have to be read by those who wait for them, before they are moved."""
+_LOOK_AGAIN = 0.1
+
 
 class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed publishes no types for it
     """Passes on what the scheduler sees, from its thread to ours."""
@@ -48,6 +53,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         self._names: dict[str, str] = {}
         self._leaving: set[str] = set()
         """Workers that take nothing more, for good."""
+        self._retiring: set[asyncio.Task[None]] = set()
         self._credentials: dict[str, bytes] = {}
         """Pool → what its workers have to reach protected data."""
 
@@ -63,6 +69,8 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
     async def close(self) -> None:
         """The scheduler ends."""
         self._looking.stop()
+        for leaving in self._retiring:
+            leaving.cancel()
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """A worker joined."""
@@ -109,6 +117,22 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
                 self._scheduler.handle_worker_status_change(Status.running, workers[found.worker], stimulus_id=why)
             self.inbox.put(found)
 
+    def retire(self, names: Collection[str]) -> None:
+        """Let these workers go: at once where they hold no results, else when those have been read, or have moved."""
+        for name in names:
+            self._leaving.add(name)
+            self._spare(name)
+            leaving = asyncio.get_running_loop().create_task(self._retire(name))
+            self._retiring.add(leaving)
+            leaving.add_done_callback(self._retiring.discard)
+
+    async def _retire(self, name: str) -> None:
+        """To move results costs those who work more than to wait a little for their readers."""
+        until = time() + _TO_BE_READ
+        while any(worker.has_what for worker in self._named(name)) and time() < until:
+            await asyncio.sleep(_LOOK_AGAIN)
+        await self._scheduler.retire_workers(names=[name], close_workers=True, remove=True)
+
     async def drop(self, names: Collection[str]) -> None:
         """Go on without these workers; if one ever wakes up, it finds itself unknown and ends."""
         found = [worker.address for worker in self._scheduler.workers.values() if str(worker.name) in names]
@@ -117,10 +141,13 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
 
     def _spare(self, name: str) -> tuple[str, ...]:
         """Send a worker nothing more; what it was sent."""
-        found = [worker for worker in self._scheduler.workers.values() if str(worker.name) == name]
+        found = self._named(name)
         for worker in found:
             self._scheduler.handle_worker_status_change(Status.paused, worker, stimulus_id=f"cenote-leaving-{name}")
         return tuple(str(task.key) for worker in found for task in worker.processing)
+
+    def _named(self, name: str) -> list[WorkerState]:
+        return [worker for worker in self._scheduler.workers.values() if str(worker.name) == name]
 
     def transition(self, key: str, start: str, finish: str, *_: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """A bundle is through, failed in a way that our own code could not tell of, is made again, or is let go.

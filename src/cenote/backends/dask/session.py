@@ -135,9 +135,8 @@ class DaskSession(JoinedSession):
         self._client.loop.add_callback(self._scheduler_events.deliver, pool, encode(tuple(credentials)))
 
     def retire(self, workers: Sequence[str]) -> None:
-        """Let workers go once their data has moved to others."""
-        scheduler = self._cluster.scheduler
-        self._client.loop.add_callback(scheduler.retire_workers, names=list(workers), close_workers=True, remove=True)
+        """Let workers go once their data has been read, or has moved to others."""
+        self._client.loop.add_callback(self._scheduler_events.retire, frozenset(workers))
 
     def drop(self, workers: Sequence[str]) -> None:
         """Go on without workers that do not answer."""
