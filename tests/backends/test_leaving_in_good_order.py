@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from distributed import Client, Scheduler, Status, Worker
 
+from cenote.backends.dask import scheduler_plugin
 from cenote.backends.dask.drain import Drain
+from cenote.backends.dask.scheduler_plugin import SchedulerEvents
 from cenote.backends.support.bundling import Bundling
 from cenote.worker.process.lifetime import ENDS, GRACE, STARTED, Lifetime, grace_of_job, lifetime_of_job
 from cenote.worker.task_spec import TaskSpec
@@ -117,3 +122,69 @@ async def _states_of_a_worker_that_leaves_alone() -> list[str]:
         told = [event for _, event in scheduler.get_events(worker.address)]
         states = [event["status"] for event in told if event["action"] == "worker-status-change"]
         return states[states.index("paused") :]
+
+
+@asynccontextmanager
+async def two_workers() -> AsyncIterator[tuple[Client, SchedulerEvents, Worker, Worker]]:
+    loopback = {"host": "127.0.0.1", "dashboard": False}
+    plugin = SchedulerEvents(60.0)
+    options = {"port": 0, "dashboard_address": "127.0.0.1:0", "plugins": (plugin,)}
+    async with (
+        Scheduler(**loopback, **options) as scheduler,
+        Worker(scheduler.address, name="a", **loopback) as a,
+        Worker(scheduler.address, name="b", **loopback) as b,
+        Client(scheduler.address, asynchronous=True, set_as_default=False) as client,
+    ):
+        await plugin.start(scheduler)
+        yield client, plugin, a, b
+
+
+async def _gone(worker: Worker) -> None:
+    while worker.status is not Status.closed:
+        await asyncio.sleep(0.01)
+
+
+async def _sent_by_a_worker_that_leaves(looks: list[float]) -> int:
+    """Its result is let go after a while."""
+    async with two_workers() as (client, plugin, a, _):
+        data = client.submit(abs, -1, workers=["a"])
+        while data.status != "finished":
+            await asyncio.sleep(0.01)
+        plugin.retire(["a"])
+        while len(looks) < 20:
+            await asyncio.sleep(0.01)
+        data.release()
+        await _gone(a)
+        return int(a.transfer_outgoing_count_total)
+
+
+def test_a_worker_that_leaves_waits_for_who_needs_its_results_and_moves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr(scheduler_plugin, "_LOOK_AGAIN", 0.001)
+    monkeypatch.setattr(scheduler_plugin, "time", lambda: looks.append(0.0) or 0.0)
+    assert asyncio.run(asyncio.wait_for(_sent_by_a_worker_that_leaves(looks), 60)) == 0
+
+
+async def _found_elsewhere() -> tuple[int, bool]:
+    async with two_workers() as (client, plugin, a, b):
+        data = client.submit(abs, -1, workers=["a"], key="data")
+        await data
+        plugin.retire(["a"])
+        await _gone(a)
+        return await data, "data" in b.data
+
+
+def test_results_that_nobody_reads_in_time_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_plugin, "_TO_BE_READ", 0.0)
+    assert asyncio.run(asyncio.wait_for(_found_elsewhere(), 60)) == (1, True)
+
+
+async def _leaves_without_results() -> None:
+    async with two_workers() as (_, plugin, a, _):
+        plugin.retire(["a"])
+        await _gone(a)
+
+
+def test_a_worker_without_results_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_plugin, "_TO_BE_READ", math.inf)
+    asyncio.run(asyncio.wait_for(_leaves_without_results(), 60))
