@@ -12,6 +12,7 @@ from distributed import Client, Scheduler, Status, Worker
 
 from cenote.backends.dask import scheduler_plugin
 from cenote.backends.dask.drain import Drain
+from cenote.backends.dask.messages import Drains, Forgotten, Leaves, Message, encode
 from cenote.backends.dask.scheduler_plugin import SchedulerEvents
 from cenote.backends.support.bundling import Bundling
 from cenote.worker.process.lifetime import ENDS, GRACE, STARTED, Lifetime, grace_of_job, lifetime_of_job
@@ -188,3 +189,21 @@ async def _leaves_without_results() -> None:
 def test_a_worker_without_results_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler_plugin, "_TO_BE_READ", math.inf)
     asyncio.run(asyncio.wait_for(_leaves_without_results(), 60))
+
+
+async def _heard_of_a_worker_whose_time_ends_while_it_leaves() -> list[Message]:
+    async with two_workers() as (client, plugin, a, _):
+        data = client.submit(abs, -1, workers=["a"])
+        await data
+        while not plugin.inbox.empty():
+            plugin.inbox.get()
+        plugin.retire(["a"])
+        plugin._hear(a.address, encode(Drains("a", "its walltime is nearly over")))
+        data.release()
+        await _gone(a)
+        return [plugin.inbox.get() for _ in range(plugin.inbox.qsize())]
+
+
+def test_a_worker_that_was_asked_to_leave_does_not_say_that_its_time_is_over() -> None:
+    heard = asyncio.run(asyncio.wait_for(_heard_of_a_worker_whose_time_ends_while_it_leaves(), 60))
+    assert [type(message) for message in heard] == [Forgotten, Leaves]

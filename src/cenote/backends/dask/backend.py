@@ -1,8 +1,8 @@
 """The Dask backend: one scheduler of ours, several kinds of workers, every task sent to its pool.
 
 Our engine decides which pool, how many workers, and what to try again; Dask decides which worker inside the pool, and
-moves events from worker to worker: packed once (`worker/results/packed_events.py`), lent without a copy within a machine
-(`lending.py`), sent otherwise. Products come home with the news that a task is done, and are stored here.
+moves events from worker to worker: packed once (`worker/results/packed_events.py`), lent without a copy within a
+machine (`lending.py`), sent otherwise. Products come home with the news that a task is done, and are stored here.
 """
 
 from __future__ import annotations

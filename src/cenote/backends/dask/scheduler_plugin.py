@@ -53,7 +53,8 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         self._names: dict[str, str] = {}
         self._leaving: set[str] = set()
         """Workers that take nothing more, for good."""
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retiring: dict[str, asyncio.Task[None]] = {}
+        """Workers that were asked to leave → what waits for their results to be read."""
         self._credentials: dict[str, bytes] = {}
         """Pool → what its workers have to reach protected data."""
 
@@ -69,7 +70,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
     async def close(self) -> None:
         """The scheduler ends."""
         self._looking.stop()
-        for leaving in self._retiring:
+        for leaving in self._retiring.values():
             leaving.cancel()
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
@@ -86,6 +87,8 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         """A worker says something."""
         said = decode(message)
         if isinstance(said, Drains):
+            if said.worker in self._retiring:
+                return  # its time is over as well, and it leaves already
             self._leaving.add(said.worker)
             said = msgspec.structs.replace(said, keys=self._spare(said.worker))
         self.inbox.put(said)
@@ -122,9 +125,7 @@ class SchedulerEvents(SchedulerPlugin):  # type: ignore[misc]  # distributed pub
         for name in names:
             self._leaving.add(name)
             self._spare(name)
-            leaving = asyncio.get_running_loop().create_task(self._retire(name))
-            self._retiring.add(leaving)
-            leaving.add_done_callback(self._retiring.discard)
+            self._retiring[name] = asyncio.get_running_loop().create_task(self._retire(name))
 
     async def _retire(self, name: str) -> None:
         """To move results costs those who work more than to wait a little for their readers."""
