@@ -345,6 +345,12 @@ FUNCTIONS: dict[str, Function] = {
     **_elementwise(), **_reductions(), **_others(), **_combinations(), **_four_vectors()
 }  # fmt: skip
 
+PER_VALUE = frozenset(
+    {*_elementwise(), *_four_vectors(), "where", "round", "power", "pow", "clip", "min", "max"}
+    | {"deltaphi", "deltar", "transverse_mass", "invariant_mass"}
+)
+"""Functions of single values, those of different elements independent of each other; `min` and `max` of several."""
+
 CONSTANTS: dict[str, float | bool] = {
     "pi": math.pi,
     "inf": math.inf,

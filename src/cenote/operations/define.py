@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import AliasChoices, Field, model_validator
@@ -16,6 +16,9 @@ from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Events
 from cenote.operations.support.kernels import Kernel, NoKernelError
 from cenote.operations.support.variables import Variable, Variables, texts_read, with_variables
+
+if TYPE_CHECKING:
+    from cenote.operations.support.stage_form import StageForm
 
 _KEYS = {"variables", "columns"}
 
@@ -66,6 +69,15 @@ class Define(Operation):
     def run(self, events: Events) -> Result:
         """Evaluate in order."""
         return Result(with_variables(self.variables, events))
+
+    def why_not_compiled(self) -> str | None:
+        """What in its expressions has no compiled form."""
+        return next(filter(None, (variable.why_not_compiled() for variable in self.variables)), None)
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Define in order."""
+        for variable in self.variables:
+            variable.write_compiled(form)
 
     def kernels(self, events: Events) -> Mapping[str, Kernel]:
         """Of expressions that go value by value."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import AliasChoices, Field
 
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.conditions import Conditions, mask_of
+from cenote.operations.support.conditions import Conditions, compiled_mask, mask_of, why_not_compiled
 from cenote.operations.support.events import Events
+
+if TYPE_CHECKING:
+    from cenote.operations.support.stage_form import StageForm
 
 
 class Filter(Operation):
@@ -27,6 +30,14 @@ class Filter(Operation):
     def reads(self) -> Collection[str]:
         """The columns of the conditions."""
         return self.names_in(*(text for condition in self.selection for text in condition.texts()))
+
+    def why_not_compiled(self) -> str | None:
+        """What in its conditions has no compiled form."""
+        return why_not_compiled(self.selection)
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Keep what fulfils all conditions."""
+        form.kept = compiled_mask(self.selection, form)
 
     def run(self, events: Events) -> Result:
         """Keep what fulfils all conditions."""

@@ -6,15 +6,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
+from cenote.compiled.problems import NotCompiledError
 from cenote.expressions.expression import expression
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
 from cenote.operations.support.kernels import Kernel
 from cenote.plugins.settings import Plugin
 from cenote.values import dataclass
+
+if TYPE_CHECKING:  # importing it takes 20 ms, and only those who compile need it
+    from cenote.operations.support.stage_form import StageForm
 
 
 class Scope(Enum):
@@ -151,6 +155,17 @@ class Operation(Plugin):
     def assembled(self, events: Events, columns: Mapping[str, Column]) -> Result:
         """What `run` gives, from columns that its kernels computed."""
         return Result(events.with_columns(columns))
+
+    def why_not_compiled(self) -> str | None:
+        """Why it has no compiled form, in words that follow its stage's name; None where `write_compiled` gives one."""
+        return "its operation has no compiled form"
+
+    def write_compiled(self, form: StageForm) -> None:  # noqa: ARG002  # for operations that have one
+        """Write what `run` does in typed values, so that it becomes machine code together with its neighbours.
+
+        It must give what `run` gives, to the last bit. Raises NotCompiledError where these columns do not allow it.
+        """
+        raise NotCompiledError(self.why_not_compiled() or "its operation does not write it")
 
     def merge(self, parts: Sequence[Any]) -> Any | None:  # noqa: ARG002  # overridden where the product needs its own
         """Products of several partitions, in partition order, as one; None leaves it to the kind of product."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import AliasChoices, Field
 
@@ -12,6 +12,9 @@ from cenote import errors
 from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
+
+if TYPE_CHECKING:
+    from cenote.operations.support.stage_form import StageForm
 
 
 class Project(Operation):
@@ -42,6 +45,14 @@ class Project(Operation):
     def keeps(self) -> Collection[str]:
         """The columns that are kept."""
         return self.keep
+
+    def why_not_compiled(self) -> str | None:
+        """Nothing is computed."""
+        return None
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Keep them."""
+        form.events = form.events.keep(self.keep)
 
     def run(self, events: Events) -> Result:
         """Keep them."""

@@ -240,6 +240,7 @@ def _summaries(
             reads=by_id[stage.id].reads,
             adds=by_id[stage.id].adds,
             modifiers=steps[stage.id].modifiers,
+            not_compiled=steps[stage.id].not_compiled,
         )
         for stage in workflow.stages
     )

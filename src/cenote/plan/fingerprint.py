@@ -59,7 +59,7 @@ def segment_digest(
         {
             "version": __version__,
             "steps": [
-                [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products]
+                [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products, s.compiled]
                 for s, does in steps
             ],
             "source": None if source is None else [source.kind, source.settings, source.renames, fills, code],

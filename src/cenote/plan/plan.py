@@ -104,6 +104,13 @@ class Step:
     writes: tuple[WriteStep, ...] = ()
     timeout: int | None = None
     retries: int = 0
+    not_compiled: str = "its operation has no compiled form"
+    """Why it runs the ordinary way, in words; empty where it is compiled together with its neighbours."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is compiled."""
+        return not self.not_compiled
 
     def applies(self, dataset: str) -> bool:
         """Whether it runs on this dataset."""
@@ -147,6 +154,15 @@ class SourceStep:
     """Column as stages name it → its name in the file, where they differ (`fields`)."""
     fills: Mapping[str, Fill] = field(default_factory=dict)
     """Column (as files name it) → what stands in for it where a file lacks it."""
+
+
+@dataclass(frozen=True)
+class FusedSteps:
+    """Steps of a segment that are compiled together."""
+
+    inputs: tuple[str, ...]
+    """Where the events come from that the first of them take: stages, or `""` for the source."""
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
@@ -203,6 +219,29 @@ class Segment:
         """Those of its `imports` that a dataset needs."""
         used = {name for inputs in self.inputs_for(dataset).values() for name in inputs}
         return tuple(stage for stage in self.imports if stage in used)
+
+    @property
+    def fused(self) -> list[FusedSteps]:
+        """Neighbours that are compiled together, for datasets that all stages apply to."""
+        return self._fused({step.stage: step.inputs or ("",) for step in self.steps})
+
+    def fused_for(self, dataset: str) -> list[FusedSteps]:
+        """Neighbours that are compiled together for a dataset."""
+        return self._fused(self.inputs_for(dataset))
+
+    def _fused(self, inputs: Mapping[str, tuple[str, ...]]) -> list[FusedSteps]:
+        """Each takes its events from another one of its group, or from where the whole group begins."""
+        found: dict[tuple[str, ...], list[Step]] = {}
+        begins: dict[str, tuple[str, ...]] = {}
+        for step in self.steps:
+            if not step.compiled or step.stage not in inputs or self.scope != "partition":
+                continue
+            names = inputs[step.stage]
+            begun = {begins.get(name) for name in names}
+            start = begun.pop() if len(begun) == 1 else None
+            begins[step.stage] = names if start is None else start
+            found.setdefault(begins[step.stage], []).append(step)
+        return [FusedSteps(start, tuple(steps)) for start, steps in found.items()]
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -291,6 +330,8 @@ class StageSummary:
     reads: tuple[str, ...]
     adds: tuple[str, ...]
     modifiers: tuple[PlannedModifier, ...] = ()
+    not_compiled: str = ""
+    """Why it runs the ordinary way; empty where it is compiled."""
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class PlannedStage(msgspec.Struct, frozen=True):
     """Columns that it adds."""
     modifiers: tuple[PlannedModifier, ...] = ()
     """Around it, the first one outermost."""
+    not_compiled: str = ""
+    """Why it runs the ordinary way; empty where it is compiled."""
 
     @classmethod
     def of(cls, stage: StageSummary, placement: StagePlacement | None) -> Self:
@@ -63,6 +65,7 @@ class PlannedStage(msgspec.Struct, frozen=True):
             reads=stage.reads,
             adds=stage.adds,
             modifiers=stage.modifiers,
+            not_compiled=stage.not_compiled,
         )
         if placement is None:
             return found
@@ -183,6 +186,8 @@ class PlannedSegment(msgspec.Struct, frozen=True):
     """Stages of earlier segments whose events come in."""
     crossing: dict[str, tuple[str, ...]] = {}
     """Stage whose events go to later segments → the columns that cross."""
+    compiled: tuple[tuple[str, ...], ...] = ()
+    """Stages that become one loop of machine code, group by group."""
     digest: str = ""
 
     @classmethod
@@ -200,6 +205,7 @@ class PlannedSegment(msgspec.Struct, frozen=True):
             reads={} if segment.source is None else dict(segment.source.columns),
             imports=segment.imports,
             crossing=dict(segment.exports),
+            compiled=tuple(tuple(step.stage for step in fused.steps) for fused in segment.fused),
             digest=segment.digest,
         )
 

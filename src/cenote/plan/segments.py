@@ -15,6 +15,7 @@ from cenote.placement.resources import most_of_each
 from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, PlannedModifier, Segment, SourceStep, Step, WriteStep
 from cenote.plan.stages.columns import ColumnFlow
+from cenote.plan.stages.compiled import why_not_compiled
 from cenote.plan.stages.modifiers import modifiers_of
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
 from cenote.plan.stages.software import versions_of
@@ -190,6 +191,7 @@ class _Fusing:
             writes=tuple(_write_step(stage, number) for number in range(len(stage.stage.write))),
             timeout=requirement.timeout,
             retries=requirement.retries,
+            not_compiled=why_not_compiled(stage, self.modifiers[stage.id]),
         )
 
     def _own_params(self, stage: ResolvedStage, usual: Operation) -> dict[str, dict[str, Any]]:

@@ -23,13 +23,14 @@ from cenote.modifiers.interface import Following, Modifier, StageCall
 from cenote.modifiers.support.measures import Measured, joined
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plan.plan import Partition, PlannedModifier, Segment, Step, maker_of, skims_of
+from cenote.plan.plan import FusedSteps, Partition, PlannedModifier, Segment, Step, maker_of, skims_of
 from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along, extend_path
 from cenote.products.interface import Product
 from cenote.signals import Interrupted
 from cenote.sources.interface import Source
+from cenote.worker.compiled_group import CompiledGroup, Group
 from cenote.worker.failure import TaskFailure, failure_of
 from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
@@ -100,6 +101,8 @@ class TaskRunner:
         self._operations: dict[tuple[int, str, str], Operation] = {}
         self._sources: dict[int, Source] = {}
         self._modifiers: dict[tuple[int, str], dict[str, Modifier]] = {}
+        self._grouping = threading.Lock()
+        self._compiled_groups: dict[tuple[int, str], list[CompiledGroup]] = {}
         self._followers: dict[tuple[int, str, str], Following | None] = {}
         resources.serve(run_spec.resources, run_spec.workflow)
         extend_path(run_spec.path)
@@ -279,26 +282,34 @@ class TaskRunner:
         segment = work.segment
         inputs = segment.inputs_for(piece.partition.dataset)
         last_use = {name: stage for stage, names in inputs.items() for name in names}
+        groups = {group.fused.steps[0].stage: group for group in self._groups(segment, piece.partition.dataset)}
+        compiled: dict[str, Result] = {}
         for step in segment.steps:
             if step.stage not in inputs:
                 continue
             names = inputs[step.stage]
-            events = side_by_side([values[name] for name in names])
+            if step.stage in groups:
+                compiled |= self._compiled(work, groups[step.stage], values)
+            ready = compiled.pop(step.stage, None)
+            events = side_by_side([values[name] for name in names]) if ready is None else ready.events
             for name in [name for name in names if last_use[name] == step.stage]:
-                del values[name]
+                values.pop(name, None)  # what only compiled steps passed on is not there
             seen = {stage: given[stage] for stage in step.needs_products if stage in given}
-            events = self._step(work, piece, step, replace(events, products=seen, live=frozenset(step.live)))
-            if step.stage in segment.exports:
-                leaving = replace(events.keep(segment.exports[step.stage]), products={}, live=None)
-                position = list(segment.exports).index(step.stage)
-                work.bytes_out += work.exchange.write(f"{work.spec.key}-{position}", packed(leaving))
+            events = replace(events, products=seen, live=frozenset(step.live))
+            result = self._call(work, piece, step, events) if ready is None else ready
+            self._finish(work, piece, step, result)
             if step.stage in last_use:
-                values[step.stage] = events.keep(step.live)
+                values[step.stage] = result.events.keep(step.live)
 
-    def _step(self, work: _Work, piece: Piece, step: Step, events: Events) -> Events:
-        result = self._call(work, piece, step, events)
+    def _finish(self, work: _Work, piece: Piece, step: Step, result: Result) -> None:
+        """Keep the product of a step, and write its events to where somebody waits for them."""
+        exports = work.segment.exports
         if step.product is not None:
             work.products[step.stage] = result.product
+        if step.stage in exports:
+            leaving = replace(result.events.keep(exports[step.stage]), products={}, live=None)
+            position = list(exports).index(step.stage)
+            work.bytes_out += work.exchange.write(f"{work.spec.key}-{position}", packed(leaving))
         for number, write in enumerate(step.writes):
             with _blamed(step, piece.partition):
                 note = partial(self.written.note, skims_of(step.stage))
@@ -306,7 +317,36 @@ class TaskRunner:
             work.products.setdefault(skims_of(step.stage), []).append(written)
             if number == 0:
                 work.bytes_out += int(written["bytes"])
-        return result.events
+
+    def _compiled(self, work: _Work, group: CompiledGroup, values: Mapping[str, Events]) -> dict[str, Result]:
+        """What the steps of a group give, if this partition can be computed so: stage → its result, with events where
+        somebody outside of the group needs them. Their time is shared out by the events that each saw."""
+        work.on_step(group.fused.steps[0].stage, None)
+        started = time.perf_counter()
+        events = side_by_side([values[name] for name in group.fused.inputs])
+        ran = group.run(events)
+        if ran is None:
+            return {}
+        seconds, total = time.perf_counter() - started, sum(came for came, _ in ran.counts.values()) or 1
+        nothing = replace(events, columns={}, size=0)
+        for stage, (came, went) in ran.counts.items():
+            work.stats[stage] = StageStats(seconds=seconds * came / total, events_in=came, events_out=went)
+        return {stage: Result(ran.events.get(stage, nothing), ran.products.get(stage)) for stage in ran.counts}
+
+    def _groups(self, segment: Segment, dataset: str) -> list[CompiledGroup]:
+        """The steps that are compiled together for a dataset."""
+        key = (segment.index, dataset)
+        with self._grouping:
+            if key not in self._compiled_groups:
+                self._compiled_groups[key] = [self._group(segment, one, dataset) for one in segment.fused_for(dataset)]
+            return self._compiled_groups[key]
+
+    def _group(self, segment: Segment, fused: FusedSteps, dataset: str) -> CompiledGroup:
+        inputs, inside = segment.inputs_for(dataset), {step.stage for step in fused.steps}
+        outside = {name for stage, names in inputs.items() if stage not in inside for name in names}
+        written = {step.stage for step in fused.steps if step.writes}
+        operations = {step.stage: self._operation(segment, step, dataset) for step in fused.steps}
+        return CompiledGroup(Group(fused, operations, inputs, outside | written | segment.exports.keys()))
 
     def _call(self, work: _Work, piece: Piece, step: Step, events: Events) -> Result:
         work.on_step(step.stage, step.timeout)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import ClassVar, Self
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote import errors
+from cenote.compiled.obstacles import obstacle_in_any
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.kinematics import cartesian_mass, invariant_mass
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
@@ -18,6 +19,9 @@ from cenote.operations.support.element_masks import element_mask
 from cenote.operations.support.evaluation import evaluate
 from cenote.operations.support.events import Column, Events
 from cenote.operations.support.object_columns import CARTESIAN, CYLINDRICAL, MASS, column_of, columns_of
+
+if TYPE_CHECKING:
+    from cenote.operations.support.stage_form import StageForm
 
 _CARTESIAN = tuple(CARTESIAN)
 _CYLINDRICAL = (*CYLINDRICAL, "mass")
@@ -91,20 +95,47 @@ class DiObjectMass(Operation):
         enough, first, second = _pairs(chosen, counts)
         masses = np.full(events.size, np.nan)
         with np.errstate(all="ignore"):
-            masses[enough] = self._masses(lists, first, second)
+            masses[enough] = self._mass({component: _of_both(one, first, second) for component, one in lists.items()})
         return Result(events.with_columns({self._output: masses}))
 
-    def _masses(self, lists: Mapping[str, Lists], first: NDArray[np.int64], second: NDArray[np.int64]) -> Column:
-        def of_both(component: str) -> tuple[Column, Column]:
-            if component not in lists:
-                return self.mass or 0.0, self.mass or 0.0
-            content = np.asarray(lists[component].content)
-            return content[first].astype(np.float64), content[second].astype(np.float64)
+    def why_not_compiled(self) -> str | None:
+        """What in its mask has no compiled form."""
+        return obstacle_in_any([self.mask])
 
-        if "px" in lists:
+    def write_compiled(self, form: StageForm) -> None:
+        """The first two objects are found event by event; numpy computes their masses."""
+        columns = {component: form.column(column) for component, column in self._fields.items()}
+        space = form.elements(list(columns.values()))
+        if self.mask is not None:
+            space = form.masked(space, form.element_condition(form.value(self.mask), space))
+        pairs = [form.element(one, space, position) for one in columns.values() for position in (0, 1)]
+        masses = form.lowering.by_numpy(self._mass_of_arrays(tuple(columns)), pairs, np.dtype(np.float64))
+        enough = form.lowering.is_there(space, 1)
+        form.define(self._output, form.lowering.call("where", [enough, masses, np.nan], {}))
+
+    def _mass_of_arrays(self, components: tuple[str, ...]) -> Callable[..., Column]:
+        """The mass as a function of the first and the second object's value of each component."""
+
+        def mass(*values: Column) -> Column:
+            pairs = zip(values[::2], values[1::2], strict=True)
+            with np.errstate(all="ignore"):
+                return self._mass(dict(zip(components, pairs, strict=True)))
+
+        return mass
+
+    def _mass(self, given: Mapping[str, tuple[Column, Column]]) -> Column:
+        def of_both(component: str) -> tuple[Column, Column]:
+            return given.get(component, (self.mass or 0.0, self.mass or 0.0))
+
+        if "px" in given:
             return cartesian_mass(*(sum(of_both(component)) for component in _CARTESIAN))
         ones, others = zip(*(of_both(component) for component in _CYLINDRICAL), strict=True)
         return invariant_mass(*ones, *others)
+
+
+def _of_both(lists: Lists, first: NDArray[np.int64], second: NDArray[np.int64]) -> tuple[Column, Column]:
+    content = np.asarray(lists.content)
+    return content[first].astype(np.float64), content[second].astype(np.float64)
 
 
 def _pairs(

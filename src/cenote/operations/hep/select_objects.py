@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, ClassVar, Literal
+from functools import reduce
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from cenote.compiled.obstacles import obstacle_in_any
 from cenote.expressions.expression import ConditionText, ExpressionText, expression
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.language.schema.forms import OneOrMany
@@ -20,6 +22,9 @@ from cenote.operations.support.events import Column, Events, describes_dataset
 from cenote.operations.support.object_columns import column_of
 from cenote.operations.support.object_rows import order_within
 from cenote.plugins.settings import Settings
+
+if TYPE_CHECKING:
+    from cenote.operations.support.stage_form import StageForm
 
 ElementPositions = NDArray[np.int64]
 
@@ -122,6 +127,27 @@ class SelectObjects(Operation):
         added = {f"{self.output}_{name}": Lists(lists.content[places], left).column() for name, lists in fields.items()}
         return Result(events.with_columns({**added, f"n{self.output}": left}))
 
+    def why_not_compiled(self) -> str | None:
+        """What in its expressions has no compiled form."""
+        return obstacle_in_any((*self.selection, *self.derived.values()))
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Select and sort once; fields are those of the objects that were chosen."""
+        objects = _Objects(self.collection, form.events)
+        expressions = form.with_names(objects.value)
+        for name, text in self.derived.items():
+            if name in self.keep or self._uses(name):
+                objects.derived[name] = expressions.text(text)
+        kept = [name for name in self.keep if self._is_there(name, form.events.names)]
+        fields = {name: objects.value(name) for name in kept}
+        key, ascending = self._key(objects)
+        space = form.elements([*fields.values(), *([key] if key is not None else [])])
+        masks = [form.element_condition(expressions.text(text), space) for text in self.selection]
+        picked = form.pick(space, reduce(form.both, masks) if masks else None, key, descending=not ascending)
+        for name, field in fields.items():
+            form.define(f"{self.output}_{name}", form.taken(field, picked))
+        form.define(f"n{self.output}", form.length(picked))
+
     def _uses(self, derived: str) -> bool:
         texts = (*self.selection, *self.derived.values())
         by = self.sort.by if isinstance(self.sort, Sort) else None
@@ -137,14 +163,17 @@ class SelectObjects(Operation):
         return np.flatnonzero(chosen), passed[ends] - passed[ends - counts]
 
     def _in_order(self, places: ElementPositions, counts: ListLengths, objects: _Objects) -> ElementPositions:
-        default = self._default_key(objects.events.names)
-        if isinstance(self.sort, Sort):
-            key, ascending = objects.value(self.sort.by), self.sort.order == "ascending"
-        elif default is not None:
-            key, ascending = objects.events[default], False
-        else:
+        key, ascending = self._key(objects)
+        if key is None:
             return places
         return places[order_within(Lists(lists_of(key).content[places], counts), ascending=ascending)]
+
+    def _key(self, objects: _Objects) -> tuple[Column | None, bool]:
+        """What objects are ordered by, and whether the smallest comes first; None leaves them as they are."""
+        default = self._default_key(objects.events.names)
+        if isinstance(self.sort, Sort):
+            return objects.value(self.sort.by), self.sort.order == "ascending"
+        return None if default is None else objects.events[default], False
 
 
 class _Objects:

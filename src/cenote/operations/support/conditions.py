@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from cenote.compiled.obstacles import obstacle_in
 from cenote.expressions.expression import EXPRESSION, ConditionText
 from cenote.language.schema.forms import OneOrMany
 from cenote.operations.support.evaluation import evaluate, event_mask
 from cenote.operations.support.events import Events
 from cenote.operations.support.variables import Reduce
 from cenote.plugins.settings import Settings
+
+if TYPE_CHECKING:
+    from cenote.compiled.values import Value
+    from cenote.operations.support.stage_form import StageForm
 
 
 class Condition(Settings):
@@ -83,9 +88,35 @@ class Condition(Settings):
         value = self.reduce.value(events) if self.reduce is not None else evaluate(self.text, events)
         return event_mask(value, events, self.text)
 
+    def why_not_compiled(self) -> str | None:
+        """What in it has no compiled form; None where all has one."""
+        if self.reduce is not None:
+            return self.reduce.why_not_compiled()
+        if self.expr is not None:
+            return obstacle_in(self.expr)
+        return why_not_compiled((*(self.all_of or ()), *(self.any_of or ())))
+
+    def compiled(self, form: StageForm) -> Value:
+        """The same as a typed value."""
+        if self.all_of is not None:
+            return reduce(form.both, (part.compiled(form) for part in self.all_of))
+        if self.any_of is not None:
+            return reduce(form.either, (part.compiled(form) for part in self.any_of))
+        return form.as_condition(self.reduce.compiled(form) if self.reduce is not None else form.value(self.text))
+
 
 Conditions = Annotated[tuple[Condition, ...], OneOrMany(), Field(min_length=1)]
 """Conditions that must all hold: one, or a list."""
+
+
+def why_not_compiled(conditions: Iterable[Condition]) -> str | None:
+    """What in conditions has no compiled form; None where all has one."""
+    return next(filter(None, (condition.why_not_compiled() for condition in conditions)), None)
+
+
+def compiled_mask(conditions: tuple[Condition, ...], form: StageForm) -> Value:
+    """What `mask_of` gives, as a typed value."""
+    return reduce(form.both, (condition.compiled(form) for condition in conditions))
 
 
 def mask_of(conditions: tuple[Condition, ...], events: Events) -> NDArray[np.bool_]:

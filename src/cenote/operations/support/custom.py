@@ -118,6 +118,10 @@ class CustomOperation(Operation):
         keeps = self.keeps()
         return Result(going_on if keeps is None else going_on.keep({*keeps, *self.adds()}), parts.product)
 
+    def why_not_compiled(self) -> str | None:
+        """Somebody's Python runs as it is."""
+        return "it is own Python code"
+
     def kernels(self, events: Events) -> Mapping[str, Kernel]:  # noqa: ARG002  # the same for all
         """As declared, with the params of the stage."""
         return {name: one.with_params(self.params) for name, one in self.declaration.kernels.items()}

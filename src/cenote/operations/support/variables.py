@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from cenote.compiled.obstacles import obstacle_in
 from cenote.expressions.combinations import kept_combinations
 from cenote.expressions.expression import EXPRESSION, ExpressionText
 from cenote.expressions.functions import FUNCTIONS
 from cenote.operations.support.evaluation import cast, evaluate, event_column
 from cenote.operations.support.events import Column, Events
 from cenote.plugins.settings import AlsoWritten, Settings
+
+if TYPE_CHECKING:
+    from cenote.compiled.values import Lowered
+    from cenote.operations.support.stage_form import StageForm
 
 
 def _known_dtype(name: str) -> str:
@@ -42,6 +47,14 @@ class Reduce(Settings):
     def value(self, events: Events) -> Column:
         """One value per event."""
         return FUNCTIONS[self.op].apply(evaluate(self.over, events), axis=1)
+
+    def why_not_compiled(self) -> str | None:
+        """What in it has no compiled form; None where all has one."""
+        return obstacle_in(f"{self.op}({self.over})")
+
+    def compiled(self, form: StageForm) -> Lowered:
+        """The same as a typed value."""
+        return form.lowering.call(self.op, [form.value(self.over)], {})
 
     @property
     def text(self) -> str:
@@ -82,6 +95,16 @@ class Variable(Settings):
         """The column for these events."""
         value = self.reduce.value(events) if self.reduce else evaluate(self.text, events)
         return event_column(cast(value, self.dtype), events, f"column '{self.name}'")
+
+    def why_not_compiled(self) -> str | None:
+        """What in it has no compiled form; None where all has one."""
+        found = self.reduce.why_not_compiled() if self.reduce else obstacle_in(self.text)
+        return found and f"'{self.name}': {found}"
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Define the column as a typed value."""
+        value = self.reduce.compiled(form) if self.reduce else form.value(self.text)
+        form.define(self.name, value if self.dtype is None else form.lowering.as_type(value, np.dtype(self.dtype)))
 
 
 def _written_out(value: Any) -> Any:  # Any: whatever the YAML holds

@@ -18,10 +18,12 @@ from cenote.placement.pools import PlacedPool, Verdict
 from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probes.result import Probed
 from cenote.plugins.capabilities import runs_here
-from cenote.text import format_age, format_amounts, format_pools, join_words, plural
+from cenote.text import first_to_last, format_age, format_amounts, format_pools, join_words, plural
 from cenote.units import format_count
 
 _VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
+MOST_LINES = 5
+"""Of groups of compiled stages, and of reasons why others are not."""
 MOST_STAGES = 200
 """Rows of the table; a workflow of thousands of stages is for `--json`."""
 _STAGE_COLUMNS = (
@@ -172,6 +174,7 @@ def totals(plan: Plan) -> Iterator[RenderableType]:
         f"{plural(len(plan.tasks), 'task')} in {plural(len(plan.segments), 'segment')}"
         + (f", {merges:,} of them merges" if merges else ""),
     )
+    yield from _compiled(plan)
     kept = [stage for segment in plan.segments if segment.kept for stage in segment.exports]
     if kept:
         yield titled("kept", f"the events that leave {join_words(kept)}, for later runs")
@@ -181,6 +184,20 @@ def totals(plan: Plan) -> Iterator[RenderableType]:
             "products" if position == 0 else "",
             f"{product.name} ({product.kind})" + (f", drawn as {pictures}" if pictures else ""),
         )
+
+
+def _compiled(plan: Plan) -> Iterator[RenderableType]:
+    """Which stages become machine code together, and why others do not."""
+    groups = [[step.stage for step in fused.steps] for segment in plan.segments for fused in segment.fused]
+    for position, stages in enumerate(groups[:MOST_LINES]):
+        words = f"{plural(len(stages), 'stage')} as one loop" if len(stages) > 1 else "1 stage"
+        yield titled("" if position else "compiled", f"{words}: {first_to_last(stages)}")
+    reasons: dict[str, list[str]] = {}
+    for stage in plan.stages:
+        if stage.not_compiled:
+            reasons.setdefault(stage.not_compiled, []).append(stage.stage)
+    for position, (reason, stages) in enumerate(list(reasons.items())[:MOST_LINES]):
+        yield titled("" if position else "ordinary", f"{listed(stages)}: {reason}")
 
 
 def titled(title: str, words: str) -> Text:

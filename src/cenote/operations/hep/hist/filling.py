@@ -154,13 +154,17 @@ def filled(
 
     Weights are asked for one after the other, and need not be in memory at the same time.
     """
-    storage = hist.storage.Weight() if weighted else hist.storage.Int64()
     varied = [named_category(variation, "", labels, labels[0])] if labels else []
-    product = hist.Hist(*(fill.axis for fill in [*fills, *varied]), storage=storage)
+    product = empty_histogram([fill.axis for fill in [*fills, *varied]], weighted=weighted)
     places = {label: place for place, label in enumerate(labels)}
     for label, weight in weights:
         _fill(product, fills, weight, size, place=None if label is None else places[label])
     return product
+
+
+def empty_histogram(axes: Sequence[HistAxis], *, weighted: bool) -> hist.Hist[Any]:
+    """With sums of weights, or with counts."""
+    return hist.Hist(*axes, storage=hist.storage.Weight() if weighted else hist.storage.Int64())
 
 
 def _fill(product: hist.Hist[Any], fills: Sequence[AxisFill], weight: Column, size: int, place: int | None) -> None:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AliasChoices, Field, PrivateAttr, field_validator
 from pydantic_core import PydanticCustomError
 
+from cenote.compiled.obstacles import obstacle_in_any
 from cenote.expressions.expression import ExpressionText, expression
 from cenote.expressions.problems import EvaluationError
 from cenote.language.schema.forms import OneOrMany
 from cenote.lean_imports import imported
 from cenote.operations.hep.hist.axis import Axis
 from cenote.operations.hep.hist.entries import aligned
-from cenote.operations.hep.hist.filling import AxisFill, as_weight, axis_fill, filled, named_category
+from cenote.operations.hep.hist.filling import (
+    AxisFill,
+    as_weight,
+    axis_fill,
+    filled,
+    named_category,
+)
 from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.operations.support.evaluation import evaluate
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
 from cenote.plugins.settings import Settings
+
+if TYPE_CHECKING:
+    from cenote.operations.support.stage_form import StageForm
 
 DATASET_NAME = "dataset_name"
 NOMINAL = "nominal"
@@ -138,7 +148,7 @@ class Hist(Operation):
 
     def reads_for(self, datasets: Collection[DatasetInfo]) -> Collection[str]:
         """Datasets that are not varied need none of the weights of variations."""
-        weights = (text for dataset in datasets for text in self._weights(dataset).values())
+        weights = (text for dataset in datasets for text in self.weights(dataset).values())
         return self._names_with(dict.fromkeys(weights))
 
     def _names_with(self, weights: Iterable[str | None]) -> Collection[str]:
@@ -163,16 +173,16 @@ class Hist(Operation):
 
     def run(self, events: Events) -> Result:
         """Fill one histogram for these events."""
-        axes = [self.dataset_axis, *self.axes] if isinstance(self.dataset_axis, Axis) else list(self.axes)
+        axes = self.all_axes
         if not axes and self.dataset_axis is not True:
             raise EvaluationError("a histogram needs axes, and there is no column to choose one from")
-        weights = self._weights(events.dataset)
+        weights = self.weights(events.dataset)
         texts = [text for text in weights.values() if text is not None]
         groups = _groups(texts, events) or [[]]
         first = self._aligned(axes, groups[0], events)
-        fills = [self._axis_fill(axis, column, events) for axis, column in zip(axes, first, strict=False)]
+        fills = [self.axis_fill_of(axis, column, events) for axis, column in zip(axes, first, strict=False)]
         if self.dataset_axis is True:
-            fills.insert(0, _dataset_fill("dataset", "", events))
+            fills.insert(0, dataset_fill("dataset", "", events))
 
         def columns() -> Iterator[Column]:
             yield from first[len(axes) :]
@@ -194,7 +204,28 @@ class Hist(Operation):
         texts = [*(axis.source for axis in axes), *weights]
         return aligned([evaluate(text, events) for text in texts], texts, events.size)
 
-    def _weights(self, dataset: DatasetInfo) -> Mapping[str | None, str | None]:
+    def why_not_compiled(self) -> str | None:
+        """What in its axes or weights has no compiled form."""
+        axes = [axis for axis in self.all_axes if not is_dataset(axis)]
+        if growing := next((axis for axis in axes if axis.type == "category" or axis.growing), None):
+            return f"axis '{growing.name}' has categories"
+        varied = self.variations.weights.values() if self.variations else ()
+        return obstacle_in_any(
+            [*(axis.source for axis in axes), *((self.weight_expr, *varied) if self.weighted else ())]
+        )
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Fill one histogram for these events."""
+        from cenote.operations.hep.hist.compiled import write_compiled  # only those who compile need it
+
+        write_compiled(self, form)
+
+    @property
+    def all_axes(self) -> list[Axis]:
+        """Those of the settings, in order."""
+        return [self.dataset_axis, *self.axes] if isinstance(self.dataset_axis, Axis) else list(self.axes)
+
+    def weights(self, dataset: DatasetInfo) -> Mapping[str | None, str | None]:
         """Label of a variation (None: there is no such axis) → weight (None: 1) for a dataset."""
         if self.variations is None:
             return {None: self.weight_expr if self.weighted else None}
@@ -204,9 +235,10 @@ class Hist(Operation):
             return {label: text for label, text in self.variations.weights.items()}  # noqa: C416  # the same
         return {NOMINAL: self.weight_expr}
 
-    def _axis_fill(self, axis: Axis, values: Column, events: Events) -> AxisFill:
-        if axis.source == DATASET_NAME and axis.bins is None:
-            return _dataset_fill(axis.name, axis.label or "", events)
+    def axis_fill_of(self, axis: Axis, values: Column, events: Events) -> AxisFill:
+        """An axis and what fills it."""
+        if is_dataset(axis):
+            return dataset_fill(axis.name, axis.label or "", events)
         return axis_fill(axis, values)
 
 
@@ -221,7 +253,13 @@ def _groups(weights: Sequence[str], events: Events) -> list[Sequence[str]]:
     return [weights[start : start + step] for start in range(0, len(weights), step)]
 
 
-def _dataset_fill(name: str, label: str, events: Events) -> AxisFill:
+def is_dataset(axis: Axis) -> bool:
+    """Whether it is filled with the names of datasets."""
+    return axis.source == DATASET_NAME and axis.bins is None
+
+
+def dataset_fill(name: str, label: str, events: Events) -> AxisFill:
+    """An axis of datasets, filled at that of these events."""
     return named_category(name, label, events.datasets or (events.dataset.name,), events.dataset.name)
 
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from functools import reduce
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AliasChoices, Field, field_validator
 
+from cenote.compiled.obstacles import obstacle_in_any
 from cenote.expressions.arrays import dimensions
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.problems import EvaluationError
 from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.conditions import Condition
+from cenote.operations.support.conditions import why_not_compiled
 from cenote.operations.support.cut_groups import CutGroup, Groups, step_name
 from cenote.operations.support.evaluation import evaluate, event_column
 from cenote.operations.support.events import Events
 from cenote.operations.support.new_columns import refuse_existing
 from cenote.plugins.settings import AlsoWritten
 from cenote.products.cutflow import Cutflow, CutflowRow
+from cenote.values import dataclass
+
+if TYPE_CHECKING:
+    from cenote.compiled.stage import EventTally, StageResults
+    from cenote.compiled.values import Value
+    from cenote.operations.support.stage_form import StageForm
 
 EventMask = NDArray[np.bool_]
 _FILTERS = {True: "all", False: "none", None: "all"}
@@ -96,6 +103,24 @@ class SelectionCutflow(Operation):
         kept = events.with_columns(added)
         return Result(kept if self.filter == "none" else kept.where(passing), Cutflow(tuple(counting.rows)))
 
+    def why_not_compiled(self) -> str | None:
+        """What in its steps or its weight has no compiled form."""
+        found = why_not_compiled(step for group in self.selection.values() for step in group.steps)
+        return found or obstacle_in_any([self.weight_expr])
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Count, flag and keep."""
+        weight = None if self.weight_expr is None else form.number(form.per_event(form.value(self.weight_expr)))
+        counting = _CompiledCounting(form, weight)
+        masks = {name: counting.group(name, group) for name, group in self.selection.items()}
+        passing = reduce(form.either if self.filter == "any" else form.both, masks.values())
+        for name, mask in masks.items() if self.emit_flags else ():
+            form.define(self._flag(name), mask)
+        if self.output_field:
+            form.define(self.output_field, passing)
+        form.kept = None if self.filter == "none" else passing
+        form.product = counting.cutflow
+
     def _weights(self, events: Events) -> NDArray[np.float64] | None:
         if self.weight_expr is None:
             return None
@@ -122,44 +147,93 @@ class _Counting:
         for index, step in enumerate(group.steps):
             mask = mask & step.mask(self.events)
             after = self.count(mask)
-            self.rows.append(self.row(name, index, step, group, (*before, *after)))
+            cut = _Cut(name, group, index, weighted=self.weights is not None)
+            self.rows.append(_row(self.events.dataset.name, cut, before, after))
             self.passed[step_name(name, index)] = mask
             before = after
         self.passed[name] = mask
         return mask
 
-    def count(self, mask: EventMask) -> tuple[int, float, float]:
-        """Events, sum of weights, sum of their squares."""
-        number = int(np.count_nonzero(mask))
-        if self.weights is None:
-            return number, float(number), float(number)
-        chosen = self.weights[mask]
-        return number, float(chosen.sum()), float(np.square(chosen).sum())
+    def count(self, mask: EventMask) -> _Count:
+        """What fulfils a mask."""
+        return _Count.of(int(np.count_nonzero(mask)), None if self.weights is None else self.weights[mask])
 
-    def row(
-        self,
-        name: str,
-        index: int,
-        step: Condition,
-        group: CutGroup,
-        counts: tuple[int, float, float, int, float, float],
-    ) -> CutflowRow:
-        """One line of the table."""
-        forms = {"expression": step.expr, "reduce": step.reduce, "all": step.all_of, "any": step.any_of}
-        return CutflowRow(
-            dataset=self.events.dataset.name,
-            name=step_name(name, index),
-            selection=name,
-            index=index,
-            label=step.label or step.text,
-            expr=step.text,
-            kind=next(kind for kind, form in forms.items() if form is not None),
-            parents=group.parents if index == 0 else (),
-            weighted=self.weights is not None,
-            n_unweighted_in=counts[0],
-            sumw_in=counts[1],
-            sumw2_in=counts[2],
-            n_unweighted_out=counts[3],
-            sumw_out=counts[4],
-            sumw2_out=counts[5],
-        )
+
+class _CompiledCounting:
+    """Writes the same as typed values, and makes the rows of what is counted then."""
+
+    def __init__(self, form: StageForm, weight: Value | None) -> None:
+        self.form = form
+        self.weight = weight
+        self.passed: dict[str, Value] = {}
+        self.cuts: list[tuple[_Cut, EventTally, EventTally]] = []
+
+    def group(self, name: str, group: CutGroup) -> Value:
+        """The events that pass the whole group."""
+        mask = reduce(self.form.both, (self.passed[parent] for parent in group.parents)) if group.parents else None
+        before = self.form.tally(mask, self.weight)
+        for index, step in enumerate(group.steps):
+            holds = step.compiled(self.form)
+            mask = holds if mask is None else self.form.both(mask, holds)
+            after = self.form.tally(mask, self.weight)
+            self.cuts.append((_Cut(name, group, index, weighted=self.weight is not None), before, after))
+            self.passed[step_name(name, index)] = mask
+            before = after
+        assert mask is not None, "a group has steps"
+        self.passed[name] = mask
+        return mask
+
+    def cutflow(self, results: StageResults) -> Cutflow:
+        """The table."""
+        counts = {tally: _Count.of(found.events, found.weights) for tally, found in results.tallies.items()}
+        dataset = self.form.events.dataset.name
+        return Cutflow(tuple(_row(dataset, cut, counts[before], counts[after]) for cut, before, after in self.cuts))
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A step of a group."""
+
+    selection: str
+    group: CutGroup
+    index: int
+    weighted: bool
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Events, the sum of their weights, and of the squares of these."""
+
+    number: int
+    weights: float
+    squares: float
+
+    @classmethod
+    def of(cls, number: int, weights: NDArray[np.float64] | None) -> Self:
+        """Of the weights of so many events; None: each is 1."""
+        if weights is None:
+            return cls(number, float(number), float(number))
+        return cls(number, float(weights.sum()), float(np.square(weights).sum()))
+
+
+def _row(dataset: str, cut: _Cut, before: _Count, after: _Count) -> CutflowRow:
+    """One line of the table."""
+    step = cut.group.steps[cut.index]
+    forms = {"expression": step.expr, "reduce": step.reduce, "all": step.all_of, "any": step.any_of}
+    return CutflowRow(
+        dataset=dataset,
+        name=step_name(cut.selection, cut.index),
+        selection=cut.selection,
+        index=cut.index,
+        label=step.label or step.text,
+        expr=step.text,
+        kind=next(kind for kind, form in forms.items() if form is not None),
+        parents=cut.group.parents if cut.index == 0 else (),
+        weighted=cut.weighted,
+        n_unweighted_in=before.number,
+        sumw_in=before.weights,
+        sumw2_in=before.squares,
+        n_unweighted_out=after.number,
+        sumw_out=after.weights,
+        sumw2_out=after.squares,
+    )

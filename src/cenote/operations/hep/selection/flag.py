@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
 from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.conditions import Conditions, mask_of
+from cenote.operations.support.conditions import Conditions, compiled_mask, mask_of, why_not_compiled
 from cenote.operations.support.events import Events
 from cenote.operations.support.new_columns import refuse_existing
+
+if TYPE_CHECKING:
+    from cenote.operations.support.stage_form import StageForm
 
 
 class Flag(Operation):
@@ -46,6 +49,14 @@ class Flag(Operation):
     def adds(self) -> Collection[str]:
         """The flag."""
         return (self._column,)
+
+    def why_not_compiled(self) -> str | None:
+        """What in its conditions has no compiled form."""
+        return why_not_compiled(self.selection)
+
+    def write_compiled(self, form: StageForm) -> None:
+        """Add the flag."""
+        form.define(self._column, compiled_mask(self.selection, form))
 
     def run(self, events: Events) -> Result:
         """Add the flag."""

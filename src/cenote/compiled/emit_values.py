@@ -1,0 +1,361 @@
+"""Write typed values as LLVM's instructions, each where it is first needed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cenote.compiled.ir import FunctionText, register
+from cenote.compiled.passes import Pass, computed
+from cenote.compiled.values import (
+    BOOL,
+    INT64,
+    Base,
+    Constant,
+    DType,
+    Input,
+    Instruction,
+    IsThere,
+    Masked,
+    Nth,
+    Numpy,
+    Picked,
+    Reduced,
+    Space,
+    Taken,
+    Value,
+    Values,
+)
+
+Parameter = tuple[Any, ...]
+"""What a pointer is for: a word, and the value, space or stage that it belongs to."""
+_FRACTIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+_WHOLE = {"+": "add", "-": "sub", "*": "mul"}
+_COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+_FUNCTIONS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil"}
+_INFINITY = "0x7FF0000000000000"
+
+
+def number_text(number: float, dtype: DType) -> str:
+    """A constant; fractions by their bits."""
+    if dtype == BOOL:
+        return "true" if number else "false"
+    return f"0x{struct.pack('>d', number).hex().upper()}" if dtype.kind == "f" else str(int(number))
+
+
+class ValueWriter:
+    """Writes values of the event at hand, `%e`, which is the `%j`-th of those that the pass goes over."""
+
+    def __init__(self, work: Pass, values: Values) -> None:
+        self.work, self.values, self.text = work, values, FunctionText()
+        self.parameters: dict[Parameter, str] = {}
+        self.error = self.text.variable("i64")
+        self._known: dict[Any, str] = {}
+        """Values (and the lengths of picked spaces) that are computed here → their names."""
+        self._kept: dict[Any, str] = {}
+        """Those of earlier stages of the pass → the variable that holds them."""
+        self._places: dict[tuple[Any, ...], tuple[str, str]] = {}
+        """Positions that were looked for → whether an event has so many elements, and where that one is."""
+        self._cursors: dict[tuple[Any, ...], tuple[str, str]] = {}
+        """Space → where the element at hand is, and which of its event's it is."""
+
+    def parameter(self, *key: Any) -> str:
+        """A pointer that the function takes."""
+        return self.parameters.setdefault(key, f"%p{len(self.parameters)}")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed inside is not known after it: that part may not have run."""
+        before = self._known, self._places, self._cursors
+        self._known, self._places, self._cursors = dict(self._known), dict(self._places), dict(self._cursors)
+        yield
+        self._known, self._places, self._cursors = before
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """What is written inside is done where a condition holds."""
+        with self.scope(), self.text.when(condition):
+            yield
+
+    def keep(self, value: Value) -> None:
+        """Compute a value now and let later stages find it."""
+        self.prepare([value])
+        if value.space is None and value not in self._kept and not isinstance(value, Constant | Input):
+            variable = self.text.variable(register(value.dtype))
+            self.text.do(f"store {register(value.dtype)} {self.value(value)}, ptr {variable}")
+            self._kept[value] = variable
+        for known, name in self._known.items():
+            if isinstance(known, Picked):
+                self._kept.setdefault(known, name)
+
+    def prepare(self, values: list[Value]) -> None:
+        """Compute what goes over elements before a loop over elements begins."""
+        for value in computed(values, self.work.given):
+            if isinstance(value.space, Picked):
+                self._length(value.space)
+            if value not in self.work.given and isinstance(value, Reduced | Nth | IsThere):
+                self.value(value)
+
+    def value(self, value: Value) -> str:
+        """The name of a value, which is computed where it is not known yet."""
+        if value is self.work.root:
+            return "true"
+        if value not in self._known:
+            if value in self._kept:
+                self._known[value] = self.text.let(f"load {register(value.dtype)}, ptr {self._kept[value]}")
+            else:
+                self._known[value] = self._computed(value)
+        return self._known[value]
+
+    def _computed(self, value: Value) -> str:
+        match value:
+            case Constant():
+                return number_text(value.number, value.dtype)
+            case Input():
+                at = "%e" if value.space is None else self._cursor(value.space)[0]
+                return self.text.load(self.parameter("column", value), at, value.dtype)
+            case Instruction():
+                return self._applied(value)
+            case Numpy():
+                return self._given(value)
+            case Taken():
+                return self.value(value.value)
+            case Reduced():
+                return self._reduced(value)
+            case Nth():
+                return self._nth(value)
+            case IsThere():
+                return self._place(value.over, value.position)[0]
+
+    def _given(self, value: Numpy) -> str:
+        assert value in self.work.given, "stages wait for what numpy computes"
+        if value.space is None:
+            return self.text.load(self.parameter("given", value), "%j", value.dtype)
+        start = self.text.load(self.parameter("given lists", value), "%j", INT64)
+        at = self.text.let(f"add i64 {start}, {self._cursor(value.space)[1]}")
+        return self.text.load(self.parameter("given", value), at, value.dtype)
+
+    # arithmetic
+
+    def _applied(self, value: Instruction) -> str:
+        names = [self.value(argument) for argument in value.arguments]
+        dtype = value.arguments[-1].dtype
+        kind, fraction, let = register(dtype), dtype.kind == "f", self.text.let
+        sign, joined = value.sign, ", ".join(names)
+        if sign in _COMPARED:
+            return let(f"{_comparison(sign, dtype)} {kind} {joined}")
+        if sign in ("and", "or", "xor"):
+            return let(f"{sign} {kind} {joined}")
+        if sign in _FRACTIONS:
+            return let(f"{(_FRACTIONS if fraction else _WHOLE)[sign]} {kind} {joined}")
+        match sign:
+            case "where":
+                return let(f"select i1 {names[0]}, {kind} {names[1]}, {kind} {names[2]}")
+            case "cast" | "!=0":
+                return self.converted(names[0], dtype, value.dtype)
+            case "not" | "invert":
+                return let(f"xor {kind} {joined}, -1")
+            case "negative":
+                return let(f"fneg {kind} {joined}" if fraction else f"sub {kind} 0, {joined}")
+            case "isnan":
+                return let(f"fcmp uno {kind} {joined}, {joined}")
+            case "isinf" | "isfinite":
+                size = self._function("abs", names[0], kind)
+                return let(f"fcmp {'oeq' if sign == 'isinf' else 'olt'} {kind} {size}, {_INFINITY}")
+        return self._function(sign, names[0], kind)
+
+    def _function(self, sign: str, name: str, kind: str) -> str:
+        return self.text.let(
+            f"call {kind} @llvm.{_FUNCTIONS[sign]}.{'f32' if kind == 'float' else 'f64'}({kind} {name})"
+        )
+
+    def converted(self, name: str, old: DType, new: DType) -> str:
+        """A value as another type."""
+        one, other, let = register(old), register(new), self.text.let
+        if old == new:
+            return name
+        if new == BOOL:
+            return let(f"fcmp une {one} {name}, 0.0" if old.kind == "f" else f"icmp ne {one} {name}, 0")
+        if new.kind == "f":
+            if old.kind == "f":
+                return let(f"{'fpext' if new.itemsize > old.itemsize else 'fptrunc'} {one} {name} to {other}")
+            return let(f"{'sitofp' if old.kind == 'i' else 'uitofp'} {one} {name} to {other}")
+        assert old.kind != "f", "numpy cuts fractions off"
+        if old != BOOL and new.itemsize <= old.itemsize:
+            return name if one == other else let(f"trunc {one} {name} to {other}")
+        return let(f"{'sext' if old.kind == 'i' else 'zext'} {one} {name} to {other}")
+
+    # elements
+
+    def _cursor(self, space: Space) -> tuple[str, str]:
+        return self._cursors[self.values.key(space)]
+
+    def _limits(self, base: Base) -> tuple[str, str]:
+        """Where the elements of the event begin and end."""
+        offsets = self.parameter("lists", self.values.lists(base))
+        after = self.text.let("add i64 %e, 1")
+        return self.text.load(offsets, "%e", INT64), self.text.load(offsets, after, INT64)
+
+    def _enter(self, space: Base | Picked, index: str) -> None:
+        """Go to an element."""
+        if isinstance(space, Picked):
+            self._cursors[self.values.key(space)] = index, index
+            space, index = space.parent, self.text.load(self.parameter("picked", space), index, INT64)
+        start, _ = self._limits(space)
+        self._cursors[self.values.key(space)] = index, self.text.let(f"sub i64 {index}, {start}")
+
+    @contextmanager
+    def elements(self, space: Space) -> Iterator[None]:
+        """What is written inside is done for every element of the event, in order."""
+        if isinstance(space, Masked):
+            counter = self.text.variable("i64")
+            self.text.do(f"store i64 0, ptr {counter}")
+            with self.elements(space.parent), self.when(self.value(space.condition)):
+                index, _ = self._cursor(space.parent)
+                self._cursors[self.values.key(space)] = index, self.text.increased(counter)
+                yield
+            return
+        start, stop = self._limits(space) if isinstance(space, Base) else ("0", self._length(space))
+        with self.scope(), self.text.each(start, stop) as index:
+            self._enter(space, index)
+            yield
+
+    def _reduced(self, value: Reduced) -> str:
+        if value.kind == "count" and not isinstance(value.over, Masked):
+            return self._count(value.over)
+        kind, text = register(value.dtype), self.text
+        result = text.variable(kind)
+        first = number_text(value.kind in ("prod", "all"), value.dtype)
+        text.do(f"store {kind} {first}, ptr {result}")
+        self.prepare([value.value] if value.value is not None else [])
+        with self.elements(value.over):
+            before = text.let(f"load {kind}, ptr {result}")
+            text.do(f"store {kind} {self._added(value, before)}, ptr {result}")
+        return text.let(f"load {kind}, ptr {result}")
+
+    def _added(self, value: Reduced, before: str) -> str:
+        kind, fraction = register(value.dtype), value.dtype.kind == "f"
+        if value.value is None:
+            return self.text.let(f"add i64 {before}, 1")
+        name, dtype = self.value(value.value), value.value.dtype
+        if value.kind in ("any", "all", "count_nonzero"):
+            name, dtype = self.converted(name, dtype, BOOL), BOOL
+        name = self.converted(name, dtype, value.dtype)
+        sign = {"any": "or", "all": "and", "prod": "fmul" if fraction else "mul"}.get(value.kind)
+        return self.text.let(f"{sign or ('fadd' if fraction else 'add')} {kind} {before}, {name}")
+
+    def _count(self, space: Base | Picked) -> str:
+        if isinstance(space, Picked):
+            return self._length(space)
+        start, stop = self._limits(space)
+        return self.text.let(f"sub i64 {stop}, {start}")
+
+    def _nth(self, value: Nth) -> str:
+        kind, text = register(value.dtype), self.text
+        space = value.value.space
+        assert space is not None, "only lists have elements"
+        self.prepare([value.value])
+        there, index = self._place(space, value.position)
+        result = text.variable(kind)
+        default = "zeroinitializer" if value.default is None else self.value(value.default)
+        text.do(f"store {kind} {default}, ptr {result}")
+        with self.when(there):
+            self._enter(space.parent if isinstance(space, Masked) else space, index)  # type: ignore[arg-type]  # no masks of masks get here
+            if isinstance(space, Masked):
+                self._cursors[self.values.key(space)] = index, str(value.position)
+            text.do(f"store {kind} {self.value(value.value)}, ptr {result}")
+        if value.default is None:
+            with self.when(text.let(f"xor i1 {there}, true")):
+                text.do(f"store i64 1, ptr {self.error}")
+        return text.let(f"load {kind}, ptr {result}")
+
+    def _place(self, space: Space, position: int) -> tuple[str, str]:
+        """Whether an event has so many elements, and where that one is."""
+        key = (position, *self.values.key(space))
+        if key not in self._places:
+            self._places[key] = self._found(space, position)
+        return self._places[key]
+
+    def _found(self, space: Space, position: int) -> tuple[str, str]:
+        if isinstance(space, Masked):
+            return self._found_in_masked(space, position)
+        count, let = self._count(space), self.text.let
+        there = let(f"icmp sgt i64 {count}, {position if position >= 0 else -position - 1}")
+        start = self._limits(space)[0] if isinstance(space, Base) else "0"
+        if position < 0:
+            start = let(f"add i64 {start}, {count}")
+        return there, let(f"add i64 {start}, {position}")
+
+    def _found_in_masked(self, space: Masked, position: int) -> tuple[str, str]:
+        found, text = self.text.variable("i64"), self.text
+        text.do(f"store i64 -1, ptr {found}")
+        self.prepare([space.condition])
+        with self.elements(space):
+            index, ordinal = self._cursor(space)
+            with self.when(text.let(f"icmp eq i64 {ordinal}, {position}")):
+                text.do(f"store i64 {index}, ptr {found}")
+        index = text.let(f"load i64, ptr {found}")
+        return text.let(f"icmp sge i64 {index}, 0"), index
+
+    # elements that a stage chose
+
+    def _length(self, space: Picked) -> str:
+        """How many elements were chosen; they are chosen where that is not known yet."""
+        if space not in self._known:
+            count = self._kept.get(space) or self._pick(space)
+            self._known[space] = count
+        return self.text.let(f"load i64, ptr {self._known[space]}")
+
+    def _pick(self, space: Picked) -> str:
+        text, count = self.text, self.text.variable("i64")
+        picked = self.parameter("picked", space)
+        text.do(f"store i64 0, ptr {count}")
+        self.prepare([value for value in (space.condition, space.key) if value is not None])
+        chosen: Space = space.parent
+        if space.condition is not None:
+            chosen = self.values.make(Masked, space.parent, space.condition)
+        with self.elements(chosen):
+            index, _ = self._cursor(space.parent)
+            at = text.increased(count)
+            if space.key is not None:
+                at = self._in_order(space, at)
+            text.store(index, picked, at, INT64)
+        return count
+
+    def _in_order(self, space: Picked, last: str) -> str:
+        """Move those that come after the element at hand; where it belongs. A key that is no number is refused."""
+        assert space.key is not None, "there is an order"
+        text, dtype, key = self.text, space.key.dtype, self.value(space.key)
+        picked, keys, kind = self.parameter("picked", space), self.parameter("keys", space), register(dtype)
+        if dtype.kind == "f":
+            with self.when(text.let(f"fcmp uno {kind} {key}, {key}")):
+                text.do(f"store i64 1, ptr {self.error}")
+        place, going = text.variable("i64"), text.variable("i1")
+        text.do(f"store i64 {last}, ptr {place}")
+        text.do(f"store i1 {text.let(f'icmp sgt i64 {last}, 0')}, ptr {going}")
+
+        def move() -> None:
+            at = text.let(f"load i64, ptr {place}")
+            before = text.let(f"sub i64 {at}, 1")
+            other = text.load(keys, before, dtype)
+            later = text.let(f"{_comparison('>' if space.descending else '<', dtype)} {kind} {key}, {other}")
+            text.do(f"store i1 {later}, ptr {going}")
+            with text.when(later):
+                text.store(other, keys, at, dtype)
+                text.store(text.load(picked, before, INT64), picked, at, INT64)
+                text.do(f"store i64 {before}, ptr {place}")
+                text.do(f"store i1 {text.let(f'icmp sgt i64 {before}, 0')}, ptr {going}")
+
+        text.repeat_while(lambda: text.let(f"load i1, ptr {going}"), move)
+        found = text.let(f"load i64, ptr {place}")
+        text.store(key, keys, found, dtype)
+        return found
+
+
+def _comparison(sign: str, dtype: DType) -> str:
+    if dtype.kind == "f":
+        return f"fcmp {'u' if sign == '!=' else 'o'}{_COMPARED[sign]}"
+    prefix = "" if sign in ("==", "!=") else "s" if dtype.kind == "i" else "u"
+    return f"icmp {prefix}{_COMPARED[sign]}"

@@ -1,0 +1,315 @@
+"""Lower an expression to typed values. numpy itself says of which type each step is, by computing a sample of it.
+
+What cannot be lowered is refused with the reason: `obstacle_in` says it of the text alone, here types count too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from cenote.compiled.obstacles import LENGTHS, POSITIONS, REDUCTIONS, is_one_element, obstacle_in, walk
+from cenote.compiled.problems import NotCompiledError
+from cenote.compiled.values import (
+    BOOL,
+    FLOAT64,
+    INT64,
+    TYPES,
+    Base,
+    DType,
+    Instruction,
+    IsThere,
+    Lowered,
+    Masked,
+    Nth,
+    Numpy,
+    Reduced,
+    Scalar,
+    Space,
+    Taken,
+    Value,
+    Values,
+)
+from cenote.expressions.arrays import leaf_type
+from cenote.expressions.evaluate import evaluate
+from cenote.expressions.expression import expression
+from cenote.expressions.functions import PER_VALUE
+from cenote.expressions.problems import EvaluationError
+from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Unary, children
+from cenote.jagged import ak, is_awkward
+from cenote.values import dataclass
+
+_ARITHMETIC = frozenset("+-*/")
+_BITS = {"&": "and", "|": "or", "^": "xor"}
+_NATIVE = frozenset({"sqrt", "abs", "fabs", "floor", "ceil", "isnan", "isinf", "isfinite"})
+"""Functions that are exact, so that everybody's last bit is the same."""
+_DEEPEST = 200
+"""Steps from a value to the columns that it comes from; no person writes more."""
+
+
+@dataclass
+class Lowering:
+    """Lowers expressions whose names `lookup` knows: columns as values, constants and facts as numbers."""
+
+    values: Values
+    lookup: Callable[[str], Lowered]
+
+    def text(self, text: str) -> Lowered:
+        """The value of an expression."""
+        if (obstacle := obstacle_in(text)) is not None:
+            raise NotCompiledError(obstacle)
+        try:
+            return self.tree(expression(text).tree)
+        except EvaluationError as problem:
+            raise NotCompiledError(str(problem)) from None
+
+    def tree(self, node: Node, depth: int = 0) -> Lowered:
+        """The value of a part of an expression."""
+        if depth > _DEEPEST:
+            raise NotCompiledError("an expression is nested too deeply")
+        parts = [self.tree(child, depth + 1) for child in children(node)]
+        match node:
+            case Number():
+                return node.value
+            case Name():
+                return self.lookup(node.name)
+            case Unary():
+                return self._unary(node.sign, parts[0])
+            case Binary():
+                return self.binary(node.sign, *parts)
+            case Comparison():
+                signs = [sign for sign, _ in node.rest]
+                pairs = zip(signs, parts, parts[1:], strict=False)
+                return self._all([self._compared(sign, left, right) for sign, left, right in pairs])
+            case Call():
+                return self.call(node.function, parts, dict(node.options))
+            case Pick():
+                return self._nth(parts[0], _position(node), None)
+            case Mask():
+                return self._masked(*parts)
+        raise NotCompiledError("text is compared")
+
+    def _of_numbers(self, tree: Node, *numbers: Lowered) -> Lowered:
+        """What numbers give: one of numpy's has a type, which one of Python's takes from what stands beside it."""
+        found = _evaluated(tree, _names(tree), *numbers)
+        if isinstance(found, np.float64):  # which is a float too
+            return self.values.constant(found.item(), FLOAT64)
+        if not isinstance(found, bool | int | float):  # single numbers of other types have rules of their own
+            raise NotCompiledError("a constant is of an unusual type")
+        return found
+
+    # value by value
+
+    def _unary(self, sign: str, operand: Lowered) -> Lowered:
+        if isinstance(operand, bool | int | float):
+            return self._of_numbers(Unary(sign, Name("a", 0)), operand)
+        found = type_of(Unary(sign, Name("a", 0)), operand)
+        if sign == "not" or found == BOOL:
+            return self._applied("not", [self.values.truth(operand)], BOOL)
+        value = self.values.cast(operand, found)
+        return value if sign == "+" else self._applied({"-": "negative", "~": "invert"}[sign], [value], found)
+
+    def binary(self, sign: str, left: Lowered, right: Lowered) -> Lowered:
+        """Two values joined by a sign."""
+        tree = Binary(sign, Name("a", 0), Name("b", 0))
+        if not isinstance(left, Value) and not isinstance(right, Value):
+            return self._of_numbers(tree, left, right)
+        found = type_of(tree, left, right)
+        if sign in ("and", "or"):
+            return self._applied(sign, [self.values.truth(left), self.values.truth(right)], BOOL)
+        if sign in _BITS or (sign == "*" and found == BOOL):
+            both = [self.values.cast(left, found), self.values.cast(right, found)]
+            return self._applied(_BITS.get(sign, "and"), both, found)
+        if sign in _ARITHMETIC:
+            return self._applied(sign, [self.values.cast(left, found), self.values.cast(right, found)], found)
+        if sign == "**" and not isinstance(right, Value) and right == 2:
+            value = self.values.cast(left, found)
+            return self._applied("*", [value, value], found)
+        return self.by_numpy(_function_of(tree), [left, right], found)
+
+    def _compared(self, sign: str, left: Lowered, right: Lowered) -> Lowered:
+        tree = Comparison(Name("a", 0), ((sign, Name("b", 0)),))
+        if not isinstance(left, Value) and not isinstance(right, Value):
+            return self._of_numbers(tree, left, right)
+        type_of(tree, left, right)  # refuses what cannot be compared
+        common = np.result_type(*(side.dtype if isinstance(side, Value) else side for side in (left, right)))
+        if common.kind in "iu":  # numbers that the column's own type cannot hold are compared exactly too
+            common = INT64
+            if any(isinstance(side, int) and not -(2**63) <= side < 2**63 for side in (left, right)):
+                raise NotCompiledError("a whole number is too large for 64 bits")
+        return self._applied(sign, [self.values.cast(left, common), self.values.cast(right, common)], BOOL)
+
+    def _all(self, conditions: list[Lowered]) -> Lowered:
+        result = conditions[0]
+        for condition in conditions[1:]:
+            result = self.binary("and", result, condition)
+        return result
+
+    def call(self, function: str, arguments: Sequence[Lowered], options: dict[str, Any]) -> Lowered:
+        """A function of the table. Any: options are what the function says."""
+        if function in REDUCTIONS:
+            return self.reduced(function, arguments[0])
+        if function in LENGTHS:
+            return self.values.make(Reduced, "count", _elements_of(arguments[0], function), None, INT64)
+        if function in ("nth", *POSITIONS):
+            return self._element(function, list(arguments), options)
+        if function not in PER_VALUE or (function in ("min", "max") and len(arguments) == 1):
+            raise NotCompiledError(f"{function}(…) is used")
+        tree = Call(function, tuple(Name(f"{n:03}", 0) for n in range(len(arguments))), tuple(options.items()))
+        if not any(isinstance(argument, Value) for argument in arguments):
+            return self._of_numbers(tree, *arguments)
+        found = type_of(tree, *arguments)
+        if function == "where":
+            condition, chosen, other = arguments
+            both = [self.values.cast(chosen, found), self.values.cast(other, found)]
+            return self._applied("where", [self.values.truth(condition), *both], found)
+        if function in _NATIVE and isinstance(arguments[0], Value) and arguments[0].dtype.kind == "f":
+            return self._applied("abs" if function == "fabs" else function, [arguments[0]], found)
+        return self.by_numpy(_function_of(tree), arguments, found)
+
+    def by_numpy(self, apply: Callable[..., Any], arguments: Sequence[Lowered], found: DType) -> Value:
+        """What numpy computes, value by value: `apply` takes arrays. Any: arrays."""
+        space = self._common([argument for argument in arguments if isinstance(argument, Value)])
+        return self.values.make(Numpy, apply, tuple(arguments), found, space)
+
+    def as_type(self, value: Lowered, dtype: DType) -> Lowered:
+        """Cast as settings ask for; where fractions become whole numbers, numpy cuts them off."""
+        if not isinstance(value, Value):
+            return self.values.constant(value, _checked(dtype))
+        if value.dtype.kind == "f" and dtype.kind in "iu":
+            return self.by_numpy(_cast_to(dtype), [value], _checked(dtype))
+        return self.values.cast(value, _checked(dtype))
+
+    def _applied(self, sign: str, arguments: Sequence[Value], found: DType) -> Value:
+        return self.values.make(Instruction, sign, tuple(arguments), found, self._common(arguments))
+
+    def _common(self, arguments: Sequence[Value]) -> Space | None:
+        """The space of several values: one per event stands for all elements of the event."""
+        spaces = [argument.space for argument in arguments if argument.space is not None]
+        for space in spaces[1:]:
+            self.unite(spaces[0], space)
+        return spaces[0] if spaces else None
+
+    def unite(self, one: Space, other: Space) -> None:
+        """Both have to have the same elements in every event."""
+        if isinstance(one, Base) and isinstance(other, Base):
+            self.values.unite(one, other)
+        elif isinstance(one, Masked) and isinstance(other, Masked) and one.condition is other.condition:
+            self.unite(one.parent, other.parent)
+        elif one is not other:
+            raise NotCompiledError("lists of different selections are joined")
+
+    # over elements
+
+    def reduced(self, kind: str, value: Lowered) -> Value:
+        """One value per event out of its elements."""
+        space = _elements_of(value, kind)
+        assert isinstance(value, Value), "numbers have no elements"
+        found = type_of(Call(kind, (Name("a", 0),), ()), value, lists=True)
+        return self.values.make(Reduced, kind, space, None if kind == "count" else value, found)
+
+    def _element(self, function: str, arguments: list[Lowered], options: dict[str, Any]) -> Value:
+        value = arguments.pop(0)
+        position = arguments.pop(0) if function == "nth" else POSITIONS[function]
+        default = options.get("default", arguments[0] if arguments else 0.0)
+        if not isinstance(position, int) or isinstance(default, Value):
+            raise NotCompiledError(f"{function}(…) has a position or a default that varies")
+        return self._nth(value, position, default)
+
+    def _nth(self, value: Lowered, position: int, default: Lowered | None) -> Value:
+        space = _elements_of(value, "x[:, i]")
+        assert isinstance(value, Value), "numbers have no elements"
+        if isinstance(space, Masked) and (position < 0 or isinstance(space.parent, Masked)):
+            raise NotCompiledError("elements are counted from the end of a selection")
+        if default is None:
+            return self.values.make(Nth, value, position, None, value.dtype)
+        found = type_of(_nth_tree(position), value, default, lists=True)
+        return self.values.make(Nth, self.values.cast(value, found), position, self.values.cast(default, found), found)
+
+    def is_there(self, space: Space, position: int) -> Value:
+        """Whether an event has that many elements."""
+        return self.values.make(IsThere, space, position)
+
+    def _masked(self, value: Lowered, condition: Lowered) -> Value:
+        self.unite(_elements_of(value, "x[…]"), _elements_of(condition, "x[…]"))
+        assert isinstance(value, Value), "numbers have no elements"
+        assert isinstance(condition, Value), "numbers have no elements"
+        if condition.dtype != BOOL:
+            raise NotCompiledError("elements are picked by numbers")
+        return self.taken(value, self.values.make(Masked, condition.space, condition))
+
+    def taken(self, value: Value, space: Any) -> Value:
+        """A value of the elements that a space has. Any: of Masked and Picked."""
+        return self.values.make(Taken, value, space, value.dtype)
+
+
+def _position(node: Pick) -> int:
+    if not is_one_element(node) or not isinstance(node.positions[1], int):
+        raise NotCompiledError("elements are picked by a range")
+    return node.positions[1]
+
+
+def _nth_tree(position: int) -> Node:
+    return Call("nth", (Name("a", 0), Number(position), Name("b", 0)), ())
+
+
+def _elements_of(value: Lowered, function: str) -> Space:
+    if not isinstance(value, Value) or value.space is None:
+        raise NotCompiledError(f"{function} needs a list per event")
+    return value.space
+
+
+def _names(tree: Node) -> list[str]:
+    """The names in a part of an expression, which say the order of its operands."""
+    return sorted(node.name for node in walk(tree) if isinstance(node, Name))
+
+
+@lru_cache(maxsize=4096)
+def _function_of(tree: Node) -> Callable[..., Any]:
+    """What a part of an expression does with arrays: the same object for the same part."""
+    return partial(_evaluated, tree, _names(tree))
+
+
+def _evaluated(tree: Node, names: list[str], *columns: Any) -> Any:
+    return evaluate(tree, dict(zip(names, columns, strict=True)).__getitem__)
+
+
+@lru_cache(maxsize=64)
+def _cast_to(dtype: DType) -> Callable[..., Any]:
+    def cast(column: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(column).astype(dtype)
+
+    return cast
+
+
+def type_of(tree: Node, *operands: Lowered, lists: bool = False) -> DType:
+    """The type that numpy (with `lists`: awkward) computes a part of an expression in, for operands of these types."""
+    kinds = tuple(operand.dtype if isinstance(operand, Value) else (type(operand), operand) for operand in operands)
+    return _type_of(tree, kinds, lists)
+
+
+@lru_cache(maxsize=4096)
+def _type_of(tree: Node, kinds: tuple[DType | tuple[type, Scalar], ...], lists: bool) -> DType:  # cached
+    samples = [_sample(kind, lists=lists) if isinstance(kind, np.dtype) else kind[1] for kind in kinds]
+    found = _evaluated(tree, _names(tree), *samples)
+    dtype = leaf_type(found)
+    if dtype is None or (is_awkward(found) and found.layout.is_option):
+        raise NotCompiledError("values may be missing")
+    return _checked(dtype)
+
+
+def _sample(dtype: DType, *, lists: bool) -> Any:
+    one = np.ones(1, dtype)
+    return (
+        ak.Array(ak.contents.ListOffsetArray(ak.index.Index64([0, 1]), ak.contents.NumpyArray(one))) if lists else one
+    )
+
+
+def _checked(dtype: DType) -> DType:
+    if dtype not in TYPES:
+        raise NotCompiledError(f"values are of type {dtype}")
+    return dtype

@@ -1,0 +1,33 @@
+"""Decide from the workflow alone which stages are compiled, and say of the others why they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cenote.language.workflow import PluginUse
+from cenote.operations.interface import Operation, Scope
+from cenote.plan.stages.resolve import ResolvedStage
+
+
+def why_not_compiled(stage: ResolvedStage, modifiers: Sequence[PluginUse]) -> str:
+    """Why a stage runs the ordinary way; empty where it is compiled together with its neighbours."""
+    if modifiers:
+        return f"modifier '{modifiers[0].name}' is around it"
+    if stage.stage.requirement.timeout is not None:
+        return "its time is limited"
+    if stage.scope is not Scope.PARTITION:
+        return f"it sees a whole {stage.scope.value}"
+    operations = [stage.operation, *(applied.operation for applied in stage.applied.values())]
+    return next(filter(None, map(_obstacle, operations)), "")
+
+
+def _obstacle(operation: Operation) -> str | None:
+    """A class that only inherits the compiled form of another one may do something else."""
+    kind = type(operation)
+    if _maker(kind, "run") is not _maker(kind, "write_compiled"):
+        return Operation.why_not_compiled(operation)
+    return operation.why_not_compiled()
+
+
+def _maker(kind: type[Operation], method: str) -> type:
+    return next(one for one in kind.__mro__ if method in one.__dict__)
