@@ -164,6 +164,11 @@ class Lowering:
         found = type_of(tree, *arguments)
         if function == "where":
             condition, chosen, other = arguments
+            lists = [isinstance(one, Value) and one.space is not None for one in arguments]
+            if not lists[0] and any(lists) and not all(lists[1:]):
+                raise NotCompiledError("where(…) chooses between lists and single values")
+            if not isinstance(condition, Value):
+                raise NotCompiledError("where(…) has one condition for all events")
             both = [self.values.cast(chosen, found), self.values.cast(other, found)]
             return self._applied("where", [self.values.truth(condition), *both], found)
         if function in _NATIVE and isinstance(arguments[0], Value) and arguments[0].dtype.kind == "f":
