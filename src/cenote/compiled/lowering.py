@@ -161,7 +161,7 @@ class Lowering:
         tree = Call(function, tuple(Name(f"{n:03}", 0) for n in range(len(arguments))), tuple(options.items()))
         if not any(isinstance(argument, Value) for argument in arguments):
             return self._of_numbers(tree, *arguments)
-        found = type_of(tree, *arguments)
+        found = type_of(tree, *arguments, lists=function in ("where", "round"))  # which awkward has its own of
         if function == "where":
             condition, chosen, other = arguments
             lists = [isinstance(one, Value) and one.space is not None for one in arguments]
@@ -292,14 +292,19 @@ def _cast_to(dtype: DType) -> Callable[..., Any]:
 
 
 def type_of(tree: Node, *operands: Lowered, lists: bool = False) -> DType:
-    """The type that numpy (with `lists`: awkward) computes a part of an expression in, for operands of these types."""
+    """The type that numpy computes a part of an expression in, for operands of these types; `lists`: that awkward does,
+    for operands that are lists."""
+    jagged = tuple(lists and isinstance(operand, Value) and operand.space is not None for operand in operands)
     kinds = tuple(operand.dtype if isinstance(operand, Value) else (type(operand), operand) for operand in operands)
-    return _type_of(tree, kinds, lists)
+    return _type_of(tree, kinds, jagged)
 
 
 @lru_cache(maxsize=4096)
-def _type_of(tree: Node, kinds: tuple[DType | tuple[type, Scalar], ...], lists: bool) -> DType:  # cached
-    samples = [_sample(kind, lists=lists) if isinstance(kind, np.dtype) else kind[1] for kind in kinds]
+def _type_of(tree: Node, kinds: tuple[DType | tuple[type, Scalar], ...], jagged: tuple[bool, ...]) -> DType:
+    samples = [
+        _sample(kind, lists=lists) if isinstance(kind, np.dtype) else kind[1]
+        for kind, lists in zip(kinds, jagged, strict=True)
+    ]
     found = _evaluated(tree, _names(tree), *samples)
     dtype = leaf_type(found)
     if dtype is None or (is_awkward(found) and found.layout.is_option):
