@@ -35,6 +35,10 @@ class Stage:
         return made.resolve(columns)
 
 
+class _AtOnce(CompiledGroup):
+    worth = 0
+
+
 def events_of(columns: Mapping[str, Any], **more: Any) -> Events:
     """Events of a dataset `mc`, one of two."""
     size = len(next(iter(columns.values())))
@@ -68,7 +72,7 @@ def compiled(stages: Sequence[Stage], events: Events, *, leaving: Sequence[str] 
     wanted = [stage.id for stage in stages] if leaving is None else leaving
     inputs = {stage.id: stage.inputs for stage in stages}
     group = Group(FusedSteps(("",), tuple(steps)), operations, inputs, wanted)
-    return CompiledGroup(group, worth=0).run(events)
+    return _AtOnce(group).run(events)
 
 
 def assert_same(found: Ran, expected: Ran) -> None:

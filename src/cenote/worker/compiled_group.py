@@ -46,9 +46,11 @@ class Group:
 class CompiledGroup:
     """Runs a group in compiled form, once that is worth it."""
 
-    def __init__(self, group: Group, worth: int = WORTH_COMPILING) -> None:
+    worth = WORTH_COMPILING
+
+    def __init__(self, group: Group) -> None:
         self.fused = group.fused
-        self._group, self._worth = group, worth
+        self._group = group
         self._seen = 0
         self._programs: CompiledPrograms | None = None
         self._lock = threading.Lock()
@@ -58,7 +60,7 @@ class CompiledGroup:
         compiled form, there is little to do, or something is wrong that the ordinary way explains."""
         with self._lock:  # workers with several slots run tasks in threads
             self._seen += events.size + _CALL
-            if self._programs is None and self._seen >= self._worth:
+            if self._programs is None and self._seen >= self.worth:
                 from cenote.worker.compiled_programs import CompiledPrograms  # takes 30 ms, and small runs need it not
 
                 self._programs = CompiledPrograms(self._group)

@@ -25,7 +25,7 @@ def _obstacle(operation: Operation) -> str | None:
     """A class that only inherits the compiled form of another one may do something else."""
     kind = type(operation)
     if _maker(kind, "run") is not _maker(kind, "write_compiled"):
-        return Operation.why_not_compiled(operation)
+        return operation.why_not_compiled() or Operation.why_not_compiled(operation)
     return operation.why_not_compiled()
 
 
