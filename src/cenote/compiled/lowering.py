@@ -161,19 +161,22 @@ class Lowering:
         tree = Call(function, tuple(Name(f"{n:03}", 0) for n in range(len(arguments))), tuple(options.items()))
         if not any(isinstance(argument, Value) for argument in arguments):
             return self._of_numbers(tree, *arguments)
+        if function == "where":
+            self._demand_choice(arguments)
         found = type_of(tree, *arguments, lists=function in ("where", "round"))  # which awkward has its own of
         if function == "where":
             condition, chosen, other = arguments
-            lists = [isinstance(one, Value) and one.space is not None for one in arguments]
-            if not lists[0] and any(lists) and not all(lists[1:]):
-                raise NotCompiledError("where(…) chooses between lists and single values")
-            if not isinstance(condition, Value):
-                raise NotCompiledError("where(…) has one condition for all events")
             both = [self.values.cast(chosen, found), self.values.cast(other, found)]
             return self._applied("where", [self.values.truth(condition), *both], found)
         if function in _NATIVE and isinstance(arguments[0], Value) and arguments[0].dtype.kind == "f":
             return self._applied("abs" if function == "fabs" else function, [arguments[0]], found)
         return self.by_numpy(_function_of(tree), arguments, found)
+
+    def _demand_choice(self, arguments: Sequence[Lowered]) -> None:
+        """Where events choose, awkward takes whole lists: of single values beside lists it makes something odd."""
+        lists = [isinstance(one, Value) and one.space is not None for one in arguments]
+        if not isinstance(arguments[0], Value) or (not lists[0] and lists[1] != lists[2]):
+            raise NotCompiledError("where(…) chooses between lists and single values")
 
     def by_numpy(self, apply: Callable[..., Any], arguments: Sequence[Lowered], found: DType) -> Value:
         """What numpy computes, value by value: `apply` takes arrays. Any: arrays."""
