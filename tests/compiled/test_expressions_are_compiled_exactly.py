@@ -70,6 +70,13 @@ jagged = st.one_of(
     st.sampled_from(
         ["sum(F[F > 1])", "num(G[B])", "nth(F[G > 0], 1, 0.0)", "first(I, default=3)", "last(F, default=-1)"]
     ),
+    st.sampled_from(["sum(pairs(F, 0) * pairs(G, 1))", "pairs(F, 0)[pairs(G, 0) < pairs(G, 1)]", "position(F)"]),
+    st.tuples(st.sampled_from(["pairs", "triples"]), texts(["F", "G", "f"]), st.integers(0, 1)).map(
+        lambda found: f"{found[0]}({found[1]} + F, {found[2]})"
+    ),
+    st.tuples(st.sampled_from(["min_by", "max_by"]), texts(["F", "G", "I"]), texts(["F", "G", "J"])).map(
+        lambda found: f"{found[0]}({found[1]} + F, {found[2]} + 0 * G, default=-1)"
+    ),
     st.sampled_from(["leading(F)", "subleading(I, 2)", "F / sum(F)", "sum(F[(G > 0) & B] * I[(G > 0) & B])"]),
 )
 
@@ -138,6 +145,35 @@ COMPILED = [
     *("dataset_xsec * f", "2 * pi", "F + G", "G > 20", "F * f", "sum(F)", "sum(G)", "sum(I)", "sum(B)", "any(G > 1)"),
     *("all(F > 0)", "count_nonzero(I)", "num(F)", "count(F)", "prod(G)", "F[F > 1]", "sum(F[G > 1])", "exp(F)"),
     *("nth(F, 1, 0.0)", "nth(I, -1, 9)", "first(F, default=0)", "last(G, default=-1)", "leading(F)", "F / sum(F)"),
+    *("pairs(F, 0)", "triples(G, 2)", "sum(pairs(F, 0) * pairs(F, 1))", "count_nonzero(pairs(B, 0) & pairs(B, 1))"),
+    *(
+        "num(pairs(F, 0))",
+        "pairs(F, 1)[pairs(F, 0) > 1]",
+        "sum(pairs(exp(F), 0) - exp(pairs(G, 1)))",
+        "pairs(F * f, 1)",
+    ),
+    *(
+        "min_by(F, G, default=nan)",
+        "max_by(I, F, default=7)",
+        "min_by(F[F < 3], abs(F[F < 3]), default=0)",
+        "position(F)",
+    ),
+    *(
+        "closest(F, 2.5, default=-1)",
+        "min_by(pairs(F, 0), abs(pairs(F, 0) + pairs(F, 1)), default=nan)",
+        "position(pairs(F, 0))",
+    ),
+    *(
+        "mass(F, G, F, G)",
+        "max(F, G, 0)",
+        "minimum(f, g)",
+        "min_by(mass(triples(F, 0), triples(G, 1), 0, 5.5), triples(F, 2), default=0)",
+    ),
+    *(
+        "any(pairs(I, 0) != pairs(I, 1))",
+        "max(triples(F, 0), triples(G, 1), 1)",
+        "num(F) * min_by(F, f * F, default=1)",
+    ),
     *("sum(exp(F[F < 3]))", "deltaphi(F, f)", "nth(exp(F), 0, 1.5)", "G ** 2 + F ** 2", "F[(G > 0) & B] * 2"),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from cenote.compiled.ir import FunctionText, register
@@ -13,14 +13,18 @@ from cenote.compiled.values import (
     BOOL,
     INT64,
     Base,
+    ChosenBy,
+    Combined,
     Constant,
     DType,
     Input,
     Instruction,
     IsThere,
     Masked,
+    Member,
     Nth,
     Numpy,
+    Ordinal,
     Picked,
     Reduced,
     Space,
@@ -56,6 +60,10 @@ class ValueWriter:
         """Values (and the lengths of picked spaces) that are computed here → their names."""
         self._kept: dict[Any, str] = {}
         """Those of earlier stages of the pass → the variable that holds them."""
+        self._members: dict[tuple[Any, ...], tuple[str, ...]] = {}
+        """Combinations → where the members of the one at hand are."""
+        self._known_of: dict[tuple[Any, ...], dict[Any, str]] = {}
+        """Members → what is computed of them."""
         self._places: dict[tuple[Any, ...], tuple[str, str]] = {}
         """Positions that were looked for → whether an event has so many elements, and where that one is."""
         self._cursors: dict[tuple[Any, ...], tuple[str, str]] = {}
@@ -68,10 +76,11 @@ class ValueWriter:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is computed inside is not known after it: that part may not have run."""
-        before = self._known, self._places, self._cursors
+        before = self._known, self._places, self._cursors, self._members, self._known_of
         self._known, self._places, self._cursors = dict(self._known), dict(self._places), dict(self._cursors)
+        self._members, self._known_of = dict(self._members), {key: dict(one) for key, one in self._known_of.items()}
         yield
-        self._known, self._places, self._cursors = before
+        self._known, self._places, self._cursors, self._members, self._known_of = before
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
@@ -95,7 +104,7 @@ class ValueWriter:
         for value in computed(values, self.work.given):
             if isinstance(value.space, Picked):
                 self._length(value.space)
-            if value not in self.work.given and isinstance(value, Reduced | Nth | IsThere):
+            if value not in self.work.given and isinstance(value, Reduced | Nth | IsThere | ChosenBy):
                 self.value(value)
 
     def value(self, value: Value) -> str:
@@ -122,6 +131,12 @@ class ValueWriter:
                 return self._given(value)
             case Taken():
                 return self.value(value.value)
+            case Member():
+                return self._member(value)
+            case Ordinal():
+                return self._cursor(value.space)[1]
+            case ChosenBy():
+                return self._chosen(value)
             case Reduced():
                 return self._reduced(value)
             case Nth():
@@ -159,6 +174,10 @@ class ValueWriter:
                 return let(f"xor {kind} {joined}, -1")
             case "negative":
                 return let(f"fneg {kind} {joined}" if fraction else f"sub {kind} 0, {joined}")
+            case "minimum" | "maximum":
+                first = let(f"{_comparison('<' if sign == 'minimum' else '>', dtype)} {kind} {joined}")
+                nan = let(f"fcmp uno {kind} {names[0]}, {names[0]}")
+                return let(f"select i1 {let(f'or i1 {first}, {nan}')}, {kind} {names[0]}, {kind} {names[1]}")
             case "isnan":
                 return let(f"fcmp uno {kind} {joined}, {joined}")
             case "isinf" | "isfinite":
@@ -217,13 +236,68 @@ class ValueWriter:
                 self._cursors[self.values.key(space)] = index, self.text.increased(counter)
                 yield
             return
-        start, stop = self._limits(space) if isinstance(space, Base) else ("0", self._length(space))
-        with self.scope(), self.text.each(start, stop) as index:
+        if isinstance(space, Combined):
+            with self._combinations(space):
+                yield
+            return
+        with self.scope(), self.text.each(*self._range(space)) as index:
             self._enter(space, index)
             yield
 
+    def _range(self, space: Base | Picked) -> tuple[str, str]:
+        return self._limits(space) if isinstance(space, Base) else ("0", self._length(space))
+
+    @contextmanager
+    def _combinations(self, space: Combined) -> Iterator[None]:
+        counter, (start, stop) = self.text.variable("i64"), self._range(space.parent)
+        self.text.do(f"store i64 0, ptr {counter}")
+        with self.scope(), ExitStack() as loops:
+            places: list[str] = []
+            for _ in range(space.size):
+                places.append(loops.enter_context(self.text.each(start, stop)))
+                start = self.text.let(f"add i64 {places[-1]}, 1")
+            key = self.values.key(space)
+            self._members[key] = tuple(places)
+            self._known_of = {}
+            self._cursors[key] = "", self.text.increased(counter)
+            yield
+
+    def _member(self, value: Member) -> str:
+        """A value of one of the members: what is known of it is known of no other."""
+        key = (value.number, *self.values.key(value.space))
+        outside, cursors = self._known, self._cursors
+        if key not in self._known_of:
+            self._known_of[key] = {one: name for one, name in outside.items() if getattr(one, "space", None) is None}
+        self._known, self._cursors = self._known_of[key], dict(cursors)
+        self._enter(value.space.parent, self._members[self.values.key(value.space)][value.number])
+        name = self.value(value.value)
+        self._known, self._cursors = outside, cursors
+        return name
+
+    def _chosen(self, value: ChosenBy) -> str:
+        text, kind, by = self.text, register(value.dtype), value.key.dtype
+        space = value.key.space
+        assert space is not None, "only lists have elements"
+        result, best, found = text.variable(kind), text.variable(register(by)), text.variable("i1")
+        self.prepare([value.value, value.key])
+        text.do(f"store {kind} {self.value(value.default)}, ptr {result}")
+        text.do(f"store {register(by)} zeroinitializer, ptr {best}")
+        text.do(f"store i1 false, ptr {found}")
+        with self.elements(space):
+            key = self.value(value.key)
+            before, there = text.let(f"load {register(by)}, ptr {best}"), text.let(f"load i1, ptr {found}")
+            better = text.let(f"{_comparison('>' if value.largest else '<', by)} {register(by)} {key}, {before}")
+            takes = text.let(f"or i1 {better}, {text.let(f'xor i1 {there}, true')}")
+            if by.kind == "f":
+                takes = text.let(f"and i1 {takes}, {text.let(f'fcmp ord {register(by)} {key}, {key}')}")
+            with self.when(takes):
+                text.do(f"store {register(by)} {key}, ptr {best}")
+                text.do(f"store i1 true, ptr {found}")
+                text.do(f"store {kind} {self.value(value.value)}, ptr {result}")
+        return text.let(f"load {kind}, ptr {result}")
+
     def _reduced(self, value: Reduced) -> str:
-        if value.kind == "count" and not isinstance(value.over, Masked):
+        if value.kind == "count" and isinstance(value.over, Base | Picked):
             return self._count(value.over)
         kind, text = register(value.dtype), self.text
         result = text.variable(kind)
@@ -281,6 +355,7 @@ class ValueWriter:
     def _found(self, space: Space, position: int) -> tuple[str, str]:
         if isinstance(space, Masked):
             return self._found_in_masked(space, position)
+        assert not isinstance(space, Combined), "none of the pairs is picked"
         count, let = self._count(space), self.text.let
         there = let(f"icmp sgt i64 {count}, {position if position >= 0 else -position - 1}")
         start = self._limits(space)[0] if isinstance(space, Base) else "0"

@@ -6,12 +6,21 @@ What cannot be lowered is refused with the reason: `obstacle_in` says it of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
 
-from cenote.compiled.obstacles import LENGTHS, POSITIONS, REDUCTIONS, is_one_element, obstacle_in, walk
+from cenote.compiled.obstacles import (
+    CHOICES,
+    COMBINED,
+    LENGTHS,
+    POSITIONS,
+    REDUCTIONS,
+    is_one_element,
+    obstacle_in,
+    walk,
+)
 from cenote.compiled.problems import NotCompiledError
 from cenote.compiled.values import (
     BOOL,
@@ -19,13 +28,19 @@ from cenote.compiled.values import (
     INT64,
     TYPES,
     Base,
+    ChosenBy,
+    Combined,
+    Constant,
     DType,
     Instruction,
     IsThere,
     Lowered,
     Masked,
+    Member,
     Nth,
     Numpy,
+    Ordinal,
+    Picked,
     Reduced,
     Scalar,
     Space,
@@ -156,6 +171,12 @@ class Lowering:
             return self.values.make(Reduced, "count", _elements_of(arguments[0], function), None, INT64)
         if function in ("nth", *POSITIONS):
             return self._element(function, list(arguments), options)
+        if function in COMBINED:
+            return self._member(function, *arguments)
+        if function == "position":
+            return self.values.make(Ordinal, _elements_of(arguments[0], function))
+        if function in CHOICES:
+            return self._chosen(function, *arguments, default=options.get("default"))
         if function not in PER_VALUE or (function in ("min", "max") and len(arguments) == 1):
             raise NotCompiledError(f"{function}(…) is used")
         tree = Call(function, tuple(Name(f"{n:03}", 0) for n in range(len(arguments))), tuple(options.items()))
@@ -163,6 +184,8 @@ class Lowering:
             return self._of_numbers(tree, *arguments)
         if function == "where":
             self._demand_choice(arguments)
+        if (written := self._written_out(function, arguments)) is not None:
+            return written
         found = type_of(tree, *arguments, lists=function in ("where", "round"))  # which awkward has its own of
         if function == "where":
             condition, chosen, other = arguments
@@ -175,8 +198,38 @@ class Lowering:
     def _demand_choice(self, arguments: Sequence[Lowered]) -> None:
         """Where events choose, awkward takes whole lists: of single values beside lists it makes something odd."""
         lists = [isinstance(one, Value) and one.space is not None for one in arguments]
-        if not isinstance(arguments[0], Value) or (not lists[0] and lists[1] != lists[2]):
+        if (
+            not isinstance(arguments[0], Value)
+            or isinstance(arguments[0], Constant)
+            or (not lists[0] and lists[1] != lists[2])
+        ):
             raise NotCompiledError("where(…) chooses between lists and single values")
+
+    def _written_out(self, function: str, arguments: Sequence[Lowered]) -> Lowered | None:
+        """Functions that are a few exact steps, so that no array of every pair or triple is needed for numpy."""
+        if any(isinstance(one, Value) and one.dtype.kind != "f" for one in arguments):
+            return None
+        if function in ("min", "max", "minimum", "maximum"):
+            sign = "maximum" if function.startswith("max") else "minimum"
+            return reduce(lambda one, other: self._larger(sign, one, other), arguments)
+        doubles = [self.values.cast(one, FLOAT64) for one in arguments]
+        if function == "mass":
+            x, y, z, energy = doubles
+            momentum = self.call("sqrt", [self._sum([self.binary("**", one, 2) for one in (x, y, z)])], {})
+            square = self.binary("*", self.binary("-", energy, momentum), self.binary("+", energy, momentum))
+            return self.call("sqrt", [self._larger("maximum", square, 0)], {})
+        return None
+
+    def _sum(self, values: Sequence[Lowered]) -> Lowered:
+        return reduce(lambda one, other: self.binary("+", one, other), values)
+
+    def _larger(self, sign: str, one: Lowered, other: Lowered) -> Lowered:
+        """Of fractions; of two zeros the second, as numpy's instructions do on every length of array."""
+        tree = Call(sign, (Name("a", 0), Name("b", 0)), ())
+        if not isinstance(one, Value) and not isinstance(other, Value):
+            return self._of_numbers(tree, one, other)
+        found = type_of(tree, one, other)
+        return self._applied(sign, [self.values.cast(one, found), self.values.cast(other, found)], found)
 
     def by_numpy(self, apply: Callable[..., Any], arguments: Sequence[Lowered], found: DType) -> Value:
         """What numpy computes, value by value: `apply` takes arrays. Any: arrays."""
@@ -205,10 +258,14 @@ class Lowering:
         """Both have to have the same elements in every event."""
         if isinstance(one, Base) and isinstance(other, Base):
             self.values.unite(one, other)
-        elif isinstance(one, Masked) and isinstance(other, Masked) and one.condition is other.condition:
-            self.unite(one.parent, other.parent)
-        elif one is not other:
-            raise NotCompiledError("lists of different selections are joined")
+            return
+        match one, other:
+            case (Masked(), Masked()) if one.condition is other.condition:
+                self.unite(one.parent, other.parent)
+            case (Combined(), Combined()) if one.size == other.size:
+                self.unite(one.parent, other.parent)
+            case _ if one is not other:
+                raise NotCompiledError("lists of different selections are joined")
 
     # over elements
 
@@ -230,12 +287,37 @@ class Lowering:
     def _nth(self, value: Lowered, position: int, default: Lowered | None) -> Value:
         space = _elements_of(value, "x[:, i]")
         assert isinstance(value, Value), "numbers have no elements"
+        if isinstance(space, Combined) or (isinstance(space, Masked) and isinstance(space.parent, Combined)):
+            raise NotCompiledError("one of the pairs is picked")
         if isinstance(space, Masked) and (position < 0 or isinstance(space.parent, Masked)):
             raise NotCompiledError("elements are counted from the end of a selection")
         if default is None:
             return self.values.make(Nth, value, position, None, value.dtype)
         found = type_of(_nth_tree(position), value, default, lists=True)
         return self.values.make(Nth, self.values.cast(value, found), position, self.values.cast(default, found), found)
+
+    def _member(self, function: str, value: Lowered, number: Lowered) -> Value:
+        """Of every pair or triple, the member with a number."""
+        space, size = _elements_of(value, function), COMBINED[function]
+        if not isinstance(space, Base | Picked) or not isinstance(value, Value):
+            raise NotCompiledError(f"{function}(…) of elements that were selected")
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < size:
+            raise NotCompiledError(f"{function}(…) needs the number of a member")
+        return self.values.make(Member, value, self.values.make(Combined, space, size), number, value.dtype)
+
+    def _chosen(self, function: str, value: Lowered, key: Lowered, *, default: Scalar | None) -> Value:
+        """The element whose key is the smallest or the largest."""
+        if function == "closest":
+            if any(isinstance(one, Value) and one.dtype.kind != "f" for one in (value, key)):
+                raise NotCompiledError("closest(…) of whole numbers")
+            key = self.call("abs", [self.binary("-", value, key)], {})
+        self.unite(_elements_of(value, function), _elements_of(key, function))
+        if default is None or not isinstance(value, Value) or not isinstance(key, Value) or key.dtype == BOOL:
+            raise NotCompiledError(f"{function}(…) may be missing, or its keys are no numbers")
+        tree = Call("min_by", (Name("a", 0), Name("b", 0)), (("default", default),))
+        found = type_of(tree, value, key, lists=True)
+        both = self.values.cast(value, found), key, self.values.cast(default, found)
+        return self.values.make(ChosenBy, *both, function == "max_by", found)
 
     def is_there(self, space: Space, position: int) -> Value:
         """Whether an event has that many elements."""

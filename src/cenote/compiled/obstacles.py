@@ -12,7 +12,12 @@ REDUCTIONS = frozenset({"sum", "prod", "any", "all", "count", "count_nonzero"})
 LENGTHS = frozenset({"num", "len"})
 POSITIONS = {"first": 0, "last": -1, "leading": 0, "subleading": 1}
 """Functions that take one element of each event → which."""
-COMPILED = PER_VALUE | REDUCTIONS | LENGTHS | POSITIONS.keys() | {"nth"}
+COMBINED = {"pairs": 2, "triples": 3}
+"""Functions of combinations of elements → how many are combined."""
+CHOICES = frozenset({"min_by", "max_by", "closest"})
+COMPILED = (
+    frozenset({"nth", "position"}) | COMBINED.keys() | CHOICES | PER_VALUE | REDUCTIONS | LENGTHS | POSITIONS.keys()
+)
 """Functions that have a compiled form."""
 
 
@@ -45,7 +50,7 @@ def _obstacle(node: Node) -> str | None:
             return f"{node.function}(…) is used"
         case Call() if node.function in ("min", "max") and len(node.arguments) == 1:
             return f"{node.function}(…) of no elements is missing"
-        case Call() if node.function in ("first", "last") and not node.options:
+        case Call() if node.function in ("first", "last", *CHOICES) and not node.options:
             return f"{node.function}(…) without a default may be missing"
         case Call() if dict(node.options).get("axis", 1) not in (1, -1):
             return "lists of lists are reduced"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from cenote.compiled.emit_values import Parameter
 from cenote.compiled.machine_code import COMPILER
 from cenote.compiled.passes import CompiledStage, Export, LaterPass, Pass, passes
 from cenote.compiled.stage import Counted, EventTally, StageResults
-from cenote.compiled.values import TYPES, DType, Numpy, Value, Values, root_of
+from cenote.compiled.values import TYPES, Base, Combined, DType, Numpy, Space, Value, Values, root_of
 from cenote.expressions.arrays import Column
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak, is_awkward
@@ -210,7 +211,7 @@ class _Buffers:
                 return np.empty(size, dtype=np.int64)
             case "exported":
                 value = of[1]
-                length = size if value.space is None else len(columns[root_of(value.space).column].data)
+                length = size if value.space is None else _most_elements(value.space, columns)
                 return np.empty(length, dtype=value.dtype)
             case "exported lists":
                 return np.zeros(size + 1, dtype=np.int64)
@@ -252,6 +253,18 @@ class _Buffers:
                 offsets = self.array(("exported lists", export, value))[: size + 1]
                 found[value] = Flat(data[: self.numbers["elements", export, value]], offsets)
         return found
+
+
+def _most_elements(space: Space, columns: Mapping[str, Flat]) -> int:
+    """How many elements a space may have in all events together."""
+    column = columns[root_of(space).column]
+    while not isinstance(space, Base):
+        if isinstance(space, Combined):
+            counts = np.diff(_lists(column))
+            table = [comb(number, space.size) for number in range(int(counts.max(initial=0)) + 1)]
+            return int(np.array(table)[counts].sum())
+        space = space.parent
+    return len(column.data)
 
 
 def _lists(column: Flat) -> Offsets:

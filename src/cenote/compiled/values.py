@@ -47,7 +47,15 @@ class Picked:
     descending: bool
 
 
-Space = Base | Masked | Picked
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Every pair, or every three, of the elements of an event, in the order of their elements."""
+
+    parent: Base | Picked
+    size: int
+
+
+Space = Base | Masked | Picked | Combined
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +106,36 @@ class Taken:
 
 
 @dataclass(frozen=True, eq=False)
+class Member:
+    """The values of one of the members of combinations, out of those of all elements."""
+
+    value: Value
+    space: Combined
+    number: int
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Ordinal:
+    """Which of its event's each element is, from 0."""
+
+    space: Space
+    dtype: DType = INT64
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenBy:
+    """The element whose key is the smallest or the largest, the first of equal ones; a key that is NaN never is."""
+
+    value: Value
+    key: Value
+    default: Value
+    largest: bool
+    dtype: DType
+    space: None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Reduced:
     """One value per event out of its elements, one after the other."""
 
@@ -138,10 +176,10 @@ class Opaque:
     column: str
 
 
-Value = Input | Constant | Instruction | Numpy | Taken | Reduced | Nth | IsThere
+Value = Input | Constant | Instruction | Numpy | Taken | Member | Ordinal | ChosenBy | Reduced | Nth | IsThere
 Lowered = Value | bool | int | float
 """A value, or a number of Python's, which takes the type of what stands beside it."""
-Made = TypeVar("Made", bound=Value | Base | Masked | Picked)
+Made = TypeVar("Made", bound=Value | Base | Masked | Picked | Combined)
 
 
 def arguments_of(value: Value) -> Iterator[Value]:
@@ -149,7 +187,9 @@ def arguments_of(value: Value) -> Iterator[Value]:
     match value:
         case Instruction() | Numpy():
             yield from (argument for argument in value.arguments if not isinstance(argument, bool | int | float))
-        case Taken() | Nth():
+        case ChosenBy():
+            yield from (value.value, value.key, value.default)
+        case Taken() | Nth() | Member():
             yield value.value
             if isinstance(value, Nth) and value.default is not None:
                 yield value.default
@@ -157,7 +197,8 @@ def arguments_of(value: Value) -> Iterator[Value]:
             yield value.value
         case _:
             pass
-    spaces = [space for space in (value.space, getattr(value, "over", None)) if space is not None]
+    over = value.value.space if isinstance(value, ChosenBy) else getattr(value, "over", None)
+    spaces = [space for space in (value.space, over) if space is not None]
     for space in spaces:
         yield from conditions_of(space)
 
@@ -244,6 +285,8 @@ class Values:
                 return (space.condition, *self.key(space.parent))
             case Picked():
                 return (space,)
+            case Combined():
+                return (space.size, *self.key(space.parent))
 
     @property
     def united(self) -> tuple[tuple[str, str], ...]:
