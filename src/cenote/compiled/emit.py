@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cenote.compiled.emit_values import Parameter, ValueWriter, number_text
+from cenote.compiled.emit_instructions import number_text
+from cenote.compiled.emit_values import Parameter, ValueWriter
 from cenote.compiled.ir import register
 from cenote.compiled.passes import CompiledStage, Export, Pass
 from cenote.compiled.stage import BinSearch, EventTally, HistogramFill

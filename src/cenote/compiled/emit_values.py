@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from cenote.compiled.ir import FunctionText, register
+from cenote.compiled.emit_instructions import InstructionWriter, comparison, number_text
+from cenote.compiled.ir import register
 from cenote.compiled.passes import Pass, computed
 from cenote.compiled.values import (
     BOOL,
@@ -16,7 +16,6 @@ from cenote.compiled.values import (
     ChosenBy,
     Combined,
     Constant,
-    DType,
     Input,
     Instruction,
     IsThere,
@@ -35,25 +34,14 @@ from cenote.compiled.values import (
 
 Parameter = tuple[Any, ...]
 """What a pointer is for: a word, and the value, space or stage that it belongs to."""
-_FRACTIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-_WHOLE = {"+": "add", "-": "sub", "*": "mul"}
-_COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_FUNCTIONS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil"}
-_INFINITY = "0x7FF0000000000000"
 
 
-def number_text(number: float, dtype: DType) -> str:
-    """A constant; fractions by their bits."""
-    if dtype == BOOL:
-        return "true" if number else "false"
-    return f"0x{struct.pack('>d', number).hex().upper()}" if dtype.kind == "f" else str(int(number))
-
-
-class ValueWriter:
+class ValueWriter(InstructionWriter):
     """Writes values of the event at hand, `%e`, which is the `%j`-th of those that the pass goes over."""
 
     def __init__(self, work: Pass, values: Values) -> None:
-        self.work, self.values, self.text = work, values, FunctionText()
+        super().__init__()
+        self.work, self.values = work, values
         self.parameters: dict[Parameter, str] = {}
         self.error = self.text.variable("i64")
         self._known: dict[Any, str] = {}
@@ -126,7 +114,7 @@ class ValueWriter:
                 at = "%e" if value.space is None else self._cursor(value.space)[0]
                 return self.text.load(self.parameter("column", value), at, value.dtype)
             case Instruction():
-                return self._applied(value)
+                return self.applied(value, [self.value(argument) for argument in value.arguments])
             case Numpy():
                 return self._given(value)
             case Taken():
@@ -151,60 +139,6 @@ class ValueWriter:
         start = self.text.load(self.parameter("given lists", value), "%j", INT64)
         at = self.text.let(f"add i64 {start}, {self._cursor(value.space)[1]}")
         return self.text.load(self.parameter("given", value), at, value.dtype)
-
-    # arithmetic
-
-    def _applied(self, value: Instruction) -> str:
-        names = [self.value(argument) for argument in value.arguments]
-        dtype = value.arguments[-1].dtype
-        kind, fraction, let = register(dtype), dtype.kind == "f", self.text.let
-        sign, joined = value.sign, ", ".join(names)
-        if sign in _COMPARED:
-            return let(f"{_comparison(sign, dtype)} {kind} {joined}")
-        if sign in ("and", "or", "xor"):
-            return let(f"{sign} {kind} {joined}")
-        if sign in _FRACTIONS:
-            return let(f"{(_FRACTIONS if fraction else _WHOLE)[sign]} {kind} {joined}")
-        match sign:
-            case "where":
-                return let(f"select i1 {names[0]}, {kind} {names[1]}, {kind} {names[2]}")
-            case "cast" | "!=0":
-                return self.converted(names[0], dtype, value.dtype)
-            case "not" | "invert":
-                return let(f"xor {kind} {joined}, -1")
-            case "negative":
-                return let(f"fneg {kind} {joined}" if fraction else f"sub {kind} 0, {joined}")
-            case "minimum" | "maximum":
-                first = let(f"{_comparison('<' if sign == 'minimum' else '>', dtype)} {kind} {joined}")
-                nan = let(f"fcmp uno {kind} {names[0]}, {names[0]}")
-                return let(f"select i1 {let(f'or i1 {first}, {nan}')}, {kind} {names[0]}, {kind} {names[1]}")
-            case "isnan":
-                return let(f"fcmp uno {kind} {joined}, {joined}")
-            case "isinf" | "isfinite":
-                size = self._function("abs", names[0], kind)
-                return let(f"fcmp {'oeq' if sign == 'isinf' else 'olt'} {kind} {size}, {_INFINITY}")
-        return self._function(sign, names[0], kind)
-
-    def _function(self, sign: str, name: str, kind: str) -> str:
-        return self.text.let(
-            f"call {kind} @llvm.{_FUNCTIONS[sign]}.{'f32' if kind == 'float' else 'f64'}({kind} {name})"
-        )
-
-    def converted(self, name: str, old: DType, new: DType) -> str:
-        """A value as another type."""
-        one, other, let = register(old), register(new), self.text.let
-        if old == new:
-            return name
-        if new == BOOL:
-            return let(f"fcmp une {one} {name}, 0.0" if old.kind == "f" else f"icmp ne {one} {name}, 0")
-        if new.kind == "f":
-            if old.kind == "f":
-                return let(f"{'fpext' if new.itemsize > old.itemsize else 'fptrunc'} {one} {name} to {other}")
-            return let(f"{'sitofp' if old.kind == 'i' else 'uitofp'} {one} {name} to {other}")
-        assert old.kind != "f", "numpy cuts fractions off"
-        if old != BOOL and new.itemsize <= old.itemsize:
-            return name if one == other else let(f"trunc {one} {name} to {other}")
-        return let(f"{'sext' if old.kind == 'i' else 'zext'} {one} {name} to {other}")
 
     # elements
 
@@ -286,7 +220,7 @@ class ValueWriter:
         with self.elements(space):
             key = self.value(value.key)
             before, there = text.let(f"load {register(by)}, ptr {best}"), text.let(f"load i1, ptr {found}")
-            better = text.let(f"{_comparison('>' if value.largest else '<', by)} {register(by)} {key}, {before}")
+            better = text.let(f"{comparison('>' if value.largest else '<', by)} {register(by)} {key}, {before}")
             takes = text.let(f"or i1 {better}, {text.let(f'xor i1 {there}, true')}")
             if by.kind == "f":
                 takes = text.let(f"and i1 {takes}, {text.let(f'fcmp ord {register(by)} {key}, {key}')}")
@@ -415,7 +349,7 @@ class ValueWriter:
             at = text.let(f"load i64, ptr {place}")
             before = text.let(f"sub i64 {at}, 1")
             other = text.load(keys, before, dtype)
-            later = text.let(f"{_comparison('>' if space.descending else '<', dtype)} {kind} {key}, {other}")
+            later = text.let(f"{comparison('>' if space.descending else '<', dtype)} {kind} {key}, {other}")
             text.do(f"store i1 {later}, ptr {going}")
             with text.when(later):
                 text.store(other, keys, at, dtype)
@@ -427,10 +361,3 @@ class ValueWriter:
         found = text.let(f"load i64, ptr {place}")
         text.store(key, keys, found, dtype)
         return found
-
-
-def _comparison(sign: str, dtype: DType) -> str:
-    if dtype.kind == "f":
-        return f"fcmp {'u' if sign == '!=' else 'o'}{_COMPARED[sign]}"
-    prefix = "" if sign in ("==", "!=") else "s" if dtype.kind == "i" else "u"
-    return f"icmp {prefix}{_COMPARED[sign]}"

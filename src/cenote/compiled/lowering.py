@@ -6,7 +6,7 @@ What cannot be lowered is refused with the reason: `obstacle_in` says it of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,13 @@ from cenote.compiled.obstacles import (
     REDUCTIONS,
     is_one_element,
     obstacle_in,
-    walk,
 )
 from cenote.compiled.problems import NotCompiledError
+from cenote.compiled.sample_types import cast_to, checked, evaluated, function_of, names_of, type_of
 from cenote.compiled.values import (
     BOOL,
     FLOAT64,
     INT64,
-    TYPES,
     Base,
     ChosenBy,
     Combined,
@@ -48,13 +47,10 @@ from cenote.compiled.values import (
     Value,
     Values,
 )
-from cenote.expressions.arrays import leaf_type
-from cenote.expressions.evaluate import evaluate
 from cenote.expressions.expression import expression
 from cenote.expressions.functions import PER_VALUE
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Unary, children
-from cenote.jagged import ak, is_awkward
 from cenote.values import dataclass
 
 _ARITHMETIC = frozenset("+-*/")
@@ -109,7 +105,7 @@ class Lowering:
 
     def _of_numbers(self, tree: Node, *numbers: Lowered) -> Lowered:
         """What numbers give: one of numpy's has a type, which one of Python's takes from what stands beside it."""
-        found = _evaluated(tree, _names(tree), *numbers)
+        found = evaluated(tree, names_of(tree), *numbers)
         if isinstance(found, np.float64):  # which is a float too
             return self.values.constant(found.item(), FLOAT64)
         if not isinstance(found, bool | int | float):  # single numbers of other types have rules of their own
@@ -143,7 +139,7 @@ class Lowering:
         if sign == "**" and not isinstance(right, Value) and right == 2:
             value = self.values.cast(left, found)
             return self._applied("*", [value, value], found)
-        return self.by_numpy(_function_of(tree), [left, right], found)
+        return self.by_numpy(function_of(tree), [left, right], found)
 
     def _compared(self, sign: str, left: Lowered, right: Lowered) -> Lowered:
         tree = Comparison(Name("a", 0), ((sign, Name("b", 0)),))
@@ -193,7 +189,7 @@ class Lowering:
             return self._applied("where", [self.values.truth(condition), *both], found)
         if function in _NATIVE and isinstance(arguments[0], Value) and arguments[0].dtype.kind == "f":
             return self._applied("abs" if function == "fabs" else function, [arguments[0]], found)
-        return self.by_numpy(_function_of(tree), arguments, found)
+        return self.by_numpy(function_of(tree), arguments, found)
 
     def _demand_choice(self, arguments: Sequence[Lowered]) -> None:
         """Where events choose, awkward takes whole lists: of single values beside lists it makes something odd."""
@@ -239,10 +235,10 @@ class Lowering:
     def as_type(self, value: Lowered, dtype: DType) -> Lowered:
         """Cast as settings ask for; where fractions become whole numbers, numpy cuts them off."""
         if not isinstance(value, Value):
-            return self.values.constant(value, _checked(dtype))
+            return self.values.constant(value, checked(dtype))
         if value.dtype.kind == "f" and dtype.kind in "iu":
-            return self.by_numpy(_cast_to(dtype), [value], _checked(dtype))
-        return self.values.cast(value, _checked(dtype))
+            return self.by_numpy(cast_to(dtype), [value], checked(dtype))
+        return self.values.cast(value, checked(dtype))
 
     def _applied(self, sign: str, arguments: Sequence[Value], found: DType) -> Value:
         return self.values.make(Instruction, sign, tuple(arguments), found, self._common(arguments))
@@ -350,61 +346,3 @@ def _elements_of(value: Lowered, function: str) -> Space:
     if not isinstance(value, Value) or value.space is None:
         raise NotCompiledError(f"{function} needs a list per event")
     return value.space
-
-
-def _names(tree: Node) -> list[str]:
-    """The names in a part of an expression, which say the order of its operands."""
-    return sorted(node.name for node in walk(tree) if isinstance(node, Name))
-
-
-@lru_cache(maxsize=4096)
-def _function_of(tree: Node) -> Callable[..., Any]:
-    """What a part of an expression does with arrays: the same object for the same part."""
-    return partial(_evaluated, tree, _names(tree))
-
-
-def _evaluated(tree: Node, names: list[str], *columns: Any) -> Any:
-    return evaluate(tree, dict(zip(names, columns, strict=True)).__getitem__)
-
-
-@lru_cache(maxsize=64)
-def _cast_to(dtype: DType) -> Callable[..., Any]:
-    def cast(column: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return np.asarray(column).astype(dtype)
-
-    return cast
-
-
-def type_of(tree: Node, *operands: Lowered, lists: bool = False) -> DType:
-    """The type that numpy computes a part of an expression in, for operands of these types; `lists`: that awkward does,
-    for operands that are lists."""
-    jagged = tuple(lists and isinstance(operand, Value) and operand.space is not None for operand in operands)
-    kinds = tuple(operand.dtype if isinstance(operand, Value) else (type(operand), operand) for operand in operands)
-    return _type_of(tree, kinds, jagged)
-
-
-@lru_cache(maxsize=4096)
-def _type_of(tree: Node, kinds: tuple[DType | tuple[type, Scalar], ...], jagged: tuple[bool, ...]) -> DType:
-    samples = [
-        _sample(kind, lists=lists) if isinstance(kind, np.dtype) else kind[1]
-        for kind, lists in zip(kinds, jagged, strict=True)
-    ]
-    found = _evaluated(tree, _names(tree), *samples)
-    dtype = leaf_type(found)
-    if dtype is None or (is_awkward(found) and found.layout.is_option):
-        raise NotCompiledError("values may be missing")
-    return _checked(dtype)
-
-
-def _sample(dtype: DType, *, lists: bool) -> Any:
-    one = np.ones(1, dtype)
-    return (
-        ak.Array(ak.contents.ListOffsetArray(ak.index.Index64([0, 1]), ak.contents.NumpyArray(one))) if lists else one
-    )
-
-
-def _checked(dtype: DType) -> DType:
-    if dtype not in TYPES:
-        raise NotCompiledError(f"values are of type {dtype}")
-    return dtype

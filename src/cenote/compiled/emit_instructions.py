@@ -1,0 +1,89 @@
+"""Write what the processor does with single values: arithmetic, comparisons, conversions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from cenote.compiled.ir import FunctionText, register
+from cenote.compiled.values import BOOL, DType, Instruction
+
+_FRACTIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+_WHOLE = {"+": "add", "-": "sub", "*": "mul"}
+_COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+_FUNCTIONS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil"}
+_INFINITY = "0x7FF0000000000000"
+
+
+def number_text(number: float, dtype: DType) -> str:
+    """A constant; fractions by their bits."""
+    if dtype == BOOL:
+        return "true" if number else "false"
+    return f"0x{struct.pack('>d', number).hex().upper()}" if dtype.kind == "f" else str(int(number))
+
+
+class InstructionWriter:
+    """Writes instructions into the text of a function."""
+
+    def __init__(self) -> None:
+        self.text = FunctionText()
+
+    def applied(self, value: Instruction, names: Sequence[str]) -> str:
+        """An instruction on arguments of these names."""
+        dtype = value.arguments[-1].dtype
+        kind, fraction, let = register(dtype), dtype.kind == "f", self.text.let
+        sign, joined = value.sign, ", ".join(names)
+        if sign in _COMPARED:
+            return let(f"{comparison(sign, dtype)} {kind} {joined}")
+        if sign in ("and", "or", "xor"):
+            return let(f"{sign} {kind} {joined}")
+        if sign in _FRACTIONS:
+            return let(f"{(_FRACTIONS if fraction else _WHOLE)[sign]} {kind} {joined}")
+        match sign:
+            case "where":
+                return let(f"select i1 {names[0]}, {kind} {names[1]}, {kind} {names[2]}")
+            case "cast" | "!=0":
+                return self.converted(names[0], dtype, value.dtype)
+            case "not" | "invert":
+                return let(f"xor {kind} {joined}, -1")
+            case "negative":
+                return let(f"fneg {kind} {joined}" if fraction else f"sub {kind} 0, {joined}")
+            case "minimum" | "maximum":
+                first = let(f"{comparison('<' if sign == 'minimum' else '>', dtype)} {kind} {joined}")
+                nan = let(f"fcmp uno {kind} {names[0]}, {names[0]}")
+                return let(f"select i1 {let(f'or i1 {first}, {nan}')}, {kind} {names[0]}, {kind} {names[1]}")
+            case "isnan":
+                return let(f"fcmp uno {kind} {joined}, {joined}")
+            case "isinf" | "isfinite":
+                size = self._function("abs", names[0], kind)
+                return let(f"fcmp {'oeq' if sign == 'isinf' else 'olt'} {kind} {size}, {_INFINITY}")
+        return self._function(sign, names[0], kind)
+
+    def _function(self, sign: str, name: str, kind: str) -> str:
+        return self.text.let(
+            f"call {kind} @llvm.{_FUNCTIONS[sign]}.{'f32' if kind == 'float' else 'f64'}({kind} {name})"
+        )
+
+    def converted(self, name: str, old: DType, new: DType) -> str:
+        """A value as another type."""
+        one, other, let = register(old), register(new), self.text.let
+        if old == new:
+            return name
+        if new == BOOL:
+            return let(f"fcmp une {one} {name}, 0.0" if old.kind == "f" else f"icmp ne {one} {name}, 0")
+        if new.kind == "f":
+            if old.kind == "f":
+                return let(f"{'fpext' if new.itemsize > old.itemsize else 'fptrunc'} {one} {name} to {other}")
+            return let(f"{'sitofp' if old.kind == 'i' else 'uitofp'} {one} {name} to {other}")
+        assert old.kind != "f", "numpy cuts fractions off"
+        if old != BOOL and new.itemsize <= old.itemsize:
+            return name if one == other else let(f"trunc {one} {name} to {other}")
+        return let(f"{'sext' if old.kind == 'i' else 'zext'} {one} {name} to {other}")
+
+
+def comparison(sign: str, dtype: DType) -> str:
+    """LLVM's name for a comparison of two values of a type."""
+    if dtype.kind == "f":
+        return f"fcmp {'u' if sign == '!=' else 'o'}{_COMPARED[sign]}"
+    prefix = "" if sign in ("==", "!=") else "s" if dtype.kind == "i" else "u"
+    return f"icmp {prefix}{_COMPARED[sign]}"
