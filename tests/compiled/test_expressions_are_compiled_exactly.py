@@ -77,6 +77,12 @@ jagged = st.one_of(
     st.tuples(st.sampled_from(["min_by", "max_by"]), texts(["F", "G", "I"]), texts(["F", "G", "J"])).map(
         lambda found: f"{found[0]}({found[1]} + F, {found[2]} + 0 * G, default=-1)"
     ),
+    st.tuples(texts(["F", "G"]), texts(["E", "f"])).map(
+        lambda found: f"nearest_deltar({found[0]} + F, G, concat(E, {found[0]} + F), concat({found[1]} + E, F))"
+    ),
+    st.tuples(texts(["F", "B"]), texts(["E", "f"])).map(
+        lambda found: f"concat({found[0]} + F, ({found[1]} + E)[E > 0])"
+    ),
     st.sampled_from(["leading(F)", "subleading(I, 2)", "F / sum(F)", "sum(F[(G > 0) & B] * I[(G > 0) & B])"]),
 )
 
@@ -95,7 +101,8 @@ def columns(shift: int = 0, *, rows: slice = slice(None)) -> dict[str, Any]:
             name: ak.unflatten(np.roll(cast(content, kind), n * shift), COUNTS)[rows]
             for n, (name, kind) in enumerate(LISTS.items())
         }
-    return {**flat, **lists}
+    others = ak.unflatten(np.roll(content, 7 + shift), COUNTS[::-1])[rows]
+    return {**flat, **lists, "E": others}
 
 
 def check(written: list[str], data: dict[str, Any]) -> bool:
@@ -173,6 +180,20 @@ COMPILED = [
         "any(pairs(I, 0) != pairs(I, 1))",
         "max(triples(F, 0), triples(G, 1), 1)",
         "num(F) * min_by(F, f * F, default=1)",
+    ),
+    *("concat(F, G)", "concat(F[F > 1], E)", "num(concat(F, E))", "sum(concat(I, F))", "pairs(concat(F, E), 1)"),
+    *("sum(pairs(concat(F, E), 0) * pairs(concat(G, E), 1))", "nth(concat(F, E), 3, 0.5)", "cross(F, E, 1)"),
+    *(
+        "sum(cross(F, E, 0) - cross(G, E, 1))",
+        "nearest_deltar(F, G, E, E)",
+        "nearest_deltar(F, G, F, G)",
+        "deltar(F, G, f, g)",
+    ),
+    *("sum(F[nearest_deltar(F, G, concat(E, F[F > 1]), concat(E, G[F > 1])) > 0.4])", "position(concat(E, F))"),
+    *(
+        "max_by(concat(F, E), exp(concat(G, E)), default=-1)",
+        "sum(concat(exp(F), sin(E)))",
+        "concat(F, E)[concat(F, E) > 1]",
     ),
     *("sum(exp(F[F < 3]))", "deltaphi(F, f)", "nth(exp(F), 0, 1.5)", "G ** 2 + F ** 2", "F[(G > 0) & B] * 2"),
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from typing import Any
 
 from cenote.compiled.emit_instructions import InstructionWriter, comparison, number_text
@@ -11,14 +13,19 @@ from cenote.compiled.ir import register
 from cenote.compiled.passes import Pass, computed
 from cenote.compiled.values import (
     BOOL,
+    FLOAT64,
     INT64,
     Base,
     ChosenBy,
     Combined,
     Constant,
+    Counted,
+    Crossed,
+    Gathered,
     Input,
     Instruction,
     IsThere,
+    Joined,
     Masked,
     Member,
     Nth,
@@ -26,6 +33,7 @@ from cenote.compiled.values import (
     Ordinal,
     Picked,
     Reduced,
+    Smallest,
     Space,
     Taken,
     Value,
@@ -48,6 +56,8 @@ class ValueWriter(InstructionWriter):
         """Values (and the lengths of picked spaces) that are computed here → their names."""
         self._kept: dict[Any, str] = {}
         """Those of earlier stages of the pass → the variable that holds them."""
+        self._filled: set[Gathered] = set()
+        """Joined lists that are together already."""
         self._members: dict[tuple[Any, ...], tuple[str, ...]] = {}
         """Combinations → where the members of the one at hand are."""
         self._known_of: dict[tuple[Any, ...], dict[Any, str]] = {}
@@ -64,11 +74,12 @@ class ValueWriter(InstructionWriter):
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is computed inside is not known after it: that part may not have run."""
-        before = self._known, self._places, self._cursors, self._members, self._known_of
+        before = self._known, self._places, self._cursors, self._members, self._known_of, self._filled
         self._known, self._places, self._cursors = dict(self._known), dict(self._places), dict(self._cursors)
         self._members, self._known_of = dict(self._members), {key: dict(one) for key, one in self._known_of.items()}
+        self._filled = set(self._filled)
         yield
-        self._known, self._places, self._cursors, self._members, self._known_of = before
+        self._known, self._places, self._cursors, self._members, self._known_of, self._filled = before
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
@@ -86,12 +97,15 @@ class ValueWriter(InstructionWriter):
         for known, name in self._known.items():
             if isinstance(known, Picked):
                 self._kept.setdefault(known, name)
+        self._kept |= dict.fromkeys((("filled", gathered) for gathered in self._filled), "")
 
     def prepare(self, values: list[Value]) -> None:
         """Compute what goes over elements before a loop over elements begins."""
         for value in computed(values, self.work.given):
             if isinstance(value.space, Picked):
                 self._length(value.space)
+            if isinstance(value, Gathered):
+                self._gather(value)
             if value not in self.work.given and isinstance(value, Reduced | Nth | IsThere | ChosenBy):
                 self.value(value)
 
@@ -121,6 +135,10 @@ class ValueWriter(InstructionWriter):
                 return self.value(value.value)
             case Member():
                 return self._member(value)
+            case Gathered():
+                return self.text.load(self.parameter("gathered", value), self._cursor(value.space)[0], value.dtype)
+            case Smallest():
+                return self._smallest(value)
             case Ordinal():
                 return self._cursor(value.space)[1]
             case ChosenBy():
@@ -151,8 +169,11 @@ class ValueWriter(InstructionWriter):
         after = self.text.let("add i64 %e, 1")
         return self.text.load(offsets, "%e", INT64), self.text.load(offsets, after, INT64)
 
-    def _enter(self, space: Base | Picked, index: str) -> None:
+    def _enter(self, space: Counted, index: str) -> None:
         """Go to an element."""
+        if isinstance(space, Joined):
+            self._cursors[self.values.key(space)] = index, index
+            return
         if isinstance(space, Picked):
             self._cursors[self.values.key(space)] = index, index
             space, index = space.parent, self.text.load(self.parameter("picked", space), index, INT64)
@@ -170,7 +191,7 @@ class ValueWriter(InstructionWriter):
                 self._cursors[self.values.key(space)] = index, self.text.increased(counter)
                 yield
             return
-        if isinstance(space, Combined):
+        if isinstance(space, Combined | Crossed):
             with self._combinations(space):
                 yield
             return
@@ -178,23 +199,61 @@ class ValueWriter(InstructionWriter):
             self._enter(space, index)
             yield
 
-    def _range(self, space: Base | Picked) -> tuple[str, str]:
-        return self._limits(space) if isinstance(space, Base) else ("0", self._length(space))
+    def _range(self, space: Counted) -> tuple[str, str]:
+        return self._limits(space) if isinstance(space, Base) else ("0", self._count(space))
 
     @contextmanager
-    def _combinations(self, space: Combined) -> Iterator[None]:
-        counter, (start, stop) = self.text.variable("i64"), self._range(space.parent)
+    def _combinations(self, space: Combined | Crossed) -> Iterator[None]:
+        counter = self.text.variable("i64")
+        parents = [space.parent] * space.size if isinstance(space, Combined) else [space.first, space.second]
+        ranges = [self._range(parent) for parent in parents]
         self.text.do(f"store i64 0, ptr {counter}")
         with self.scope(), ExitStack() as loops:
             places: list[str] = []
-            for _ in range(space.size):
+            for begin, stop in ranges:
+                after = places and isinstance(space, Combined)
+                start = self.text.let(f"add i64 {places[-1]}, 1") if after else begin
                 places.append(loops.enter_context(self.text.each(start, stop)))
-                start = self.text.let(f"add i64 {places[-1]}, 1")
-            key = self.values.key(space)
-            self._members[key] = tuple(places)
-            self._known_of = {}
-            self._cursors[key] = "", self.text.increased(counter)
+            self._meet(space, tuple(places))
+            self._cursors[self.values.key(space)] = "", self.text.increased(counter)
             yield
+
+    def _meet(self, space: Combined | Crossed, places: tuple[str, ...]) -> None:
+        """Go to a combination of elements: nothing is known of it yet."""
+        key = self.values.key(space)
+        self._members[key] = places
+        self._known_of = {}
+        self._known = {
+            one: name
+            for one, name in self._known.items()
+            if getattr(one, "space", None) is None or self.values.key(one.space) != key
+        }
+
+    def _smallest(self, value: Smallest) -> str:
+        text, result, key = self.text, self.text.variable("double"), self.values.key(value.over)
+        outer, _ = self._cursor(value.over.first)
+        text.do(f"store double {number_text(math.inf, FLOAT64)}, ptr {result}")
+        with self.scope(), text.each(*self._range(value.over.second)) as inner:
+            self._meet(value.over, (outer, inner))
+            self._cursors[key] = "", inner
+            before, name = text.let(f"load double, ptr {result}"), self.value(value.value)
+            less, none = text.let(f"fcmp olt double {before}, {name}"), text.let(f"fcmp uno double {before}, {before}")
+            stays = text.let(f"or i1 {less}, {none}")
+            text.do(f"store double {text.let(f'select i1 {stays}, double {before}, double {name}')}, ptr {result}")
+        return text.let(f"load double, ptr {result}")
+
+    def _gather(self, value: Gathered) -> None:
+        """Put the values of joined lists together, once for all that walk through them."""
+        if value in self._filled or ("filled", value) in self._kept:
+            return
+        self._filled.add(value)
+        text, count = self.text, self.text.variable("i64")
+        text.do(f"store i64 0, ptr {count}")
+        for part in value.values:
+            assert part.space is not None, "lists are joined"
+            self.prepare([part])
+            with self.elements(part.space):
+                text.store(self.value(part), self.parameter("gathered", value), text.increased(count), value.dtype)
 
     def _member(self, value: Member) -> str:
         """A value of one of the members: what is known of it is known of no other."""
@@ -203,7 +262,9 @@ class ValueWriter(InstructionWriter):
         if key not in self._known_of:
             self._known_of[key] = {one: name for one, name in outside.items() if getattr(one, "space", None) is None}
         self._known, self._cursors = self._known_of[key], dict(cursors)
-        self._enter(value.space.parent, self._members[self.values.key(value.space)][value.number])
+        space = value.space
+        parent = space.parent if isinstance(space, Combined) else (space.first, space.second)[value.number]
+        self._enter(parent, self._members[self.values.key(value.space)][value.number])
         name = self.value(value.value)
         self._known, self._cursors = outside, cursors
         return name
@@ -231,7 +292,7 @@ class ValueWriter(InstructionWriter):
         return text.let(f"load {kind}, ptr {result}")
 
     def _reduced(self, value: Reduced) -> str:
-        if value.kind == "count" and isinstance(value.over, Base | Picked):
+        if value.kind == "count" and isinstance(value.over, Counted):
             return self._count(value.over)
         kind, text = register(value.dtype), self.text
         result = text.variable(kind)
@@ -254,7 +315,10 @@ class ValueWriter(InstructionWriter):
         sign = {"any": "or", "all": "and", "prod": "fmul" if fraction else "mul"}.get(value.kind)
         return self.text.let(f"{sign or ('fadd' if fraction else 'add')} {kind} {before}, {name}")
 
-    def _count(self, space: Base | Picked) -> str:
+    def _count(self, space: Counted) -> str:
+        if isinstance(space, Joined):
+            parts = [self.value(self.values.make(Reduced, "count", part, None, INT64)) for part in space.parents]
+            return reduce(lambda one, other: self.text.let(f"add i64 {one}, {other}"), parts)
         if isinstance(space, Picked):
             return self._length(space)
         start, stop = self._limits(space)
@@ -289,7 +353,7 @@ class ValueWriter(InstructionWriter):
     def _found(self, space: Space, position: int) -> tuple[str, str]:
         if isinstance(space, Masked):
             return self._found_in_masked(space, position)
-        assert not isinstance(space, Combined), "none of the pairs is picked"
+        assert isinstance(space, Counted), "none of the pairs is picked"
         count, let = self._count(space), self.text.let
         there = let(f"icmp sgt i64 {count}, {position if position >= 0 else -position - 1}")
         start = self._limits(space)[0] if isinstance(space, Base) else "0"

@@ -5,6 +5,7 @@ What cannot be lowered is refused with the reason: `obstacle_in` says it of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -30,18 +31,22 @@ from cenote.compiled.values import (
     ChosenBy,
     Combined,
     Constant,
+    Counted,
+    Crossed,
     DType,
+    Gathered,
     Instruction,
     IsThere,
+    Joined,
     Lowered,
     Masked,
     Member,
     Nth,
     Numpy,
     Ordinal,
-    Picked,
     Reduced,
     Scalar,
+    Smallest,
     Space,
     Taken,
     Value,
@@ -149,8 +154,6 @@ class Lowering:
         common = np.result_type(*(side.dtype if isinstance(side, Value) else side for side in (left, right)))
         if common.kind in "iu":  # numbers that the column's own type cannot hold are compared exactly too
             common = INT64
-            if any(isinstance(side, int) and not -(2**63) <= side < 2**63 for side in (left, right)):
-                raise NotCompiledError("a whole number is too large for 64 bits")
         return self._applied(sign, [self.values.cast(left, common), self.values.cast(right, common)], BOOL)
 
     def _all(self, conditions: list[Lowered]) -> Lowered:
@@ -169,6 +172,12 @@ class Lowering:
             return self._element(function, list(arguments), options)
         if function in COMBINED:
             return self._member(function, *arguments)
+        if function == "cross":
+            return self._crossed(*arguments)
+        if function == "concat":
+            return self._joined(arguments)
+        if function == "nearest_deltar":
+            return self._nearest(arguments)
         if function == "position":
             return self.values.make(Ordinal, _elements_of(arguments[0], function))
         if function in CHOICES:
@@ -209,12 +218,23 @@ class Lowering:
             sign = "maximum" if function.startswith("max") else "minimum"
             return reduce(lambda one, other: self._larger(sign, one, other), arguments)
         doubles = [self.values.cast(one, FLOAT64) for one in arguments]
+        if function in ("deltaphi", "deltar"):
+            return self._delta_phi(*doubles) if function == "deltaphi" else self._delta_r(*doubles)
         if function == "mass":
             x, y, z, energy = doubles
             momentum = self.call("sqrt", [self._sum([self.binary("**", one, 2) for one in (x, y, z)])], {})
             square = self.binary("*", self.binary("-", energy, momentum), self.binary("+", energy, momentum))
             return self.call("sqrt", [self._larger("maximum", square, 0)], {})
         return None
+
+    def _delta_phi(self, phi: Lowered, other: Lowered) -> Lowered:
+        difference = self.binary("-", phi, other)
+        turns = self.call("floor", [self.binary("/", self.binary("+", difference, math.pi), 2 * math.pi)], {})
+        return self._larger("maximum", self.binary("-", difference, self.binary("*", turns, 2 * math.pi)), -math.pi)
+
+    def _delta_r(self, eta: Lowered, phi: Lowered, other_eta: Lowered, other_phi: Lowered) -> Lowered:
+        parts = [self.binary("-", eta, other_eta), self._delta_phi(phi, other_phi)]
+        return self.call("sqrt", [self._sum([self.binary("**", part, 2) for part in parts])], {})
 
     def _sum(self, values: Sequence[Lowered]) -> Lowered:
         return reduce(lambda one, other: self.binary("+", one, other), values)
@@ -260,6 +280,12 @@ class Lowering:
                 self.unite(one.parent, other.parent)
             case (Combined(), Combined()) if one.size == other.size:
                 self.unite(one.parent, other.parent)
+            case (Crossed(), Crossed()):
+                self.unite(one.first, other.first)
+                self.unite(one.second, other.second)
+            case (Joined(), Joined()) if len(one.parents) == len(other.parents):
+                for parent, another in zip(one.parents, other.parents, strict=True):
+                    self.unite(parent, another)
             case _ if one is not other:
                 raise NotCompiledError("lists of different selections are joined")
 
@@ -283,9 +309,9 @@ class Lowering:
     def _nth(self, value: Lowered, position: int, default: Lowered | None) -> Value:
         space = _elements_of(value, "x[:, i]")
         assert isinstance(value, Value), "numbers have no elements"
-        if isinstance(space, Combined) or (isinstance(space, Masked) and isinstance(space.parent, Combined)):
-            raise NotCompiledError("one of the pairs is picked")
-        if isinstance(space, Masked) and (position < 0 or isinstance(space.parent, Masked)):
+        if not isinstance(space.parent if isinstance(space, Masked) else space, Counted):
+            raise NotCompiledError("one of the pairs is picked, or of elements that were selected twice")
+        if isinstance(space, Masked) and position < 0:
             raise NotCompiledError("elements are counted from the end of a selection")
         if default is None:
             return self.values.make(Nth, value, position, None, value.dtype)
@@ -295,11 +321,42 @@ class Lowering:
     def _member(self, function: str, value: Lowered, number: Lowered) -> Value:
         """Of every pair or triple, the member with a number."""
         space, size = _elements_of(value, function), COMBINED[function]
-        if not isinstance(space, Base | Picked) or not isinstance(value, Value):
+        if not isinstance(space, Counted) or not isinstance(value, Value):
             raise NotCompiledError(f"{function}(…) of elements that were selected")
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < size:
             raise NotCompiledError(f"{function}(…) needs the number of a member")
         return self.values.make(Member, value, self.values.make(Combined, space, size), number, value.dtype)
+
+    def _crossed(self, value: Lowered, other: Lowered, number: Lowered) -> Value:
+        """Of every element with every element of another list, the first or the second."""
+        first, second = _elements_of(value, "cross"), _elements_of(other, "cross")
+        if not isinstance(first, Counted) or not isinstance(second, Counted):
+            raise NotCompiledError("cross(…) of elements that were selected")
+        if not isinstance(number, int) or isinstance(number, bool) or number not in (0, 1):
+            raise NotCompiledError("cross(…) needs the number of a member")
+        chosen = (value, other)[number]
+        assert isinstance(chosen, Value), "numbers have no elements"
+        return self.values.make(Member, chosen, self.values.make(Crossed, first, second), number, chosen.dtype)
+
+    def _joined(self, arguments: Sequence[Lowered]) -> Value:
+        """The elements of several lists, one list after the other."""
+        spaces = tuple(_elements_of(argument, "concat") for argument in arguments)
+        tree = Call("concat", tuple(Name(f"{n:03}", 0) for n in range(len(arguments))), ())
+        found = type_of(tree, *arguments, lists=True)
+        parts = tuple(self.values.cast(argument, found) for argument in arguments)
+        return self.values.make(Gathered, parts, self.values.make(Joined, spaces), found)
+
+    def _nearest(self, arguments: Sequence[Lowered]) -> Value:
+        """For each object the distance to the nearest one of another list."""
+        eta, phi, other_eta, other_phi = (self.values.cast(argument, FLOAT64) for argument in arguments)
+        for one, other in ((eta, phi), (other_eta, other_phi)):
+            self.unite(_elements_of(one, "nearest_deltar"), _elements_of(other, "nearest_deltar"))
+        first = [self._crossed(one, other_eta, 0) for one in (eta, phi)]
+        second = [self._crossed(eta, one, 1) for one in (other_eta, other_phi)]
+        apart = self._delta_r(*first, *second)
+        assert isinstance(apart, Value), "lists give lists"
+        assert isinstance(apart.space, Crossed), "of every pair"
+        return self.values.make(Smallest, apart, apart.space, apart.space.first)
 
     def _chosen(self, function: str, value: Lowered, key: Lowered, *, default: Scalar | None) -> Value:
         """The element whose key is the smallest or the largest."""

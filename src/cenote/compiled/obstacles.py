@@ -16,7 +16,13 @@ COMBINED = {"pairs": 2, "triples": 3}
 """Functions of combinations of elements → how many are combined."""
 CHOICES = frozenset({"min_by", "max_by", "closest"})
 COMPILED = (
-    frozenset({"nth", "position"}) | COMBINED.keys() | CHOICES | PER_VALUE | REDUCTIONS | LENGTHS | POSITIONS.keys()
+    frozenset({"nth", "position", "concat", "cross", "nearest_deltar"})
+    | COMBINED.keys()
+    | CHOICES
+    | PER_VALUE
+    | REDUCTIONS
+    | LENGTHS
+    | POSITIONS.keys()
 )
 """Functions that have a compiled form."""
 

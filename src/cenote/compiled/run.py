@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, reduce
 from math import comb
 from typing import Any
 
@@ -16,7 +16,7 @@ from cenote.compiled.emit_values import Parameter
 from cenote.compiled.machine_code import COMPILER
 from cenote.compiled.passes import CompiledStage, Export, LaterPass, Pass, passes
 from cenote.compiled.stage import Counted, EventTally, StageResults
-from cenote.compiled.values import TYPES, Base, Combined, DType, Numpy, Space, Value, Values, root_of
+from cenote.compiled.values import TYPES, Base, Combined, DType, Joined, Numpy, Space, Value, Values, parents_of
 from cenote.expressions.arrays import Column
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak, is_awkward
@@ -199,6 +199,9 @@ class _Buffers:
             case "picked" | "keys":
                 longest = int(np.diff(_lists(columns[of[0].parent.column])).max(initial=0))
                 return np.empty(longest + 1, dtype=np.int64 if kind == "picked" else of[0].key.dtype)
+            case "gathered":
+                longest = int(_most_elements(of[0].space, columns).max(initial=0))
+                return np.empty(longest + 1, dtype=of[0].dtype)
             case "weights":
                 return np.empty(size + 1)
             case "edges":
@@ -211,7 +214,7 @@ class _Buffers:
                 return np.empty(size, dtype=np.int64)
             case "exported":
                 value = of[1]
-                length = size if value.space is None else _most_elements(value.space, columns)
+                length = size if value.space is None else int(_most_elements(value.space, columns).sum())
                 return np.empty(length, dtype=value.dtype)
             case "exported lists":
                 return np.zeros(size + 1, dtype=np.int64)
@@ -255,16 +258,16 @@ class _Buffers:
         return found
 
 
-def _most_elements(space: Space, columns: Mapping[str, Flat]) -> int:
-    """How many elements a space may have in all events together."""
-    column = columns[root_of(space).column]
-    while not isinstance(space, Base):
-        if isinstance(space, Combined):
-            counts = np.diff(_lists(column))
-            table = [comb(number, space.size) for number in range(int(counts.max(initial=0)) + 1)]
-            return int(np.array(table)[counts].sum())
-        space = space.parent
-    return len(column.data)
+def _most_elements(space: Space, columns: Mapping[str, Flat]) -> NDArray[np.int64]:
+    """How many elements of a space each event may have."""
+    if isinstance(space, Base):
+        return np.diff(_lists(columns[space.column]))
+    counts = [_most_elements(parent, columns) for parent in parents_of(space)]
+    if isinstance(space, Combined):
+        table = [comb(number, space.size) for number in range(int(counts[0].max(initial=0)) + 1)]
+        chosen: NDArray[np.int64] = np.array(table)[counts[0]]
+        return chosen
+    return reduce(np.add if isinstance(space, Joined) else np.multiply, counts)
 
 
 def _lists(column: Flat) -> Offsets:

@@ -47,6 +47,8 @@ def cast_to(dtype: DType) -> Callable[..., Any]:
 def type_of(tree: Node, *operands: Lowered, lists: bool = False) -> DType:
     """The type that numpy computes a part of an expression in, for operands of these types; `lists`: that awkward does,
     for operands that are lists."""
+    if any(isinstance(operand, int) and not -(2**63) <= operand < 2**63 for operand in operands):
+        raise NotCompiledError("a whole number is too large for 64 bits")  # awkward takes none, numpy some
     jagged = tuple(lists and isinstance(operand, Value) and operand.space is not None for operand in operands)
     kinds = tuple(operand.dtype if isinstance(operand, Value) else (type(operand), operand) for operand in operands)
     return _type_of(tree, kinds, jagged)

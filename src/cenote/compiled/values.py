@@ -51,11 +51,28 @@ class Picked:
 class Combined:
     """Every pair, or every three, of the elements of an event, in the order of their elements."""
 
-    parent: Base | Picked
+    parent: Counted
     size: int
 
 
-Space = Base | Masked | Picked | Combined
+@dataclass(frozen=True, eq=False)
+class Crossed:
+    """Every element of one space with every element of another, event by event."""
+
+    first: Counted
+    second: Counted
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The elements of several spaces, one space after the other within each event."""
+
+    parents: tuple[Space, ...]
+
+
+Counted = Base | Picked | Joined
+"""Spaces whose elements can be found by their number."""
+Space = Base | Masked | Picked | Combined | Crossed | Joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +127,28 @@ class Member:
     """The values of one of the members of combinations, out of those of all elements."""
 
     value: Value
-    space: Combined
+    space: Combined | Crossed
     number: int
     dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """The values of the elements of joined spaces, out of those of each."""
+
+    values: tuple[Value, ...]
+    space: Joined
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Smallest:
+    """For each element, the smallest value that it has with any element of another space; infinity without any."""
+
+    value: Value
+    over: Crossed
+    space: Counted
+    dtype: DType = FLOAT64
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +212,24 @@ class Opaque:
     column: str
 
 
-Value = Input | Constant | Instruction | Numpy | Taken | Member | Ordinal | ChosenBy | Reduced | Nth | IsThere
+Value = (
+    Input
+    | Constant
+    | Instruction
+    | Numpy
+    | Taken
+    | Member
+    | Gathered
+    | Smallest
+    | Ordinal
+    | ChosenBy
+    | Reduced
+    | Nth
+    | IsThere
+)
 Lowered = Value | bool | int | float
 """A value, or a number of Python's, which takes the type of what stands beside it."""
-Made = TypeVar("Made", bound=Value | Base | Masked | Picked | Combined)
+Made = TypeVar("Made", bound=Value | Base | Masked | Picked | Combined | Crossed | Joined)
 
 
 def arguments_of(value: Value) -> Iterator[Value]:
@@ -189,7 +239,9 @@ def arguments_of(value: Value) -> Iterator[Value]:
             yield from (argument for argument in value.arguments if not isinstance(argument, bool | int | float))
         case ChosenBy():
             yield from (value.value, value.key, value.default)
-        case Taken() | Nth() | Member():
+        case Gathered():
+            yield from value.values
+        case Taken() | Nth() | Member() | Smallest():
             yield value.value
             if isinstance(value, Nth) and value.default is not None:
                 yield value.default
@@ -209,15 +261,21 @@ def conditions_of(space: Space) -> Iterator[Value]:
         yield space.condition
     if isinstance(space, Picked):
         yield from (value for value in (space.condition, space.key) if value is not None)
-    if not isinstance(space, Base):
-        yield from conditions_of(space.parent)
+    for parent in parents_of(space):
+        yield from conditions_of(parent)
 
 
-def root_of(space: Space) -> Base:
-    """The lists that its elements come from."""
-    while not isinstance(space, Base):
-        space = space.parent
-    return space
+def parents_of(space: Space) -> tuple[Space, ...]:
+    """The spaces that its elements come from."""
+    match space:
+        case Base():
+            return ()
+        case Crossed():
+            return space.first, space.second
+        case Joined():
+            return space.parents
+        case _:
+            return (space.parent,)
 
 
 @dataclass
@@ -287,6 +345,8 @@ class Values:
                 return (space,)
             case Combined():
                 return (space.size, *self.key(space.parent))
+            case Crossed() | Joined():
+                return (type(space), *map(self.key, parents_of(space)))
 
     @property
     def united(self) -> tuple[tuple[str, str], ...]:
