@@ -58,7 +58,16 @@ def test_files_that_are_known_are_planned_without_what_reads_or_fills() -> None:
 
 def test_a_quiet_run_without_pictures_imports_nothing_for_either() -> None:
     imported = imported_by("run", "flow.yaml", "--out", "out", "--quiet", "--workers", "1")
-    assert not imported & {"aiohttp", "cryptography", "distributed", "matplotlib", "pyarrow", "rich"}
+    assert imported == {
+        "awkward",
+        "boost_histogram",
+        "hist",
+        "importlib.metadata",
+        "jinja2",
+        "numpy",
+        "pydantic",
+        "yaml",
+    }
 
 
 def test_looking_at_a_run_needs_nothing_of_what_made_it() -> None:

@@ -15,6 +15,8 @@ import numpy as np
 from cenote.lean_imports import imported, later
 from cenote.operations.interface import ProductShape
 from cenote.products.interface import Product
+from cenote.products.support.root_file import root_file
+from cenote.products.support.th1d import th1d
 from cenote.storage import appearing, write_text
 from cenote.text import plural
 from cenote.units import format_count
@@ -130,12 +132,23 @@ def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogra
 
 
 def _write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
+    """By ourselves where all of them are plain, which most are: uproot takes longer to import than a small run."""
+    made = [(name, _for_root(piece)) for name, piece in pieces]
+    plain = [one for name, piece in made if (one := th1d(name, piece)) is not None]
+    with appearing(target, under_its_name=True) as temporary:
+        if len(plain) == len(made) == len({name for name, _ in made}):
+            temporary.write_bytes(root_file(target.name, plain))
+        else:
+            _write_by_uproot(temporary, made)
+    return target
+
+
+def _write_by_uproot(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> None:
     uproot = imported("uproot")  # heavy, and only needed at the end of a run
 
-    with appearing(target, under_its_name=True) as temporary, uproot.recreate(temporary) as file:
+    with uproot.recreate(target) as file:
         for name, piece in pieces:
-            file[name] = _for_root(piece)
-    return target
+            file[name] = piece
 
 
 def _for_root(piece: Histogram) -> Histogram:

@@ -1,0 +1,119 @@
+"""Write a ROOT file of finished objects: header, objects, streamers, list of keys, list of free space, in a row."""
+
+from __future__ import annotations
+
+import struct
+import time
+import uuid
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cenote.values import dataclass
+
+_BEGIN = 100
+_VERSION = 62400
+"""Of the ROOT whose layout this is: 6.24."""
+_ZLIB_LEVEL_1 = 101
+_LAST = 2_000_000_000
+"""Where free space ends in files with short addresses."""
+_LARGEST = 0xFFFFFF
+"""Bytes of an object that is compressed as one block."""
+_STREAMERS = Path(__file__).parent / "th1d_streamers.zlib"
+"""How ROOT lays out a TH1D and all that it is made of, in ROOT's own form: what every ROOT file says of its classes."""
+
+
+@dataclass(frozen=True)
+class RootObject:
+    """An object as it lies in a file, before it is compressed."""
+
+    kind: str
+    """Its class: `TH1D`."""
+    name: str
+    content: bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can be written here."""
+        return len(self.content) <= _LARGEST
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What a file is a sequence of: a key, and what follows it."""
+
+    kind: str
+    name: str
+    title: str
+    content: bytes
+    length: int
+    """Of the content, once it is decompressed."""
+    at: int = 0
+
+    def key(self, datime: int) -> bytes:
+        texts = text(self.kind) + text(self.name) + text(self.title)
+        size = 26 + len(texts)
+        parent = 0 if self.at == _BEGIN else _BEGIN
+        whole = size + len(self.content)
+        return struct.pack(">iHiIhhii", whole, 4, self.length, datime, size, 1, self.at, parent) + texts
+
+    @property
+    def size(self) -> int:
+        return len(self.key(0)) + len(self.content)
+
+
+def text(value: str) -> bytes:
+    """A text in ROOT's form."""
+    encoded = value.encode("utf-8", "surrogateescape")
+    head = bytes([len(encoded)]) if len(encoded) < 255 else struct.pack(">Bi", 255, len(encoded))
+    return head + encoded
+
+
+def root_file(name: str, objects: Sequence[RootObject]) -> bytes:
+    """The content of a file that will have this name."""
+    datime = _datime()
+    head = _Record("TFile", name, "", bytes(len(_directory(name, datime, 0, 0, 0))), 0, _BEGIN)
+    head = replace(head, length=len(head.content))
+    rows = [head]
+    for one in objects:
+        rows.append(_after(rows[-1], _compressed(one.kind, one.name, "", one.content)))
+    streamers = zlib.decompress(_STREAMERS.read_bytes())
+    rows.append(_after(rows[-1], _compressed("TList", "StreamerInfo", "Doubly linked list", streamers)))
+    info = rows[-1]
+    listed = struct.pack(">i", len(objects)) + b"".join(row.key(datime) for row in rows[1:-1])
+    rows.append(_after(info, _Record("TFile", name, "", listed, len(listed))))
+    keys = rows[-1]
+    free = _after(keys, _Record("TFile", name, "", bytes(10), 10))
+    end = free.at + free.size
+    rows.append(replace(free, content=struct.pack(">hii", 1, end, _LAST)))
+    named = len(head.key(0)) + len(text(name)) + len(text(""))
+    rows[0] = replace(head, content=_directory(name, datime, keys.size, named, keys.at))
+    header = struct.pack(
+        ">4s7iB3i", b"root", _VERSION, _BEGIN, end, free.at, free.size, 1, named, 4, _ZLIB_LEVEL_1, info.at, info.size
+    )
+    start = (header + struct.pack(">h", 1) + uuid.uuid4().bytes).ljust(_BEGIN, b"\0")
+    return start + b"".join(row.key(datime) + row.content for row in rows)
+
+
+def _after(before: _Record, one: _Record) -> _Record:
+    return replace(one, at=before.at + before.size)
+
+
+def _compressed(kind: str, name: str, title: str, content: bytes) -> _Record:
+    packed = zlib.compress(content, 1)
+    sizes = len(packed).to_bytes(3, "little") + len(content).to_bytes(3, "little")
+    block = b"ZL\x08" + sizes + packed
+    return _Record(kind, name, title, block if len(block) < len(content) else content, len(content))
+
+
+def _directory(name: str, datime: int, bytes_of_keys: int, named: int, keys: int) -> bytes:
+    """The folder that the file is: its name and title, and where its keys are."""
+    facts = struct.pack(">hIIiiiii", 5, datime, datime, bytes_of_keys, named, _BEGIN, 0, keys)
+    return text(name) + text("") + facts + struct.pack(">h", 1) + uuid.uuid4().bytes + bytes(12)
+
+
+def _datime() -> int:
+    now = time.localtime()
+    day = (now.tm_year - 1995) << 26 | now.tm_mon << 22 | now.tm_mday << 17
+    return day | now.tm_hour << 12 | now.tm_min << 6 | now.tm_sec
