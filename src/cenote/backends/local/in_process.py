@@ -103,13 +103,21 @@ class InProcessSession(Session):
             self._coming.close()
 
     def _is_worth_processes(self) -> bool:
-        """Whether to hand over now: the work is not small, and a process is there to take it."""
-        many = self._request.cpus > 1 and self._places.waiting > 1
-        if many and self._coming is None and self._would_pay():
+        """Whether to hand over now: the work is not small, and a process is there to take it. Once a task was done here
+        it is known what work it is, and what it imports."""
+        many = self._places.waiting > 1
+        return many and bool(self._worked) and self._call_processes() and self._are_there()
+
+    def _call_processes(self) -> bool:
+        """Start processes if they would pay; whether they come, or are there."""
+        if self._coming is None and self._request.cpus > 1 and self._would_pay():
             from cenote.backends.local.processes import ProcessSession  # small work does without
 
             self._coming = ProcessSession(self._request, self._patience, joined=False)
-        return many and self._coming is not None and self._coming.prepare(self._places.waiting)
+        return self._coming is not None
+
+    def _are_there(self, seconds: float = 0) -> bool:
+        return self._coming is not None and self._coming.prepare(self._places.waiting, seconds)
 
     def _would_pay(self) -> bool:
         work = self._request.work
@@ -117,15 +125,16 @@ class InProcessSession(Session):
         return are_worth_it(left, self._request.cpus)
 
     def _begin_next(self, seconds: float) -> list[AnyEvent]:
-        """The next task; none while processes are about to come, and would have to wait for its end."""
+        """The next task; none while processes are about to come for others too, which would wait for its end."""
         self._begun = self._places.take()
         if self._begun is None:
             return []
         spec, pool, place = self._begun
-        if self._coming is not None and self._expected(spec) > TO_START:
+        if self._places.waiting and self._expected(spec) > TO_START and self._call_processes():
             self._withdraw(spec.task)
             self._places.wait_first([spec], pool)
-            self._coming.prepare(self._places.waiting, seconds)
+            if self._are_there(seconds):
+                self._hand_over()
             return []
         return [started(spec, at=self._request.clock(), pool=pool, worker=self._places.worker(pool, place))]
 

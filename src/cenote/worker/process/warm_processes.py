@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from cenote.worker.process.forking import WarmProcess, can_fork
 
 TEMPLATE_LOG = "template"
 """The file among those of workers that a warm process writes its errors to."""
+_LARGE = ("awkward", "hist", "uproot")
+"""Packages that are imported when they are first used, and start no threads."""
 
 
 class WarmProcesses:
@@ -48,10 +51,10 @@ class WarmProcesses:
 
 
 def words_to_import(module: str, segments: Iterable[Segment]) -> tuple[str, ...]:
-    """What a worker with this module needs for these segments. Code of users is not among it: it may start threads, and
-    each worker imports it anew."""
+    """What a worker with this module needs for these segments, and what of the large packages this process has needed
+    so far. Code of users is not among it: it may start threads, and each worker imports it anew."""
     plugins = (f"{kind.value}:{name}" for kind, name in used_plugins(segments) if name in registry.built_in_names(kind))
-    return (module, *sorted(plugins))
+    return (module, *sorted(plugins), *(name for name in _LARGE if name in sys.modules))
 
 
 def used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:
