@@ -187,8 +187,8 @@ def a_root_file(path: Path, size: int) -> str:
 def test_many_files_are_read_by_processes(
     tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata, "MANY", 3)
     monkeypatch.setattr(metadata, "SECONDS_ALONE", 0)
+    monkeypatch.setattr(metadata, "SECONDS_FOR_HELP", 0)
     here: list[str] = []
     monkeypatch.setattr(metadata, "describe_one", lambda _source, url: here.append(url))
     urls = [a_root_file(tmp_path / f"{size}.root", size) for size in (1, 2, 3)]
@@ -203,8 +203,8 @@ def test_many_files_are_read_by_processes(
 def test_a_source_that_only_this_process_knows_is_read_here(
     tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata, "MANY", 2)
     monkeypatch.setattr(metadata, "SECONDS_ALONE", 0)
+    monkeypatch.setattr(metadata, "SECONDS_FOR_HELP", 0)
     answers = ask(Counting(), files(tmp_path, "x", "y", "z"), cache)
     assert all(isinstance(answer, FileInfo) for answer in answers)
 

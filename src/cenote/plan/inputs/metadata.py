@@ -28,10 +28,10 @@ from cenote.values import dataclass
 
 REMOTE_AT_ONCE = 16
 """Files asked for at the same time over the network: the waiting is what costs, not the work."""
-MANY = 64
-"""Local files that have to be left, for processes to be asked."""
 SECONDS_ALONE = 1.0
-"""That files are read here first: what processes take to start. Most are done by then."""
+"""That local files are read here first. Most are done by then; of the others it is known what they will take."""
+SECONDS_FOR_HELP = 5.0
+"""That the rest has to take for processes to be asked: each needs a second to start."""
 FILES_PER_PROCESS = 200
 """Then a process hands in what it read, and progress moves on."""
 
@@ -138,18 +138,22 @@ def _read(missing: Sequence[_Asked]) -> Iterator[tuple[_Asked, FileAnswer]]:
 
 
 def _read_local(local: Sequence[_Asked]) -> Iterator[tuple[_Asked, FileAnswer]]:
-    """Here, and after a while by processes, if many are left."""
+    """Here, and after a while by processes, if much is left."""
     started = time.monotonic()
     left = deque(sorted(local, key=lambda request: _is_built_in(request.source)))
-    while left:
-        helped = len(left) >= MANY and this_machine().cpus > 1 and _is_built_in(left[0].source)
-        if helped and time.monotonic() - started >= SECONDS_ALONE:
-            break
+    while left and not (
+        _is_built_in(left[0].source) and _needs_help(time.monotonic() - started, len(left), len(local))
+    ):
         request = left.popleft()
         yield request, describe_one(request.source, request.url)
     with _pool(this_machine().cpus) as pool:
         for future in as_completed([pool.submit(_read_in_process, batch) for batch in _batches(list(left))]):
             yield from future.result()
+
+
+def _needs_help(seconds: float, left: int, total: int) -> bool:
+    expected = seconds * left / max(1, total - left)
+    return this_machine().cpus > 1 and seconds >= SECONDS_ALONE and expected >= SECONDS_FOR_HELP
 
 
 def _is_built_in(source: Source) -> bool:
