@@ -16,10 +16,10 @@ import uproot
 
 from builders.file_servers import FileServer
 from builders.root_files import Branch, LeafOfBytes, flat, lists, objects, vector3, write_root_file
-from cenote.sources.root_tree import plain_file, readers, reading
+from cenote.sources.root_tree import plain_file, readers, reading, tree_record
 from cenote.sources.root_tree.places import Places, cut, read_places
 from cenote.sources.root_tree.source import RootTreeSource
-from cenote.sources.root_tree.tree_record import UnfamiliarError
+from cenote.sources.root_tree.tree_shape import UnfamiliarError
 
 RANGES = [(0, 700), (0, 400), (400, 700), (10, 20), (390, 410), (699, 700), (0, 0), (400, 400)]
 
@@ -220,6 +220,31 @@ def test_neighbours_are_read_together(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "pread", counting)
     readers.read(url, None, list(info.columns), 0, 700)
     assert len(asked) <= 2
+
+
+def test_of_files_made_alike_one_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[object] = []
+    tree = tree_record._Parser.tree
+    monkeypatch.setattr(tree_record._Parser, "tree", lambda parser: parsed.append(parser) or tree(parser))
+    random = np.random.default_rng(1)
+    urls = []
+    for number, (size, name) in enumerate([(400, "x"), (500, "x"), (400, "y"), (400, "x"), (600, "x")]):
+        counts = random.poisson(2, size)
+        lists = ak.unflatten(random.normal(size=int(counts.sum())), counts)
+        with uproot.recreate(tmp_path / f"{number}.root") as file:
+            opened = file.mktree("Events", {name: np.dtype("f4"), "l": lists.type.content})
+            opened.extend({name: random.normal(size=size).astype("f4"), "l": lists})
+        urls.append(str(tmp_path / f"{number}.root"))
+    found = [plain_file.plain_file(url, None).describe() for url in urls]
+    assert len(parsed) == 3
+    for url, info in zip(urls, found, strict=True):
+        assert info == reading.describe(url, None)
+        assert ak.array_equal(RootTreeSource().read(url, ["l"], 0, info.entries)["l"], by_uproot(url, "l"))
+
+
+def by_uproot(url: str, name: str) -> Any:
+    with uproot.open(url) as file:
+        return file["Events"][name].array()
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from cenote.sources.root_tree.baskets import Fetch
 from cenote.sources.root_tree.blocks import decompressed
-from cenote.sources.root_tree.tree_record import TreeRecord, UnfamiliarError, parse_tree
+from cenote.sources.root_tree.tree_record import parse_tree
+from cenote.sources.root_tree.tree_shape import TreeRecord, UnfamiliarError
 from cenote.values import dataclass
 
 PREFERRED_TREES = ("Events", "events")

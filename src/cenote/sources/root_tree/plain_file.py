@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 
 import numpy as np
@@ -18,7 +18,7 @@ from cenote.sources.root_tree.clusters import boundaries
 from cenote.sources.root_tree.fetching import opened_bytes
 from cenote.sources.root_tree.file_record import HEADER_SIZE, find_tree, read_header
 from cenote.sources.root_tree.places import note
-from cenote.sources.root_tree.tree_record import BranchRecord, TreeRecord
+from cenote.sources.root_tree.tree_shape import BranchRecord, TreeRecord
 from cenote.sources.support.files import explained, is_remote, local_path, local_stamp
 from cenote.values import dataclass
 
@@ -48,7 +48,7 @@ class PlainFile:
     def columns(self) -> dict[str, BranchRecord]:
         """Column name → its branch; of branches with the same name, the first."""
         first = {branch.name: branch for branch in reversed(self.tree.branches)}
-        return {name: first[path] for name, path in named(dict.fromkeys(b.name for b in self.tree.branches)).items()}
+        return {name: first[path] for name, path in _names(tuple(branch.name for branch in self.tree.branches)).items()}
 
     @cached_property
     def branches(self) -> dict[str, PlainBranch]:
@@ -142,6 +142,12 @@ def _plain(branch: BranchRecord) -> PlainBranch:
     in_memory = stored.newbyteorder("=").str
     kind = PlainType(stored.str, in_memory, jagged=bool(leaf.counter), shape=leaf.shape, header=leaf.header)
     return PlainBranch(kind, leaf.counter, branch.entries.tolist(), branch.seeks.tolist(), branch.sizes.tolist())
+
+
+@lru_cache(maxsize=4)
+def _names(branches: tuple[str, ...]) -> Mapping[str, str]:
+    """Column name → branch: the same for every file that was made alike."""
+    return named(dict.fromkeys(branches))
 
 
 def _type_name(branch: BranchRecord) -> str:

@@ -16,7 +16,7 @@ from cenote.sources.interface import FileInfo, find_column
 from cenote.sources.root_tree.baskets import PlainBranch
 from cenote.sources.root_tree.places import Places, read_places
 from cenote.sources.root_tree.plain_file import PlainFile, forget, plain_file, read_branches
-from cenote.sources.root_tree.tree_record import UnfamiliarError
+from cenote.sources.root_tree.tree_shape import UnfamiliarError
 from cenote.sources.support.files import explained
 
 _importing = Lock()

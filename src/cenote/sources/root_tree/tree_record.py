@@ -12,11 +12,10 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import field, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cenote.sources.root_tree.tree_shape import BranchPlaces, LeafRecord, TreeRecord, TreeShape, UnfamiliarError
 from cenote.values import dataclass
 
 _HEADER = struct.Struct(">IH")
@@ -28,6 +27,8 @@ _VECTOR_NUMBERS = struct.Struct(">Ihiiii")
 """Of a TBranchElement: fCheckSum, fClassVersion, fID, fType, fStreamerType, fMaximum."""
 _VECTOR_LEAF = struct.pack(">ii", -1, -1)
 """Of a TLeafElement: fID, fType."""
+_TREE_SIZES = 40
+"""Bytes of fEntries, fTotBytes, fZipBytes, fSavedBytes, fFlushedBytes, the first of a tree's numbers."""
 _LONG = struct.Struct(">i")
 _TAG = struct.Struct(">I")
 _BYTE_COUNT = 0x4000_0000
@@ -56,49 +57,18 @@ _VECTOR_HEADER = 10
 _TITLE = re.compile(r"[^\[\]]*(?P<counted>\[[A-Za-z_][\w.]*\])?(?P<shape>(?:\[[1-9][0-9]*\])*)")
 
 
-class UnfamiliarError(Exception):
-    """Bytes of a layout that is not known here."""
-
-
-@dataclass(frozen=True)
-class LeafRecord:
-    """The one leaf of a branch."""
-
-    number: str
-    """numpy's word, without the byte order: `f4`."""
-    shape: tuple[int, ...]
-    counter: str
-    """What tells the leaf that says how many there are from others; empty where that is fixed."""
-    header: int = 0
-    """Bytes before the values of each entry."""
-
-
-@dataclass(frozen=True)
-class BranchRecord:
-    """A branch, and where its baskets are."""
-
-    name: str
-    leaf: LeafRecord
-    bytes: int
-    """Uncompressed."""
-    entries: NDArray[Any]
-    """First entry of each basket, and the end."""
-    seeks: NDArray[Any]
-    sizes: NDArray[Any]
-
-
-@dataclass(frozen=True)
-class TreeRecord:
-    """A tree of plain branches."""
-
-    entries: int
-    branches: tuple[BranchRecord, ...]
+_last: list[TreeShape] = []
+"""The shape that this process met last: of a thousand files made alike, one is parsed."""
 
 
 def parse_tree(data: bytes, key_length: int) -> TreeRecord:
     """The tree in these bytes, which follow a key of this length."""
     try:
-        return _Parser(data, key_length).tree()
+        shape = next((shape for shape in _last if shape.fits(data, key_length)), None)
+        if shape is None:
+            shape = _Parser(data, key_length).tree()
+            _last[:] = [shape]
+        return shape.read(data)
     except (struct.error, IndexError, KeyError, ValueError) as problem:  # whatever it is, uproot will say it
         raise UnfamiliarError from problem
 
@@ -110,25 +80,30 @@ class _Parser:
     """What is added to a position here when another object refers to it."""
     classes: dict[int, str] = field(default_factory=dict)
     leaves: dict[int, LeafRecord] = field(default_factory=dict)
+    numbers: list[tuple[int, int]] = field(default_factory=list)
+    """Where bytes start and end that differ from file to file."""
 
-    def tree(self) -> TreeRecord:
+    def tree(self) -> TreeShape:
         place, _, version = self.header(0)
         if version not in _TREES_WITH_FEATURES:
             raise UnfamiliarError
         place = self.end_of(place)  # TNamed
         for _ in range(3):  # TAttLine, TAttFill, TAttMarker
             place = self.end_of(place)
-        entries, *numbers = _TREE_NUMBERS.unpack_from(self.data, place)
-        ranges = numbers[9]
+        at = place
+        ranges = _TREE_NUMBERS.unpack_from(self.data, place)[10]
+        self.numbers.append((place, place + _TREE_SIZES))
         place += _TREE_NUMBERS.size + 2 * (1 + 8 * ranges)
         if _TREES_WITH_FEATURES[version]:
             place = self.end_of(place)
         branches = tuple(self.branch(*found) for found in self.objects(place))
-        if entries < 0:
-            raise UnfamiliarError
-        return TreeRecord(entries, branches)
+        where = np.ones(self.end_of(place), np.bool_)
+        for start, stop in self.numbers:
+            where[start:stop] = False
+        common = np.frombuffer(self.data, np.uint8, len(where))[where]
+        return TreeShape(self.origin, common, where, at, branches)
 
-    def branch(self, class_name: str, place: int, own: int) -> BranchRecord:
+    def branch(self, class_name: str, place: int, own: int) -> BranchPlaces:
         del own  # nothing refers to branches
         if class_name not in ("TBranch", "TBranchElement"):
             raise UnfamiliarError
@@ -137,7 +112,7 @@ class _Parser:
             raise UnfamiliarError
         return found
 
-    def vectors(self, place: int) -> BranchRecord:
+    def vectors(self, place: int) -> BranchPlaces:
         place, end, version = self.header(place)
         found = self.plain_branch(place)
         class_name, place = self.text(self.end_of(place))
@@ -152,34 +127,33 @@ class _Parser:
         leaf = LeafRecord(_VECTORS[class_name], (), f"={found.name}", _VECTOR_HEADER)
         return replace(found, leaf=leaf)
 
-    def plain_branch(self, place: int) -> BranchRecord:
+    def plain_branch(self, place: int) -> BranchPlaces:
         place, end, version = self.header(place)
         if version not in _BRANCHES_WITH_FEATURES:
             raise UnfamiliarError
         name, _, place = self.named(place)
         place = self.end_of(place)  # TAttFill
         count = _BRANCH_NUMBERS.unpack_from(self.data, place)[3]
+        self.numbers += [(place, place + 12), (place + 16, place + _BRANCH_NUMBERS.size)]  # all but fWriteBasket
         place += _BRANCH_NUMBERS.size
         if _BRANCHES_WITH_FEATURES[version]:
             place = self.end_of(place)
-        _, room, _, entries, _, size, _ = _MORE_BRANCH_NUMBERS.unpack_from(self.data, place)
+        room = _MORE_BRANCH_NUMBERS.unpack_from(self.data, place)[1]
+        at = place + 12
         below = place + _MORE_BRANCH_NUMBERS.size
         leaves = self.end_of(below)
         baskets = self.end_of(leaves)
         if any(True for _ in self.objects(below)) or not 0 <= count < room:
             raise UnfamiliarError
         (leaf,) = (self.leaf(*found) for found in self.objects(leaves))
-        place = self.end_of(baskets) + 1
-        sizes = np.frombuffer(self.data, ">i4", room, place)[:count]
-        place += 4 * room + 1
-        starts = np.frombuffer(self.data, ">i8", room, place)[: count + 1]
-        place += 8 * room + 1
-        seeks = np.frombuffer(self.data, ">i8", room, place)[:count]
-        place += 8 * room
-        other_file = self.data[place]
-        if place + 1 != end or other_file or starts[0] or starts[-1] != entries:  # the rest is inside the tree itself
+        sizes = self.end_of(baskets) + 1
+        starts = sizes + 4 * room + 1
+        seeks = starts + 8 * room + 1
+        place = seeks + 8 * room
+        if place + 1 != end or self.data[place]:  # the name of another file
             raise UnfamiliarError
-        return BranchRecord(name, leaf, size, starts, seeks, sizes)
+        self.numbers += [(at, below), (sizes, starts - 1), (starts, seeks - 1), (seeks, place)]
+        return BranchPlaces(name, leaf, at, at + 16, count, sizes, starts, seeks)
 
     def leaf(self, class_name: str, place: int, own: int) -> LeafRecord:
         """A leaf as an object of its own; one that counts another may have been met there."""
@@ -200,6 +174,7 @@ class _Parser:
             raise UnfamiliarError
         if class_name == "TLeafElement" and not counter and not shape and self.data[end:whole] == _VECTOR_LEAF:
             return LeafRecord("", (), "")
+        self.numbers.append((end, whole))  # fMinimum, fMaximum
         self.leaves[own] = found = LeafRecord(_NUMBERS[class_name][unsigned], shape, counter)
         return found
 
