@@ -27,7 +27,7 @@ from cenote.compiled.values import (
     IsThere,
     Joined,
     Masked,
-    Member,
+    MemberOf,
     Nth,
     Numpy,
     Ordinal,
@@ -133,7 +133,7 @@ class ValueWriter(InstructionWriter):
                 return self._given(value)
             case Taken():
                 return self.value(value.value)
-            case Member():
+            case MemberOf():
                 return self._member(value)
             case Gathered():
                 return self.text.load(self.parameter("gathered", value), self._cursor(value.space)[0], value.dtype)
@@ -255,7 +255,7 @@ class ValueWriter(InstructionWriter):
             with self.elements(part.space):
                 text.store(self.value(part), self.parameter("gathered", value), text.increased(count), value.dtype)
 
-    def _member(self, value: Member) -> str:
+    def _member(self, value: MemberOf) -> str:
         """A value of one of the members: what is known of it is known of no other."""
         key = (value.number, *self.values.key(value.space))
         outside, cursors = self._known, self._cursors

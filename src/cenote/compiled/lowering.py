@@ -40,7 +40,7 @@ from cenote.compiled.values import (
     Joined,
     Lowered,
     Masked,
-    Member,
+    MemberOf,
     Nth,
     Numpy,
     Ordinal,
@@ -325,7 +325,7 @@ class Lowering:
             raise NotCompiledError(f"{function}(…) of elements that were selected")
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < size:
             raise NotCompiledError(f"{function}(…) needs the number of a member")
-        return self.values.make(Member, value, self.values.make(Combined, space, size), number, value.dtype)
+        return self.values.make(MemberOf, value, self.values.make(Combined, space, size), number, value.dtype)
 
     def _crossed(self, value: Lowered, other: Lowered, number: Lowered) -> Value:
         """Of every element with every element of another list, the first or the second."""
@@ -336,7 +336,7 @@ class Lowering:
             raise NotCompiledError("cross(…) needs the number of a member")
         chosen = (value, other)[number]
         assert isinstance(chosen, Value), "numbers have no elements"
-        return self.values.make(Member, chosen, self.values.make(Crossed, first, second), number, chosen.dtype)
+        return self.values.make(MemberOf, chosen, self.values.make(Crossed, first, second), number, chosen.dtype)
 
     def _joined(self, arguments: Sequence[Lowered]) -> Value:
         """The elements of several lists, one list after the other."""

@@ -123,7 +123,7 @@ class Taken:
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class MemberOf:
     """The values of one of the members of combinations, out of those of all elements."""
 
     value: Value
@@ -218,7 +218,7 @@ Value = (
     | Instruction
     | Numpy
     | Taken
-    | Member
+    | MemberOf
     | Gathered
     | Smallest
     | Ordinal
@@ -241,7 +241,7 @@ def arguments_of(value: Value) -> Iterator[Value]:
             yield from (value.value, value.key, value.default)
         case Gathered():
             yield from value.values
-        case Taken() | Nth() | Member() | Smallest():
+        case Taken() | Nth() | MemberOf() | Smallest():
             yield value.value
             if isinstance(value, Nth) and value.default is not None:
                 yield value.default

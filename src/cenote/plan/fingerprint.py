@@ -50,7 +50,8 @@ def segment_digest(
     constants: Mapping[str, Any],
     datasets: Sequence[str],
 ) -> str:
-    """Of everything that decides a segment's results, except the data. Pools and limits are not part of it.
+    """Of everything that decides a segment's results, except the data. Pools and limits are not part of it, nor which
+    stages are compiled: both ways give the same bits.
 
     With each step goes what is known of its code; `code` is that of the source.
     """
@@ -59,7 +60,7 @@ def segment_digest(
         {
             "version": __version__,
             "steps": [
-                [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products, s.compiled]
+                [s.stage, s.op, _settings(s), does, s.inputs, s.product, s.datasets, s.needs_products]
                 for s, does in steps
             ],
             "source": None if source is None else [source.kind, source.settings, source.renames, fills, code],
