@@ -9,7 +9,12 @@ def main() -> None:
     garbage.leave_alone()
     from cenote.cli.main import main as command
 
-    command()
+    try:
+        command()
+    except SystemExit as ended:
+        from cenote.cli.ending import end
+
+        end(ended.code)
 
 
 if __name__ == "__main__":

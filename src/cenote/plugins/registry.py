@@ -128,6 +128,11 @@ def add(kind: PluginKind, name: str, factory: Factory, *, code: str | None = Non
         _codes[kind, name] = code
 
 
+def has_foreign() -> bool:
+    """Whether code that does not come with this package was made known, or may have been imported, in this process."""
+    return bool(_added) or any(installed(kind) for kind in PluginKind)
+
+
 def code_digest(kind: PluginKind, name: str) -> str:
     """Changes when the code of a plugin does, or anything that this depends on; empty for what is built in."""
     if (kind, name) in _added:
