@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cenote.backends.local.slots import SlotTable
 from cenote.backends.local.worth import are_worth_it, seconds_left
+from cenote.backends.support import process_state
 from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
 from cenote.language.execution import Amounts, Pool
 from cenote.placement.pools import PlacedPool
@@ -44,6 +47,14 @@ def test_what_is_left_is_judged_by_what_was_done() -> None:
     assert seconds_left(2.0, 100, 1000, expected=7.0) == 18.0
     assert seconds_left(2.0, 1000, 1000, expected=7.0) == 0.0
     assert seconds_left(9.0, 0, 0, expected=0.0) == 9.0, "nothing is read: as much again"
+
+
+def test_waiting_for_a_core_is_no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = tmp_path / "schedstat"
+    monkeypatch.setattr(process_state, "_WAITED", told)
+    assert process_state.seconds_without_core() == 0.0, "this system does not say"
+    told.write_text("7000000000 2500000000 31\n")
+    assert process_state.seconds_without_core() == 2.5
 
 
 def test_short_tasks_of_one_kind_share_a_place() -> None:

@@ -15,6 +15,7 @@ from cenote.backends.local.slots import SlotTable
 from cenote.backends.local.worth import TO_START, are_worth_it, seconds_left
 from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
 from cenote.backends.support.outcomes import STOPPED, event_of, lost_in, started, withdrawn
+from cenote.backends.support.process_state import seconds_without_core
 from cenote.engine.messages import AnyEvent, TaskFailed
 from cenote.signals import Interrupted
 from cenote.worker.process.memory import keep_freed_memory
@@ -63,7 +64,10 @@ class InProcessSession(Session):
         self._begun: tuple[TaskSpec, str, int] | None = None
         """The task that has a place and runs next, with its pool and place: its start is news before it blocks."""
         self._bundling = Bundling()
+        self._began = False
+        """Whether a task was run here."""
         self._worked, self._events = 0.0, 0
+        """Seconds of work in them, and events that they read."""
         self._coming: ProcessSession | None = None
         """Processes that are being started: until the first of them is ready, the work goes on here."""
         self._others: ProcessSession | None = None
@@ -106,7 +110,7 @@ class InProcessSession(Session):
         """Whether to hand over now: the work is not small, and a process is there to take it. Once a task was done here
         it is known what work it is, and what it imports."""
         many = self._places.waiting > 1
-        return many and bool(self._worked) and self._call_processes() and self._are_there()
+        return many and self._began and self._call_processes() and self._are_there()
 
     def _call_processes(self) -> bool:
         """Start processes if they would pay; whether they come, or are there."""
@@ -145,11 +149,13 @@ class InProcessSession(Session):
         rest = [spec, *self._places.take_more(spec, pool, together - 1)]
         told: list[AnyEvent] = []
         until = self._request.clock() + ENOUGH_SECONDS
+        before = seconds_without_core()
         with self._said.open():
             while rest:
                 told += self._run_one(rest.pop(0), pool, place, is_first=not told)
                 if isinstance(told[-1], TaskFailed) or self._request.clock() > until:
                     break
+        self._worked = max(0.0, self._worked - (seconds_without_core() - before))  # more processes would wait as well
         self._places.wait_first(rest, pool)
         self._places.free(pool, place)
         return told
@@ -157,6 +163,7 @@ class InProcessSession(Session):
     def _run_one(self, spec: TaskSpec, pool: str, place: int, *, is_first: bool) -> list[AnyEvent]:
         worker, began = self._places.worker(pool, place), self._request.clock()
         outcome = self._outcome(spec)
+        self._began = True
         self._worked += outcome.seconds
         self._events += outcome.events
         self._bundling.finish(spec, outcome.seconds)

@@ -1,4 +1,4 @@
-"""Look whether a process of this machine is stopped, and how much it has computed."""
+"""Look whether a process of this machine is stopped, how much it has computed, and how long it waited for a core."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cenote.values import dataclass
 
+_WAITED = Path("/proc/thread-self/schedstat")
 _STOPPED = ("T", "t")
 """What Linux calls a process that SIGSTOP or a debugger holds."""
 
@@ -30,3 +31,11 @@ def vital_signs(process: int, *, named: str = "") -> VitalSigns | None:
     if named and named not in words:
         return None
     return VitalSigns(stopped=facts[0] in _STOPPED, computed=int(facts[11]) + int(facts[12]))
+
+
+def seconds_without_core() -> float:
+    """That this thread was ready to compute, and others had the cores; 0 where the system does not say."""
+    try:
+        return int(_WAITED.read_bytes().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
