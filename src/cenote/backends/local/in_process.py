@@ -65,9 +65,9 @@ class InProcessSession(Session):
         """The task that has a place and runs next, with its pool and place: its start is news before it blocks."""
         self._bundling = Bundling()
         self._began = False
-        """Whether a task was run here."""
+        """Whether a task was run here before."""
         self._worked, self._events = 0.0, 0
-        """Seconds of work in them, and events that they read."""
+        """Seconds of work in all but the first, and events that they read."""
         self._coming: ProcessSession | None = None
         """Processes that are being started: until the first of them is ready, the work goes on here."""
         self._others: ProcessSession | None = None
@@ -155,7 +155,9 @@ class InProcessSession(Session):
                 told += self._run_one(rest.pop(0), pool, place, is_first=not told)
                 if isinstance(told[-1], TaskFailed) or self._request.clock() > until:
                     break
-        self._worked = max(0.0, self._worked - (seconds_without_core() - before))  # more processes would wait as well
+        if self._began:  # more processes would wait for a core as well
+            self._worked = max(0.0, self._worked - (seconds_without_core() - before))
+        self._began = True
         self._places.wait_first(rest, pool)
         self._places.free(pool, place)
         return told
@@ -163,10 +165,10 @@ class InProcessSession(Session):
     def _run_one(self, spec: TaskSpec, pool: str, place: int, *, is_first: bool) -> list[AnyEvent]:
         worker, began = self._places.worker(pool, place), self._request.clock()
         outcome = self._outcome(spec)
-        self._began = True
-        self._worked += outcome.seconds
-        self._events += outcome.events
-        self._bundling.finish(spec, outcome.seconds)
+        if self._began:  # the first one imports and compiles, which says nothing of the others
+            self._worked += outcome.seconds
+            self._events += outcome.events
+            self._bundling.finish(spec, outcome.seconds)
         ended = event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=worker)
         return [ended] if is_first else [started(spec, at=began, pool=pool, worker=worker), ended]
 
