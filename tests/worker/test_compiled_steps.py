@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -120,6 +123,18 @@ def test_a_few_events_are_not_worth_compiling(plan: Plan, tmp_path: Path, monkey
     run(plan, tmp_path / "few")
 
 
+def test_without_a_compiler_stages_run_the_ordinary_way(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordinary, before = run(plan, tmp_path / "ordinary")
+    monkeypatch.setattr(CompiledGroup, "worth", 0)
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    monkeypatch.setattr("cenote.compiled.run.COMPILER", Compiler())
+    found, after = run(plan, tmp_path / "without")
+    assert after == before
+    assert_same_product(found["H"], ordinary["H"])
+
+
 TEXT = "define i64 @f(i64 %n, ptr %p) {\n  %m = add i64 %n, 1\n  ret i64 %m\n}\n"
 
 
@@ -145,3 +160,31 @@ def test_where_nothing_can_be_kept_code_is_compiled(tmp_path: Path, monkeypatch:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CENOTE_CACHE", str(tmp_path / "file"))
     assert Compiler().function(TEXT, "f", 1)(1, None) == 2
+
+
+WAITS = """
+define i64 @waits(i64 %most, ptr %flag) {
+entry:
+  br label %test
+test:
+  %tries = phi i64 [0, %entry], [%next, %again]
+  %set = load volatile i64, ptr %flag
+  %seen = icmp ne i64 %set, 0
+  br i1 %seen, label %end, label %again
+again:
+  %next = add i64 %tries, 1
+  %more = icmp slt i64 %next, %most
+  br i1 %more, label %test, label %end
+end:
+  ret i64 %set
+}
+"""
+
+
+def test_other_threads_go_on_while_a_loop_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CENOTE_CACHE", str(tmp_path))
+    waits, flag = Compiler().function(WAITS, "waits", 1), np.zeros(1, np.int64)
+    with ThreadPoolExecutor(1) as threads:
+        seen = threads.submit(waits, 10**11, flag.ctypes.data)
+        flag[0] = 1
+        assert seen.result() == 1

@@ -35,7 +35,6 @@ class Compiler:
     """Compiles, and remembers what it compiled; one per process is enough."""
 
     _functions: dict[str, Function] = field(default_factory=dict)
-    _engines: list[Any] = field(default_factory=list)  # Any: llvmlite publishes no types
     _lock: threading.Lock = field(default_factory=threading.Lock)
     compiled: int = 0
     """How many functions were compiled here rather than found."""
@@ -104,9 +103,9 @@ class Compiler:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        self._engines.append(engine)  # the code lives as long as it
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * pointers)
-        made: Function = kind(engine.get_function_address(name))
+        made = kind(engine.get_function_address(name))
+        made.engine = engine  # type: ignore[attr-defined]  # the code lives as long as it
         return made
 
 

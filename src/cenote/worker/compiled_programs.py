@@ -37,7 +37,11 @@ class CompiledPrograms:
         program = self._programs[kinds]
         if program is None:
             return None
-        found = program.run({name: flat(events.columns[name]) for name in program.columns}, events.size)
+        try:
+            found = program.run({name: flat(events.columns[name]) for name in program.columns}, events.size)
+        except ImportError as problem:
+            _LOG.warning("stages are not compiled: %s", problem)
+            self._programs[kinds] = found = None
         if found is None:
             return None
         left = {stage: _events_of(program.stages[stage], one, events) for stage, one in found.left.items()}

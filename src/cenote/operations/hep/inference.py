@@ -63,7 +63,7 @@ class Inference(Operation):
     """The name of the new column; for several numbers per row, a list, in which `null` leaves one out. For a model with
     several outputs: output → name, or list; outputs that are not named are left out."""
     batch: Positive | None = None
-    """ObjectRows that one call of the model evaluates, rounded up to a multiple of 64. By default `memory` decides."""
+    """Rows that one call of the model evaluates, rounded up to a multiple of 64. By default `memory` decides."""
     memory: Memory = Field(MEMORY, validate_default=True, ge=1_000_000)
     """What one batch may take. It is compared with the inputs and outputs of a row and the size of the model."""
     threads: Positive = 1
