@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders.compiled_stages import Stage, assert_same, compiled, events_of, ordinary
+from cenote.compiled import passes
 from cenote.operations.support.events import Events
 
 EXAMPLES = 1_000 if os.environ.get("CENOTE_DEEP_TESTS") else 25
@@ -269,3 +270,20 @@ def test_any_workflow(stages: list[Stage], seed: int, size: int, few: bool) -> N
     found = compiled(stages, events, leaving=[stages[-1].id] if few else None)
     if found is not None:
         assert_same(found, ordinary(stages, events))
+
+
+def test_many_stages_become_several_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "LARGEST", 60)
+    stages = [Stage("cut", "filter", {"expr": "MET_pt > 20"})]
+    for number in range(6):
+        before = stages[-1].id if number % 2 else "cut"
+        stages.append(Stage(f"x{number}", "define", {f"x{number}": f"sum(Jet_pt) * {number} + sin(run)"}, (before,)))
+        source = {"axes": [regular(f"x{number}", 0, 300)], "weight": "weight"}
+        stages.append(Stage(f"h{number}", "hep.hist", source, (f"x{number}",)))
+    assert_compiled_exactly(stages, events_of(sample(12)))
+
+
+def test_a_stage_that_is_too_large_is_left_to_the_ordinary_way() -> None:
+    varied = {"weights": {f"w{n}": f"weight * {n}" for n in range(500)}}
+    stages = [Stage("h", "hep.hist", {"axes": [REGULAR], "variations": varied})]
+    assert compiled(stages, events_of(sample(13, 5))) is None

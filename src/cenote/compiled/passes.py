@@ -14,6 +14,11 @@ from cenote.compiled.stage import HistogramFill, Sink, StageResults
 from cenote.compiled.values import Input, Numpy, Opaque, Value, arguments_of, conditions_of
 from cenote.values import dataclass
 
+LARGEST = 1_200
+"""Values and sinks of one loop: some hundred histograms, a quarter of a second to compile."""
+_SINK = 5
+"""What a sink counts."""
+
 
 @dataclass(frozen=True, eq=False)
 class CompiledStage:
@@ -86,6 +91,8 @@ class Pass:
     leaving: Mapping[str, Export]
     """Stages whose events are needed outside → the columns that are new."""
     following: tuple[LaterPass, ...]
+    beside: tuple[Pass, ...] = ()
+    """Further loops over the same events, for stages that would make one too large to compile."""
 
     @property
     def exports(self) -> tuple[Export, ...]:
@@ -107,13 +114,32 @@ def passes(stages: Sequence[CompiledStage], root: Value | None = None, given: tu
             raise NotCompiledError("branches meet again that numpy computes apart")
         place[stage.stage] = wanted.pop() if wanted else stage.incoming
         waiting.setdefault(place[stage.stage], []).append(stage)
-    return Pass(
-        root,
-        given,
-        tuple(here),
-        {stage.stage: Export(stage.outgoing, _new_columns(stage), (stage.stage,)) for stage in here if stage.leaves},
-        tuple(_following(start, group, given) for start, group in waiting.items()),
-    )
+    first, *others = _of_bearable_size(here, given) or [[]]
+    later = tuple(_following(start, group, given) for start, group in waiting.items())
+    beside = tuple(Pass(root, given, tuple(one), _leaving(one), ()) for one in others)
+    return Pass(root, given, tuple(first), _leaving(first), later, beside)
+
+
+def _of_bearable_size(stages: Sequence[CompiledStage], given: tuple[Numpy, ...]) -> list[list[CompiledStage]]:
+    """Stages one after the other, cut where a loop would become too large: twice the size takes four times as long."""
+    found: list[list[CompiledStage]] = []
+    size = LARGEST
+    for stage in stages:
+        own = len(computed(list(stage.needed()), given)) + _SINK * len(stage.sinks)
+        if own > LARGEST:
+            raise NotCompiledError(f"stage '{stage.stage}' is too large")
+        if size + own > LARGEST:
+            found.append([])
+            size = 0
+        found[-1].append(stage)
+        size += own
+    return found
+
+
+def _leaving(stages: Sequence[CompiledStage]) -> dict[str, Export]:
+    return {
+        stage.stage: Export(stage.outgoing, _new_columns(stage), (stage.stage,)) for stage in stages if stage.leaves
+    }
 
 
 def _new_columns(stage: CompiledStage) -> tuple[Value, ...]:

@@ -109,8 +109,8 @@ class Program:
 
     def _write(self, work: Pass) -> None:
         self.codes[work] = code_of(work, self.values)
-        for later in work.following:
-            self._write(later.then)
+        for other in (*work.beside, *(later.then for later in work.following)):
+            self._write(other)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -159,7 +159,8 @@ class _Call:
                 self.found.products[stage.stage] = stage.product(buffers.results(stage))
         for name, export in work.leaving.items():
             self.found.left[name] = Left(buffers.positions(export, positions), buffers.exported(export))
-        return all(self._follow(later, buffers, positions) for later in work.following)
+        beside = all(self.run(other, positions, size, given) for other in work.beside)
+        return beside and all(self._follow(later, buffers, positions) for later in work.following)
 
     def _follow(self, later: LaterPass, buffers: _Buffers, positions: Offsets | None) -> bool:
         export = later.export
