@@ -74,7 +74,7 @@ def run(desk: Desk, name: str, *, backend: str = "dask") -> cenote.Run:
         text = text.replace("type: packed-pixi, manifest: project/pixi.toml, scratch", "type: current} #")
     flow = desk.write(f"{name}.yaml", text)
     made = cenote.load(flow).run(desk.folder / name)
-    assert made.status == "succeeded", made.failures
+    assert made.status == "succeeded", str(made.failures)
     return made
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 import cenote
+from builders.processes import descendants, is_alive
 from cenote.engine.messages import TaskStarted
 
 from .conftest import PATIENCE, Desk, wait_for
-from .test_runs_can_be_cancelled import alive, children, happened
+from .test_runs_can_be_cancelled import happened
 
 OPS = """
     import time
@@ -205,13 +206,13 @@ def test_in_the_middle_of_a_task(desk: Desk, flow: Path, backend: str, number: i
     there, out = held(desk, "task"), desk.folder / "out"
     with desk.started("run", str(flow), "--out", "out", *BACKENDS[backend]) as driver:
         wait_for(there)
-        workers = children(driver.pid)
+        workers = descendants(driver.pid)
         driver.send_signal(number)
         said, _ = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == CODES[signal.Signals(number)]
     assert "Traceback" not in said
     assert status_of(out) == "cancelled"
-    wait_for(lambda: not any(alive(worker) for worker in workers))
+    wait_for(lambda: not any(is_alive(worker) for worker in workers))
     let_go(desk)
     assert resumed_well(flow, out)
 
@@ -224,13 +225,13 @@ def test_again_and_again_until_it_ends(desk: Desk, flow: Path, backend: str, num
     there, out = held(desk, "task"), desk.folder / "out"
     with desk.started("run", str(flow), "--out", "out", *BACKENDS[backend]) as driver:
         wait_for(there)
-        workers = children(driver.pid)
+        workers = descendants(driver.pid)
         send_until_it_ends(driver, number)
         assert driver.stdout is not None
         assert "Traceback" not in driver.stdout.read()
     assert driver.returncode == CODES[signal.Signals(number)]
     assert status_of(out) == "cancelled"
-    wait_for(lambda: not any(alive(worker) for worker in workers))
+    wait_for(lambda: not any(is_alive(worker) for worker in workers))
 
 
 @pytest.mark.parametrize(("number", "times"), [*((number, 1) for number in NUMBERS), (signal.SIGINT, 3)])
@@ -252,7 +253,7 @@ def test_while_a_picture_imports_what_it_needs(desk: Desk, flow: Path, number: i
     there, out = held(desk, "drawing"), desk.folder / "out"
     with desk.started("run", str(flow), "--out", "out", "--workers", "2") as driver:
         wait_for(there)
-        workers = children(driver.pid)
+        workers = descendants(driver.pid)
         if many:
             send_until_it_ends(driver, number)
         driver.send_signal(number)
@@ -260,7 +261,7 @@ def test_while_a_picture_imports_what_it_needs(desk: Desk, flow: Path, number: i
         driver.communicate(timeout=PATIENCE)
     assert driver.returncode == CODES[signal.Signals(number)]
     assert status_of(out) == "cancelled"
-    wait_for(lambda: not any(alive(worker) for worker in workers))
+    wait_for(lambda: not any(is_alive(worker) for worker in workers))
     assert resumed_well(flow, out)
 
 
@@ -351,7 +352,7 @@ def test_ctrl_c_in_a_terminal_does_not_end_the_workers_before_the_driver_does(de
     there, out = held(desk, "task"), desk.folder / "out"
     with desk.started("run", str(flow), "--out", "out", "--workers", "2") as driver:
         wait_for(there)
-        groups = {os.getpgid(worker) for worker in children(driver.pid)}
+        groups = {os.getpgid(worker) for worker in descendants(driver.pid)}
         driver.send_signal(signal.SIGINT)
         driver.communicate(timeout=PATIENCE)
     assert groups
