@@ -202,5 +202,10 @@ class Plugin(Settings):
     """How it is used, as one would write it in a workflow."""
 
     @classmethod
+    def maker_of(cls, method: str) -> type:
+        """The class whose method it is: this one, or one that it derives from."""
+        return next(one for one in cls.__mro__ if method in one.__dict__)
+
+    @classmethod
     def warm_up(cls) -> None:
         """Import what only its methods use: workers ask for it before their first task, in one thread."""

@@ -87,6 +87,10 @@ class Attempt:
             self._submit() if self.job is None else self._poll()
         self._decide()
 
+    def close(self) -> None:
+        """Let go of what was held to start it; the last thing that is done."""
+        self._strategy.close()
+
     def cancel(self) -> None:
         """Take the job out of the queue, or end it; fine for one that is gone."""
         if self.job is not None and (self.status.state not in OVER or self.status.needs_cancel):

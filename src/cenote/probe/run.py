@@ -213,6 +213,8 @@ def _carry_out(
             pace.pause(_LOOK_EVERY)
     finally:
         with ExitStack() as at_last:  # all of them, though one may raise
+            for one in probes:
+                at_last.callback(one.attempt.close)
             at_last.callback(_see_off, [one.attempt for one in probes], pace, interruptions)
             for one in probes:
                 at_last.callback(one.attempt.cancel)

@@ -43,6 +43,8 @@ class PlacesOfColumns:
         if segment not in self._sources:
             self._sources[segment] = registry.make(PluginKind.SOURCE, step.kind, step.settings)
         source = self._sources[segment]
+        if not source.finds_places():
+            return {}
         alike: dict[tuple[str, str, tuple[str, ...]], list[int]] = {}
         for position in positions:
             partition = self._partitions[position]

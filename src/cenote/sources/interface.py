@@ -93,6 +93,11 @@ class Source(Plugin):
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns for entries [start, stop). Raises `unreadable-input` naming file and column."""
 
+    @classmethod
+    def finds_places(cls) -> bool:
+        """Whether `read_placed` does what `read` does: a class with a `read` of its own alone may do something else."""
+        return cls.maker_of("read") is cls.maker_of("read_placed")
+
     def cut_places(self, noted: bytes, columns: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Of what `describe` noted as `places`, the part that a task needs, for each of these ranges of entries."""
         raise NotImplementedError(f"{type(self).__name__} notes places, and does not say how to cut them")

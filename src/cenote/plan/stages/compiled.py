@@ -23,11 +23,6 @@ def why_not_compiled(stage: ResolvedStage, modifiers: Sequence[PluginUse]) -> st
 
 def _obstacle(operation: Operation) -> str | None:
     """A class that only inherits the compiled form of another one may do something else."""
-    kind = type(operation)
-    if _maker(kind, "run") is not _maker(kind, "write_compiled"):
+    if operation.maker_of("run") is not operation.maker_of("write_compiled"):
         return operation.why_not_compiled() or Operation.why_not_compiled(operation)
     return operation.why_not_compiled()
-
-
-def _maker(kind: type[Operation], method: str) -> type:
-    return next(one for one in kind.__mro__ if method in one.__dict__)
