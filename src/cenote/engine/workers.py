@@ -16,6 +16,8 @@ _LONGEST_PAUSE = 30.0
 """Seconds between two attempts to replace workers that keep going."""
 _AHEAD = 1.5
 """A worker that will leave is replaced ahead of time: so many times what the slowest one took to come lately."""
+_LEAST_AHEAD = 2.0
+"""Seconds, however quickly workers come: one leaves as soon as its next task would not fit."""
 _FORGETS = 0.2
 """How fast a slow arrival is forgotten, once workers come faster."""
 
@@ -93,7 +95,7 @@ class PoolWorkers:
 
     def expiring(self, now: float) -> int:
         """Workers that will have left before one that is asked for now could come: they have to be replaced."""
-        ahead = _AHEAD * self.slow_arrival
+        ahead = max(_LEAST_AHEAD, _AHEAD * self.slow_arrival)
         return sum(now >= leaves - min(ahead, (leaves - came) / 2) for came, leaves in self.stays.values())
 
     def request(self, event: WorkerRequested | WorkerJoined) -> None:
