@@ -45,8 +45,10 @@ export CENOTE_FETCH="/bin/sh $CENOTE_JOB/fetch $cenote_patience"
 """
 _LEAVES = r"""
 cenote_worker=$!
-trap 'cenote_stopped=1; kill "$cenote_worker" 2>/dev/null' TERM INT HUP
-while wait "$cenote_worker" 2>/dev/null; cenote_code=$?; kill -0 "$cenote_worker" 2>/dev/null; do :; done
+{  # bash has words of its own for a worker that was killed
+    trap 'cenote_stopped=1; kill "$cenote_worker" 2>/dev/null' TERM INT HUP
+    while wait "$cenote_worker"; cenote_code=$?; kill -0 "$cenote_worker"; do :; done
+} 2>/dev/null
 echo "$cenote_code" >ended.new && mv ended.new ended
 trap 'exit "$cenote_code"' TERM INT HUP
 cenote_until=$((SECONDS + cenote_lingers))
