@@ -7,15 +7,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import field_validator
-from pydantic_core import PydanticCustomError
 
 from cenote.expressions.kinematics import transverse_mass
-from cenote.names import listed
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.candidates import (
     FOUR_VECTOR,
     AllConditions,
     FieldNames,
+    of_candidate,
     refuse_all_existing,
     sum_of_two,
 )
@@ -46,11 +45,7 @@ class LeptonMetFields(Settings):
     @field_validator("candidate")
     @classmethod
     def _of_candidates(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if odd := next((name for name in names if name not in _CANDIDATE), None):
-            raise PydanticCustomError(
-                "bad_field", "a candidate has no '{name}', only {known}", {"name": odd, "known": listed(_CANDIDATE)}
-            )
-        return names
+        return of_candidate(names, _CANDIDATE)
 
 
 class BuildLeptonMetCandidate(Operation):

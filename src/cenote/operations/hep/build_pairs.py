@@ -6,17 +6,16 @@ from collections.abc import Collection
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from cenote.expressions.combinations import combined
 from cenote.language.schema.forms import OneOrMany
-from cenote.names import listed
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.candidates import (
     FOUR_VECTOR,
     AllConditions,
     CandidateOrder,
     FieldNames,
+    of_candidate,
     refuse_all_existing,
     sum_of_two,
 )
@@ -56,11 +55,7 @@ class PairFields(Settings):
     @field_validator("candidate")
     @classmethod
     def _of_four_vectors(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if odd := next((name for name in names if name not in FOUR_VECTOR), None):
-            raise PydanticCustomError(
-                "bad_field", "a candidate has no '{name}', only {known}", {"name": odd, "known": listed(FOUR_VECTOR)}
-            )
-        return names
+        return of_candidate(names, FOUR_VECTOR)
 
 
 class BuildPairs(Operation):

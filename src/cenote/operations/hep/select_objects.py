@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from cenote.compiled.obstacles import obstacle_in_any
 from cenote.expressions.expression import ConditionText, ExpressionText, expression
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.language.schema.forms import OneOrMany
 from cenote.operations.interface import Operation, Result
+from cenote.operations.support.candidates import without_dots
 from cenote.operations.support.element_masks import element_mask
 from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Column, Events, describes_dataset
@@ -72,9 +72,7 @@ class SelectObjects(Operation):
     @field_validator("keep")
     @classmethod
     def _plain_fields(cls, keep: tuple[str, ...]) -> tuple[str, ...]:
-        if dotted := next((name for name in keep if "." in name), None):
-            raise PydanticCustomError("bad_field", "'{name}' must be a field's name without dots", {"name": dotted})
-        return keep
+        return without_dots(keep)
 
     def reads(self) -> Collection[str]:
         """Fields and columns of the selection, of what is kept, and of the sort key."""

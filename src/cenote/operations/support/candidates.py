@@ -13,6 +13,7 @@ from cenote.expressions.arrays import Column
 from cenote.expressions.expression import ConditionText, ExpressionText
 from cenote.expressions.kinematics import invariant_mass, momentum_x, momentum_y, momentum_z, pseudorapidity
 from cenote.language.schema.forms import OneOrMany
+from cenote.names import listed
 from cenote.operations.support.new_columns import refuse_existing
 from cenote.plugins.settings import Settings
 
@@ -23,14 +24,24 @@ AllConditions = Annotated[tuple[ConditionText, ...], OneOrMany()]
 """Conditions that must all hold: one, or a list."""
 
 
-def _plain(names: tuple[str, ...]) -> tuple[str, ...]:
+def without_dots(names: tuple[str, ...]) -> tuple[str, ...]:
+    """These names, if each is that of a field alone; a settings error otherwise."""
     if dotted := next((name for name in names if "." in name), None):
         raise PydanticCustomError("bad_field", "'{name}' must be a field's name without dots", {"name": dotted})
     return names
 
 
-FieldNames = Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1), AfterValidator(_plain)]
+FieldNames = Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1), AfterValidator(without_dots)]
 """Names of fields, without the name of their collection."""
+
+
+def of_candidate(names: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:
+    """These names, if a candidate has all of them; a settings error otherwise."""
+    if odd := next((name for name in names if name not in known), None):
+        raise PydanticCustomError(
+            "bad_field", "a candidate has no '{name}', only {known}", {"name": odd, "known": listed(known)}
+        )
+    return names
 
 
 class CandidateOrder(Settings):
