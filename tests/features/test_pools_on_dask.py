@@ -90,16 +90,18 @@ def flow(desk: Desk) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_worker_is_left_behind() -> Iterator[None]:
+    before = _workers_of(os.getpid())  # those of tests that ran before this one may be about to end
     yield
-    deadline = time.monotonic() + 10
-    while _workers_of(os.getpid()) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 30  # less than the minute after which a forgotten worker leaves by itself
+    while (left := _workers_of(os.getpid()).keys() - before.keys()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert _workers_of(os.getpid()) == []
+    assert not left, _workers_of(os.getpid())
 
 
-def _workers_of(parent: int) -> list[int]:
-    """Processes of workers that came from this process and that still live."""
-    return [one for one in descendants(parent) if is_alive(one) and "cenote.backends.dask.worker" in words_of(one)]
+def _workers_of(parent: int) -> dict[int, list[str]]:
+    """Processes of workers that came from this process and that still live, with their commands."""
+    found = {one: words_of(one) for one in descendants(parent) if is_alive(one)}
+    return {one: words for one, words in found.items() if "cenote.backends.dask.worker" in words}
 
 
 def workers_per_stage(run: cenote.Run) -> dict[str, set[str]]:

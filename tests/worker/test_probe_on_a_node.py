@@ -93,6 +93,15 @@ def test_folders_are_written_to_and_left_as_they_were(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_probe_that_is_ended_while_it_writes_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[list[str]] = []
+    monkeypatch.setattr(os, "fsync", lambda _: named.append(os.listdir(tmp_path)))  # noqa: PTH208
+
+    look_around(question(tmp_path, scratch=str(tmp_path)))
+
+    assert named == [[], []]  # scratch and the run's folder: whenever it is killed, no name is there
+
+
 def test_packages_and_modules_that_are_missing_are_told_of(tmp_path: Path) -> None:
     report = look_around(question(tmp_path, packages=("numpy", "no-such-package"), modules=("json", "no_such_module")))
 

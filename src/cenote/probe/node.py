@@ -134,7 +134,8 @@ def _folder(clock: _Clock, place: str, *, may_be_made: bool = False) -> FolderSe
 def _write_into(folder: Path, *, may_be_made: bool) -> int:
     """Bytes that are free there. Raises OSError where nothing can be written.
 
-    Of a folder that workers would make, the nearest one around it that exists is tried.
+    Of a folder that workers would make, the nearest one around it that exists is tried. The file has no name where the
+    system knows such: a probe may be ended at any moment, and leaves nothing.
     """
     if "$" in str(folder):
         raise FileNotFoundError("a variable in it is not set on this node")
@@ -142,7 +143,7 @@ def _write_into(folder: Path, *, may_be_made: bool) -> int:
         folder = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     if not folder.is_dir():
         raise FileNotFoundError(NOT_THERE)
-    with tempfile.NamedTemporaryFile(prefix=".cenote-probe-", dir=folder) as file:
+    with tempfile.TemporaryFile(prefix=".cenote-probe-", dir=folder) as file:
         file.write(b"x")
         file.flush()
         os.fsync(file.fileno())
