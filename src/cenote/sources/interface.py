@@ -105,3 +105,9 @@ class Source(Plugin):
     def read_placed(self, url: str, columns: Sequence[str], start: int, stop: int, places: bytes) -> dict[str, Column]:
         """What `read` does, told by `cut_places` where to find it. The file may have changed since."""
         raise NotImplementedError(f"{type(self).__name__} cuts places, and does not say how to read there")
+
+    def frees_lock(self, url: str, columns: Sequence[str], places: bytes) -> bool:
+        """Whether reading these, with or without places, is left nearly all to code without Python's lock, so that
+        threads can share a process."""
+        del url, columns, places
+        return False

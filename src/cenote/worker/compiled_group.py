@@ -53,6 +53,8 @@ class CompiledGroup:
         self._group = group
         self._seen = 0
         self._programs: CompiledPrograms | None = None
+        self.is_compiled: bool | None = None
+        """Whether the latest partition was computed so; None as long as that was not worth it."""
         self._lock = threading.Lock()
 
     def run(self, events: Events) -> Ran | None:
@@ -64,4 +66,8 @@ class CompiledGroup:
                 from cenote.worker.compiled_programs import CompiledPrograms  # takes 30 ms, and small runs need it not
 
                 self._programs = CompiledPrograms(self._group)
-        return None if self._programs is None or events.resident else self._programs.run(events)
+        if self._programs is None or events.resident:
+            return None
+        ran = self._programs.run(events)
+        self.is_compiled = ran is not None
+        return ran

@@ -111,11 +111,22 @@ class TaskRunner:
             registry.add_travelled(target, kind, name, run_spec.sources)
         self._load_all()
 
-    def run(self, spec: TaskSpec, *, exchange: Exchange | None = None, on_step: OnStep | None = None) -> Outcome:
-        """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises."""
+    def run(
+        self,
+        spec: TaskSpec,
+        *,
+        exchange: Exchange | None = None,
+        on_step: OnStep | None = None,
+        shares_process: bool = False,
+    ) -> Outcome:
+        """Do it and hand over the result. What goes wrong is told in the outcome; only a signal raises.
+
+        Of a task that shares the process with others, the CPU time is that of its thread, and nobody knows its memory.
+        """
         memory = TaskMemory()
         process = os.getpid()
-        wall, cpu = time.perf_counter(), time.process_time()
+        cpu_time = time.thread_time if shares_process else time.process_time
+        wall, cpu = time.perf_counter(), cpu_time()
         segment = self.run_spec.segments[spec.segment]
         on_step = on_step or (lambda _stage, _timeout: None)
         work = _Work(spec, segment, exchange or self.store, on_step, memory, began=wall)
@@ -140,8 +151,8 @@ class TaskRunner:
             task=spec.task,
             failure=failure,
             seconds=time.perf_counter() - wall,
-            cpu_seconds=time.process_time() - cpu,
-            peak_memory=memory.of_task(),
+            cpu_seconds=cpu_time() - cpu,
+            peak_memory=0 if shares_process else memory.of_task(),
             events=work.events,
             bytes_read=work.bytes_read,
             bytes_out=work.bytes_out,
@@ -332,6 +343,20 @@ class TaskRunner:
         for stage, (came, went) in ran.counts.items():
             work.stats[stage] = StageStats(seconds=seconds * came / total, events_in=came, events_out=went)
         return {stage: Result(ran.events.get(stage, nothing), ran.products.get(stage)) for stage in ran.counts}
+
+    def frees_lock(self, spec: TaskSpec) -> bool | None:
+        """Whether a task like this one, which was run, computes without Python's lock: its columns are read where they
+        are known to be, and its steps are compiled. None where that was not worth it so far."""
+        segment, piece = self.run_spec.segments[spec.segment], spec.pieces[0]
+        source, step = self._sources.get(segment.index), segment.source
+        if source is None or step is None or segment.scope != "partition":
+            return False
+        dataset = piece.partition.dataset
+        names = [step.renames.get(name, name) for name in step.columns[dataset]]
+        compiled = [one.is_compiled for one in self._groups(segment, dataset)]
+        if False in compiled or not source.frees_lock(self._found(piece.partition.url), names, piece.places):
+            return False
+        return None if None in compiled else True
 
     def _groups(self, segment: Segment, dataset: str) -> list[CompiledGroup]:
         """The steps that are compiled together for a dataset."""

@@ -1,4 +1,4 @@
-"""Run tasks in this process, one at a time."""
+"""Run tasks in this process, one at a time, until it is known whether other cores would pay, and how they are used."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
 from cenote.backends.local.slots import SlotTable
+from cenote.backends.local.threads import ThreadSession, may_share_process
 from cenote.backends.local.worth import TO_START, are_worth_it, seconds_left
 from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
 from cenote.backends.support.outcomes import STOPPED, event_of, lost_in, started, withdrawn
@@ -25,6 +26,10 @@ from cenote.worker.task_spec import Outcome, TaskSpec
 
 if TYPE_CHECKING:
     from cenote.backends.local.processes import ProcessSession
+
+
+_TOO_LITTLE = 0.02
+"""Seconds of work for which no thread is started."""
 
 
 class _EndedError(BaseException):
@@ -51,7 +56,7 @@ def _staying_alive() -> Iterator[list[int]]:
 
 
 class InProcessSession(Session):
-    """No worker processes, until they would pay."""
+    """One task at a time, until threads or worker processes would pay."""
 
     def __init__(self, request: SessionRequest, patience: float) -> None:
         self._request, self._patience = request, patience
@@ -68,9 +73,11 @@ class InProcessSession(Session):
         """Whether a task was run here before."""
         self._worked, self._events = 0.0, 0
         """Seconds of work in all but the first, and events that they read."""
+        self._frees_lock: bool | None = None if may_share_process(request.run_spec) else False
+        """Whether tasks let other threads compute; None until that is seen."""
         self._coming: ProcessSession | None = None
         """Processes that are being started: until the first of them is ready, the work goes on here."""
-        self._others: ProcessSession | None = None
+        self._others: Session | None = None
         """Who has the work now."""
 
     def run(self, spec: TaskSpec, pool: str) -> None:
@@ -93,8 +100,11 @@ class InProcessSession(Session):
             return self._others.events(seconds)
         if self._begun is not None:
             return self._run(*self._begun)
+        if self._is_worth_threads():
+            self._hand_over(ThreadSession(self._request, self._runner))
+            return []
         if self._is_worth_processes():
-            self._hand_over()
+            self._hand_over(self._coming)
             return []
         if not self._places.waiting:
             time.sleep(seconds)  # nothing to do and nobody to wait for: let time pass instead of spinning
@@ -103,8 +113,13 @@ class InProcessSession(Session):
 
     def close(self) -> None:
         self._said.close()
-        if self._coming is not None:
-            self._coming.close()
+        for others in dict.fromkeys((self._coming, self._others)):
+            if others is not None:
+                others.close()
+
+    def _is_worth_threads(self) -> bool:
+        many = self._places.waiting > 1 and self._request.cpus > 1
+        return many and self._frees_lock is True and self._work_left() > _TOO_LITTLE
 
     def _is_worth_processes(self) -> bool:
         """Whether to hand over now: the work is not small, and a process is there to take it. Once a task was done here
@@ -113,8 +128,8 @@ class InProcessSession(Session):
         return many and self._began and self._call_processes() and self._are_there()
 
     def _call_processes(self) -> bool:
-        """Start processes if they would pay; whether they come, or are there."""
-        if self._coming is None and self._request.cpus > 1 and self._would_pay():
+        """Start processes if they would pay, and threads would not; whether they come, or are there."""
+        if self._coming is None and self._request.cpus > 1 and self._frees_lock is False and self._would_pay():
             from cenote.backends.local.processes import ProcessSession  # small work does without
 
             self._coming = ProcessSession(self._request, self._patience, joined=False)
@@ -124,9 +139,11 @@ class InProcessSession(Session):
         return self._coming is not None and self._coming.prepare(self._places.waiting, seconds)
 
     def _would_pay(self) -> bool:
+        return are_worth_it(self._work_left(), self._request.cpus)
+
+    def _work_left(self) -> float:
         work = self._request.work
-        left = seconds_left(self._worked, self._events, work.events, expected=work.seconds)
-        return are_worth_it(left, self._request.cpus)
+        return seconds_left(self._worked, self._events, work.events, expected=work.seconds)
 
     def _begin_next(self, seconds: float) -> list[AnyEvent]:
         """The next task; none while processes are about to come for others too, which would wait for its end."""
@@ -138,7 +155,7 @@ class InProcessSession(Session):
             self._withdraw(spec.task)
             self._places.wait_first([spec], pool)
             if self._are_there(seconds):
-                self._hand_over()
+                self._hand_over(self._coming)
             return []
         return [started(spec, at=self._request.clock(), pool=pool, worker=self._places.worker(pool, place))]
 
@@ -169,6 +186,8 @@ class InProcessSession(Session):
             self._worked += outcome.seconds
             self._events += outcome.events
             self._bundling.finish(spec, outcome.seconds)
+        if self._frees_lock is not False and spec.kind != "merge" and outcome.failure is None:
+            self._frees_lock = self._runner.frees_lock(spec)
         ended = event_of(outcome, spec, at=self._request.clock(), pool=pool, worker=worker)
         return [ended] if is_first else [started(spec, at=began, pool=pool, worker=worker), ended]
 
@@ -201,9 +220,9 @@ class InProcessSession(Session):
         told = f"its code ended the process with os._exit({ended[0]})"
         return replace(outcome, failure=lost_in(stage, spec, self._request.run_spec, message=told))
 
-    def _hand_over(self) -> None:
-        assert self._coming is not None
-        self._others = self._coming
+    def _hand_over(self, others: Session | None) -> None:
+        assert others is not None, "whoever is to have the work was called before"
+        self._others = others
         while (taken := self._places.take()) is not None:
             spec, pool, place = taken
             self._places.free(pool, place)

@@ -51,6 +51,13 @@ def read_placed(
     return _read_rest(url, tree, columns, start, stop, found)
 
 
+def are_plain(url: str, tree: str | None, columns: Sequence[str], places: bytes) -> bool:
+    """Whether none of these columns is left to uproot."""
+    file = None if places else _plain_file(url, tree, errors.UNREADABLE_INPUT)
+    branches = read_places(places).branches if places else {} if file is None else _named(file.branches, columns)
+    return branches.keys() >= set(columns)
+
+
 def _read_places(url: str, places: Places, start: int, stop: int) -> dict[str, Column] | None:
     if not places.branches:
         return {}

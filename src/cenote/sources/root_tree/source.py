@@ -52,3 +52,9 @@ class RootTreeSource(Source):
         from cenote.sources.root_tree.readers import read_placed
 
         return read_placed(url, self.tree, columns, start, stop, places)
+
+    def frees_lock(self, url: str, columns: Sequence[str], places: bytes) -> bool:
+        """Where no column is left to uproot."""
+        from cenote.sources.root_tree.readers import are_plain
+
+        return are_plain(url, self.tree, columns, places)
