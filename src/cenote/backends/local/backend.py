@@ -1,7 +1,7 @@
-"""The local backend: all cores of this machine, by processes; pools limit how many tasks run at once.
+"""The local backend: all cores of this machine; pools limit how many tasks run at once.
 
-Work begins in this process. Where other cores bring more than it costs to use them, worker processes are started, and
-take over what is left.
+Work begins in this process. Where other cores bring more than it costs to use them, threads take over what is left if
+tasks compute without Python's lock, and worker processes if not.
 """
 
 from __future__ import annotations
