@@ -66,6 +66,8 @@ class Session(ABC):
 
     manages_workers: bool = False
     """Whether workers come only when asked for; if not, they join by themselves and nobody asks."""
+    occupies_driver: bool = False
+    """Whether tasks run in the thread that asks for events: the driver can do nothing beside them."""
 
     @abstractmethod
     def run(self, spec: TaskSpec, pool: str) -> None:

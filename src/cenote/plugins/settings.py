@@ -208,4 +208,5 @@ class Plugin(Settings):
 
     @classmethod
     def warm_up(cls) -> None:
-        """Import what only its methods use: workers ask for it before their first task, in one thread."""
+        """Import what only its methods use: workers ask for it before their first task, and the driver beside tasks for
+        what draws; in one thread."""

@@ -37,7 +37,7 @@ from cenote.runs.summary import FailureRecord
 from cenote.runtime.earlier_results import EarlierResults, Reuse
 from cenote.runtime.loop import Loop
 from cenote.runtime.modifier_files import ModifierFiles
-from cenote.runtime.publish import Publication, publish
+from cenote.runtime.publish import Publication, Publisher
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.runtime.watched_run import Hearer, RunListener, WatchedRun
 from cenote.signals import Interrupted, Interruptions
@@ -186,12 +186,20 @@ class _Driver:
             )
             engine = Engine(plan, choices)
             files = ModifierFiles(self.folder)
-            loop = Loop(engine, session, self.journal, specs, self.store, files, self.watched, self.interruptions)
+            publisher = Publisher(plan, self.store, self.folder, specs)
+            at_last.callback(publisher.close)
+
+            def listen(events: Sequence[AnyEvent]) -> None:
+                self.watched(events)
+                if not session.occupies_driver:
+                    publisher.hear(events)
+
+            loop = Loop(engine, session, self.journal, specs, self.store, files, listen, self.interruptions)
             try:
                 ending.status = loop.run(self._first_events(found, run=run, at=started))
                 again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
                 if ending.status != "cancelled" and not again:
-                    ending.publication = self._publish(specs)
+                    ending.publication = self._publish(publisher)
             except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
                 again = reuse.drop([problem.name])
                 if not again:
@@ -268,17 +276,12 @@ class _Driver:
         watch.start()
         return gate
 
-    def _publish(self, specs: TaskSpecs) -> Publication:
-        products = self.plan.products
-        names = {product.name: specs.name_of(product.task) for product in products}
-        partial = {product.name for product in products if specs.is_partial(product.task)}
-
+    def _publish(self, publisher: Publisher) -> Publication:
         def published(done: int, of: int) -> None:
             self.watched.saved(done, of)
             self.interruptions.check()
 
-        published(0, len(products))
-        return publish(self.plan, self.store, self.folder, names=names, partial=partial, progress=published)
+        return publisher.finish(published)
 
     def _finish(self, ending: _Ending, *, started: float, kept: int) -> None:
         if ending.publication.failures and ending.status == "succeeded":

@@ -46,7 +46,7 @@ class Loop:
     specs: TaskSpecs
     store: Store
     files: ModifierFiles
-    listen: Callable[[Iterable[AnyEvent]], None]
+    listen: Callable[[Sequence[AnyEvent]], None]
     """Gets every event after it is journalled."""
     interruptions: Interruptions
     clock: Callable[[], float] = time.time

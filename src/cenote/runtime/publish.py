@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cenote import errors, signals, storage
+from cenote.engine.messages import AnyEvent, TaskDone
 from cenote.errors import CenoteError, ErrorKind, words_of
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.outputs.names import plot_stem, product_stem
@@ -20,6 +23,7 @@ from cenote.products.interface import Product
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.runs.folder import RunFolder
 from cenote.runs.summary import FailureRecord, ProductRecord
+from cenote.runtime.task_specs import TaskSpecs
 from cenote.signals import Interrupted
 from cenote.worker.results.run_key import trusted_key
 from cenote.worker.results.skim import merge_parts
@@ -36,27 +40,95 @@ class Publication:
     skims: set[Path] = field(default_factory=set)
     """Files that workers wrote, as far as their lists are published."""
 
+    def add(self, other: Publication) -> None:
+        """What was published elsewhere."""
+        self.products += other.products
+        self.failures += other.failures
+        self.skims |= other.skims
+
 
 PublishProgress = Callable[[int, int], None]
 """Called with how many products of how many have been saved and drawn."""
 
 
-def publish(
-    plan: Plan, store: Store, folder: RunFolder, *, names: dict[str, str], partial: set[str], progress: PublishProgress
-) -> Publication:
-    """Save and draw every product that is there; `names` has where each lies in the store."""
-    publication = Publication()
-    folder.plots.mkdir(exist_ok=True)
-    for name, together in _by_place(plan, names).items():
-        bundle = store.read(name) if name in store else {}
-        for product in together:
-            if product.name in bundle:
-                _publish_one(plan, product, bundle[product.name], folder, publication, partial=product.name in partial)
-                progress(len(publication.products), len(plan.products))
-    order = {product.name: number for number, product in enumerate(plan.products)}
-    publication.products.sort(key=lambda published: order[published.name])
-    _remove_stale(plan, folder, publication)
-    return publication
+class Publisher:
+    """Saves and draws products: in a thread beside the tasks that still run, as far as only code of ours is needed, and
+    the rest when the run is over."""
+
+    def __init__(self, plan: Plan, store: Store, folder: RunFolder, specs: TaskSpecs) -> None:
+        self._plan, self._store, self._folder, self._specs = plan, store, folder, specs
+        self._by_task: dict[int, list[ProductPlan]] = {}
+        for product in plan.products:
+            self._by_task.setdefault(product.task, []).append(product)
+        self._thread: ThreadPoolExecutor | None = None
+        self._begun: dict[int, Future[Publication | None]] = {}
+        """By task; None where its result was not to be had yet."""
+
+    def hear(self, events: Iterable[AnyEvent]) -> None:
+        """Publish what tasks have made; with the first of them, begin to import what draws."""
+        for event in events:
+            if isinstance(event, TaskDone):
+                self._begin(event.task)
+
+    def finish(self, progress: PublishProgress) -> Publication:
+        """Publish what is left, wait for all, and remove what earlier runs published and this one did not."""
+        publication, total = Publication(), len(self._plan.products)
+        progress(0, total)
+        for task, products in self._by_task.items():
+            begun = self._begun.get(task)
+            with signals.raised():
+                found = None if begun is None else begun.result()
+            publication.add(found or self._published(products))
+            progress(len(publication.products), total)
+        order = {product.name: number for number, product in enumerate(self._plan.products)}
+        publication.products.sort(key=lambda published: order[published.name])
+        _remove_stale(self._plan, self._folder, publication)
+        return publication
+
+    def close(self) -> None:
+        """Begin nothing more, and wait for the picture that is being drawn."""
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+
+    def _begin(self, task: int) -> None:
+        if self._thread is None:
+            if not self._draws:
+                return
+            self._thread = ThreadPoolExecutor(1)
+            self._thread.submit(_import_renderers, self._plan)
+        products = self._by_task.get(task, [])
+        if products and all(map(_is_ours, products)):
+            self._begun[task] = self._thread.submit(self._published_early, products)
+
+    @cached_property
+    def _draws(self) -> bool:
+        """Whether there is anything to draw that other tasks need not wait for."""
+        return any(product.renders and _is_ours(product) for product in self._plan.products)
+
+    def _published_early(self, products: Sequence[ProductPlan]) -> Publication | None:
+        return self._published(products) if self._specs.name_of(products[0].task) in self._store else None
+
+    def _published(self, products: Sequence[ProductPlan]) -> Publication:
+        """Of one task, which lie together in the store: what thousands of them share is read once."""
+        publication, task = Publication(), products[0].task
+        name = self._specs.name_of(task)
+        bundle = self._store.read(name) if name in self._store else {}
+        self._folder.plots.mkdir(exist_ok=True)
+        partial = self._specs.is_partial(task)
+        for product in (product for product in products if product.name in bundle):
+            _publish_one(self._plan, product, bundle[product.name], self._folder, publication, partial=partial)
+        return publication
+
+
+def _is_ours(product: ProductPlan) -> bool:
+    """Whether only code of this package saves and draws it: other code may print, and end the process."""
+    drawn = all(render.name in registry.built_in_names(PluginKind.RENDERER) for render in product.renders)
+    return drawn and product.kind != "files" and product.kind in registry.built_in_names(PluginKind.PRODUCT)
+
+
+def _import_renderers(plan: Plan) -> None:
+    for name in {render.name for product in plan.products if _is_ours(product) for render in product.renders}:
+        registry.load(PluginKind.RENDERER, name).warm_up()
 
 
 def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> None:
@@ -82,15 +154,6 @@ def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> No
             stale.append(file)
     record.remove(stale)
     record.replace(kept)
-
-
-def _by_place(plan: Plan, names: dict[str, str]) -> dict[str, list[ProductPlan]]:
-    """Products that lie together in the store, so that what thousands of them share is read once."""
-    found: dict[str, list[ProductPlan]] = {}
-    for product in plan.products:
-        if product.name in names:
-            found.setdefault(names[product.name], []).append(product)
-    return found
 
 
 def _publish_one(

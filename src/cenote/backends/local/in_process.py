@@ -58,6 +58,8 @@ def _staying_alive() -> Iterator[list[int]]:
 class InProcessSession(Session):
     """One task at a time, until threads or worker processes would pay."""
 
+    occupies_driver = True
+
     def __init__(self, request: SessionRequest, patience: float) -> None:
         self._request, self._patience = request, patience
         keep_freed_memory()
@@ -223,6 +225,7 @@ class InProcessSession(Session):
     def _hand_over(self, others: Session | None) -> None:
         assert others is not None, "whoever is to have the work was called before"
         self._others = others
+        self.occupies_driver = False
         while (taken := self._places.take()) is not None:
             spec, pool, place = taken
             self._places.free(pool, place)

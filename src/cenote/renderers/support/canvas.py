@@ -62,6 +62,13 @@ MARGIN = 0.15
 _SCALED_ENDINGS = ("size", "pad", "width")
 
 
+def import_matplotlib() -> None:
+    """What the first picture would import: half a second, that may pass beside tasks."""
+    import matplotlib.backends.backend_agg
+    import matplotlib.style  # noqa: F401
+    import mplhep  # noqa: F401
+
+
 @contextmanager
 def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
     """Within it, figures look like the experiment's, with fonts and lines in proportion to the size."""

@@ -44,6 +44,10 @@ class Picture(Renderer):
     variation: str | None = None
     """Which variation is drawn, of a histogram that has several; without it, `nominal`."""
 
+    @classmethod
+    def warm_up(cls) -> None:
+        canvas.import_matplotlib()
+
     @property
     def endings(self) -> tuple[str, ...]:
         """Those of the formats."""
