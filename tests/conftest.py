@@ -37,7 +37,7 @@ class FilesAndGroups(LoadGroupScheduling):  # type: ignore[misc]  # xdist publis
 
 def pytest_configure(config: pytest.Config) -> None:
     """For this process and those that tests start."""
-    examples = 1000 if os.environ.get("CENOTE_DEEP_TESTS") else 100
+    examples = 1000 if os.environ.get("CENOTE_DEEP_TESTS") else 60
     slow = [HealthCheck.too_slow]
     settings.register_profile("busy machine", max_examples=examples, deadline=None, suppress_health_check=slow)
     settings.load_profile("busy machine")

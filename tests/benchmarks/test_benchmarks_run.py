@@ -18,13 +18,14 @@ ROWS: dict[str, Any] = yaml.safe_load((BENCHMARKS / "rows.yaml").read_text(encod
 TINY = {
     "throughput/run.py": "--files 2 --events 200 --basket 100 --few --known",
     "adl/run.py": "--files 1 --events 2000 --alone q3",
-    "reading/run.py": "--files 1 --events 200 --basket 100",
+    "reading/run.py": "--files 1 --events 200 --basket 100 --codecs lz4",
     "routing/run.py": "--partitions 4 --scale 0.01 --megabytes 0",
     "joining/run.py": "--workers 1 1 1",
-    "cliffs/run.py": "--cases bins files --scale 0.002",
+    "cliffs/run.py": "--cases files --scale 0.002",
 }
 """The scripts of rows.yaml, with sizes of a test."""
-LEFT_OUT = {"Q1", "Q4", "Q5", "Q6", "Q7", "Q8", "10 MB", "50 MB", "variations", "stages", "events"}
+LEFT_OUT = {"Q1", "Q4", "Q5", "Q6", "Q7", "Q8", "10 MB", "50 MB", "bins", "variations", "stages", "events"}
+LEFT_OUT |= {"zstd", "zlib", "lzma"}
 """Of each script, parts of the same make."""
 NEEDS_MORE = "loop"
 """A figure that is a difference to start-up: it says nothing of a tiny size, and is not shown."""
