@@ -82,6 +82,11 @@ def first_to_last(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
 
 
+def compiled_together(stages: Sequence[str]) -> str:
+    """`GoodMuons … DimuonPt (4 stages as one loop)`."""
+    return f"{first_to_last(stages)} ({plural(len(stages), 'stage')} as one loop)"
+
+
 @lru_cache(maxsize=10_000)
 def format_amount(number: float, kind: str) -> str:
     """`8 CPUs`, `128 GB of memory`, `0.25 GPUs`, `no GPUs`."""

@@ -90,7 +90,7 @@ def test_a_whole_run(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ordinary, before = run(plan, tmp_path / "ordinary", split=split)
     monkeypatch.setattr(CompiledGroup, "worth", 0)
     seen = []
-    monkeypatch.setattr(CompiledGroup, "run", _noted(CompiledGroup.run, seen))
+    monkeypatch.setattr(CompiledGroup, "loop", _noted(CompiledGroup.loop, seen))
     compiled, after = run(plan, tmp_path / "compiled", split=split)
     assert all(seen)
     assert seen

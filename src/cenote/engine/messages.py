@@ -44,6 +44,13 @@ class StageStats(msgspec.Struct, frozen=True, omit_defaults=True):
     """Modifier → what it measured."""
 
 
+class GroupStats(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What modifiers measured of stages that ran as one compiled loop: of each of them alone nobody knows it."""
+
+    stages: tuple[str, ...]
+    modifiers: dict[str, Measured] = {}
+
+
 class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a task did not succeed, in words and for rules."""
 
@@ -113,6 +120,7 @@ class TaskDone(Event, frozen=True, tag=True):
     bytes_read: int = 0
     bytes_out: int = 0
     stages: dict[str, StageStats] = {}
+    groups: tuple[GroupStats, ...] = ()
     warnings: tuple[str, ...] = ()
     """Of modifiers: each is shown once in a run."""
     files: dict[str, bytes] = {}

@@ -20,6 +20,7 @@ class Cache(Modifier):
       execution: {modifiers: [cache]}
     """
 
+    why_not_compiled: ClassVar[str] = ""
     keeps_output: ClassVar[bool] = True
 
     def around(self, run: Run, events: Events, call: StageCall) -> Result:  # noqa: ARG002  # as all modifiers take it

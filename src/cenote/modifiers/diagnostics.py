@@ -24,6 +24,7 @@ class Diagnostics(Modifier):
       execution: {modifiers: [diagnostics]}
     """
 
+    why_not_compiled: ClassVar[str] = "looks at the values before and after it"
     measures: ClassVar[Mapping[str, Measure]] = {
         "events_in": Measure("Events in"),
         "events_out": Measure("Events out"),

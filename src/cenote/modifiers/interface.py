@@ -70,7 +70,9 @@ class StageCall:
     modifier: str
     """Its own name."""
     stage: str
+    """Its id; of stages that are compiled together the first and the last one, for people."""
     operation: Operation
+    """Of compiled stages, what runs their loop."""
     reads: tuple[str, ...] = ()
     """The columns that the stage reads."""
     adds: tuple[str, ...] = ()
@@ -95,6 +97,11 @@ class StageCall:
     measured: Measured = field(default_factory=Measured)
     warnings: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    stages: tuple[str, ...] = ()
+    """All stages that the call runs: one, or those that are compiled together."""
+
+    def __post_init__(self) -> None:
+        self.stages = self.stages or (self.stage,)
 
     def note(self, row: str = "", /, **values: Value | None) -> None:
         """Leave measurements: of this call, or of one row of the modifier's table. They are added up over all calls
@@ -153,6 +160,8 @@ class RanTask:
     """Why it failed; None where it did not."""
     stages: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """Stage → what the modifier noted of its call in this task."""
+    groups: Mapping[tuple[str, ...], Mapping[str, Value]] = field(default_factory=dict)
+    """The same of stages that were compiled together."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +177,8 @@ class FinishedRun:
     """Every task that ran, by pool, worker and time."""
     write: Callable[[str, str], None]
     """Writes a file there."""
+    groups: Mapping[tuple[str, ...], MeasuredStage] = field(default_factory=dict)
+    """Stages that were compiled together → what the modifier measured of their calls as one."""
 
 
 class Modifier(Plugin):
@@ -180,6 +191,18 @@ class Modifier(Plugin):
     """Whether the events that leave its stage are stored under their content hash for later runs."""
     limits_time: ClassVar[bool] = False
     """Whether it calls `limit`: its stage then runs in a process that can be stopped."""
+    why_not_compiled: ClassVar[str] = "is around it"
+    """Why its stage is not compiled, as `cenote plan` says it after its name. Empty for an observer that measures calls
+    and looks at no column: where stages are compiled into one loop, `around` is called once for all of them,
+    `call.stages` names them, and the result that it sees has neither events nor a product."""
+
+    @classmethod
+    def obstacle(cls) -> str:
+        """Why no stage with it is compiled; empty where it observes compiled stages. A class that only inherits that it
+        does may look at more."""
+        inherits = cls.maker_of("around") not in cls.maker_of("why_not_compiled").__mro__
+        bound = inherits or cls.effect is not Effect.OBSERVES or cls.limits_time
+        return cls.why_not_compiled or (Modifier.why_not_compiled if bound else "")
 
     def check_stage(self, stage: str, reads: Collection[str]) -> None:
         """While planning: raise what is wrong with these settings around a stage that reads these columns."""

@@ -48,6 +48,7 @@ class Retry(Modifier):
       execution: {modifiers: [{name: retry, params: {times: 3, on: [ConnectionError, TimeoutError], wait: 0.5}}]}
     """
 
+    why_not_compiled: ClassVar[str] = "may call it again"
     measures: ClassVar[Mapping[str, Measure]] = {
         "repeats": Measure("Repeats"),
         "rescued": Measure("Calls that succeeded after repeats"),

@@ -29,6 +29,7 @@ class Timeout(Modifier):
       execution: {modifiers: [{name: timeout, params: {base: 1m, per_event: 0.002}}]}
     """
 
+    why_not_compiled: ClassVar[str] = "limits its time"
     limits_time: ClassVar[bool] = True
     measures: ClassVar[Mapping[str, Measure]] = {
         "limit": Measure("Largest limit", "most", unit="seconds"),

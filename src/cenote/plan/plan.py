@@ -164,6 +164,11 @@ class FusedSteps:
     """Where the events come from that the first of them take: stages, or `""` for the source."""
     steps: tuple[Step, ...]
 
+    @property
+    def modifiers(self) -> tuple[PlannedModifier, ...]:
+        """Around all of them together."""
+        return self.steps[0].modifiers
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -230,18 +235,22 @@ class Segment:
         return self._fused(self.inputs_for(dataset))
 
     def _fused(self, inputs: Mapping[str, tuple[str, ...]]) -> list[FusedSteps]:
-        """Each takes its events from another one of its group, or from where the whole group begins."""
-        found: dict[tuple[str, ...], list[Step]] = {}
-        begins: dict[str, tuple[str, ...]] = {}
+        """Each takes its events from another one of its group, or from where the whole group begins; and the same
+        modifiers are around all of a group, since they observe it as one."""
+        found: dict[tuple[tuple[str, ...], int], list[Step]] = {}
+        group_of: dict[str, tuple[tuple[str, ...], int]] = {}
+        observers: list[tuple[PlannedModifier, ...]] = []
         for step in self.steps:
             if not step.compiled or step.stage not in inputs or self.scope != "partition":
                 continue
-            names = inputs[step.stage]
-            begun = {begins.get(name) for name in names}
-            start = begun.pop() if len(begun) == 1 else None
-            begins[step.stage] = names if start is None else start
-            found.setdefault(begins[step.stage], []).append(step)
-        return [FusedSteps(start, tuple(steps)) for start, steps in found.items()]
+            if step.modifiers not in observers:
+                observers.append(step.modifiers)
+            names, around = inputs[step.stage], observers.index(step.modifiers)
+            before = {group_of.get(name) for name in names}
+            group = before.pop() if len(before) == 1 else None
+            group_of[step.stage] = group if group is not None and group[1] == around else (names, around)
+            found.setdefault(group_of[step.stage], []).append(step)
+        return [FusedSteps(start, tuple(steps)) for (start, _), steps in found.items()]
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from cenote.language.workflow import PluginUse, Workflow
-from cenote.modifiers.interface import Effect, Modifier
+from cenote.modifiers.interface import Effect
 from cenote.operations.interface import Operation, Scope
 from cenote.placement.pools import Placement
 from cenote.placement.resources import most_of_each
@@ -16,10 +16,9 @@ from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, PlannedModifier, Segment, SourceStep, Step, WriteStep
 from cenote.plan.stages.columns import ColumnFlow
 from cenote.plan.stages.compiled import why_not_compiled
-from cenote.plan.stages.modifiers import modifiers_of
+from cenote.plan.stages.modifiers import class_of, modifiers_of
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
 from cenote.plan.stages.software import versions_of
-from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.registry import code_digest
 from cenote.sources.interface import find_column
@@ -99,7 +98,7 @@ def make_segments(
 ) -> list[Segment]:
     """Every segment with what it reads, imports and exports; `fills` has for each source what files may lack."""
     modifiers = {stage.id: modifiers_of(stage, workflow) for stage in resolved.stages}
-    kept = {stage for stage, around in modifiers.items() if any(_class_of(one).keeps_output for one in around)}
+    kept = {stage for stage, around in modifiers.items() if any(class_of(one).keeps_output for one in around)}
     groups = group_stages(resolved.stages, placement, kept)
     segment_of = {stage.id: number for number, group in enumerate(groups) for stage in group}
     crossing = _crossing(resolved, flow, segment_of)
@@ -225,12 +224,8 @@ class _Fusing:
         )
 
 
-def _class_of(modifier: PluginUse) -> type[Modifier]:
-    return registry.load(PluginKind.MODIFIER, modifier.name)
-
-
 def _planned(modifier: PluginUse) -> PlannedModifier:
-    known = _class_of(modifier)
+    known = class_of(modifier)
     return PlannedModifier(modifier.name, modifier.settings, known.effect.value, known.measures, known.limits_time)
 
 

@@ -40,6 +40,8 @@ class ShownModifier:
 
     name: str
     tables: tuple[MeasureTable, ...]
+    loops: tuple[tuple[str, ...], ...]
+    """Stages that were compiled together."""
     pictures: tuple[tuple[str, str], ...]
     """Each with its file."""
     files: tuple[str, ...]
@@ -58,6 +60,7 @@ def _shown(run: RunFolder, modifier: ModifierRecord) -> ShownModifier:
     return ShownModifier(
         name=modifier.name,
         tables=tuple(_tables(modifier)),
+        loops=tuple(stages for stages, _ in modifier.groups),
         pictures=tuple(_pictures(run, modifier.files)),
         files=modifier.files[:MOST_FILES],
         more_files=max(0, len(modifier.files) - MOST_FILES),
@@ -66,13 +69,13 @@ def _shown(run: RunFolder, modifier: ModifierRecord) -> ShownModifier:
 
 
 def _tables(modifier: ModifierRecord) -> Iterator[MeasureTable]:
-    of_stages = [(stage.id, found.values) for stage, found in modifier.measured if found.values]
+    of_stages = [(stage, found.values) for stage, found in modifier.measured if found.values]
     if of_stages:
-        calls = {stage.id: MeasureCell(f"{found.calls:,}", found.calls) for stage, found in modifier.measured}
+        calls = {stage: MeasureCell(f"{found.calls:,}", found.calls) for stage, found in modifier.measured}
         yield _table(modifier, "Stages", "Stage", of_stages, calls)
     for stage, found in modifier.measured:
         if found.rows:
-            yield _table(modifier, f"Columns of {stage.id}", "Column", found.rows.items())
+            yield _table(modifier, f"Columns of {stage}", "Column", found.rows.items())
 
 
 def _table(

@@ -9,6 +9,7 @@ from cenote.plan.record import PlanRecord
 from cenote.runs.folder import RunFolder
 from cenote.runs.read_records import read_if_whole
 from cenote.runs.summary import StageRecord, Summary
+from cenote.text import compiled_together
 from cenote.units import format_bytes, format_seconds
 from cenote.values import dataclass
 
@@ -21,18 +22,22 @@ class ModifierRecord:
     measures: Mapping[str, Measure]
     stages: tuple[tuple[StageRecord, MeasuredStage], ...]
     """In the order of the plan."""
+    groups: tuple[tuple[tuple[str, ...], MeasuredStage], ...] = ()
+    """Of stages that were compiled together, which it measured as one."""
     files: tuple[str, ...] = ()
     """What it left, relative to the run's folder; files of the whole run come first."""
 
     @property
-    def measured(self) -> tuple[tuple[StageRecord, MeasuredStage], ...]:
-        """The stages of which there is something."""
-        return tuple((stage, found) for stage, found in self.stages if found.values or found.rows)
+    def measured(self) -> tuple[tuple[str, MeasuredStage], ...]:
+        """The stages of which there is something, by the words for them."""
+        together = ((compiled_together(stages), found) for stages, found in self.groups)
+        alone = ((stage.id, found) for stage, found in self.stages)
+        return tuple((words, found) for words, found in (*together, *alone) if found.values or found.rows)
 
     @property
     def reused(self) -> bool:
         """Whether it would measure and saw nothing, because an earlier run had done all tasks of its stages."""
-        if not self.measures:
+        if not self.measures or self.groups:
             return False
         return all(not found.calls and stage.reused and stage.reused == stage.tasks for stage, found in self.stages)
 
@@ -58,8 +63,15 @@ def read_modifiers(folder: RunFolder, summary: Summary) -> list[ModifierRecord]:
             stages.setdefault(found.name, []).append((stage, found))
             if (stage.id, found.name) in planned:
                 measures[found.name] = planned[stage.id, found.name].measures
+    together: dict[str, list[tuple[tuple[str, ...], MeasuredStage]]] = {}
+    for group in summary.compiled:
+        for found in group.modifiers:
+            together.setdefault(found.name, []).append((group.stages, found))
     return [
-        ModifierRecord(name, measures.get(name, {}), tuple(uses), _files(folder, name)) for name, uses in stages.items()
+        ModifierRecord(
+            name, measures.get(name, {}), tuple(uses), tuple(together.get(name, ())), files=_files(folder, name)
+        )
+        for name, uses in stages.items()
     ]
 
 

@@ -79,6 +79,13 @@ class StageRecord(msgspec.Struct, frozen=True):
     """Seconds, at this pace; null while unknown."""
 
 
+class CompiledRecord(msgspec.Struct, frozen=True):
+    """Stages that ran as one compiled loop, and what the modifiers around it measured; of each alone it is unknown."""
+
+    stages: tuple[str, ...]
+    modifiers: tuple[MeasuredStage, ...] = ()
+
+
 class StateRecord(msgspec.Struct, frozen=True):
     """A state that a pool was in."""
 
@@ -246,6 +253,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory: int
     """Bytes, the largest of all tasks."""
     stages: tuple[StageRecord, ...] = ()
+    compiled: tuple[CompiledRecord, ...] = ()
+    """Those that modifiers were around."""
     pools: tuple[PoolRecord, ...] = ()
     products: tuple[ProductRecord, ...]
     fallbacks: tuple[FallbackRecord, ...] = ()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.engine.messages import AnyEvent, RunStarted, StageStats, TaskDone, TaskFailed, TaskStarted
+from cenote.engine.messages import AnyEvent, GroupStats, RunStarted, StageStats, TaskDone, TaskFailed, TaskStarted
 from cenote.runs.folder import RunFolder
 from cenote.runs.journal import read_events
 from cenote.values import dataclass
@@ -35,6 +35,8 @@ class TaskSpan:
     """Whether its end was not reported."""
     stages: Mapping[str, StageStats] = field(default_factory=dict)
     """What its stages did; empty where it failed."""
+    groups: tuple[GroupStats, ...] = ()
+    """What modifiers measured of those that were compiled together."""
     events: int = 0
     """Read from files."""
     bytes_read: int = 0
@@ -139,7 +141,8 @@ def _attempt(event: TaskDone | TaskFailed, first: float) -> _Attempt:
     end = event.at - first
     span = TaskSpan(event.task, end - max(event.seconds, 0.0), end, message)
     if isinstance(event, TaskDone):
-        span = replace(span, stages=event.stages, events=event.events, bytes_read=event.bytes_read)
+        span = replace(span, stages=event.stages, groups=event.groups)
+        span = replace(span, events=event.events, bytes_read=event.bytes_read)
     return _Attempt(event.pool, event.worker, span)
 
 

@@ -39,9 +39,10 @@ from cenote.engine.messages import (
 from cenote.engine.task_ranges import tasks_in
 from cenote.plan.probes.result import Probed
 from cenote.plan.record import PlannedPool, PlannedSegment, PlannedStage, PlanRecord
-from cenote.runs.counting.counts import StageTally, TaskTally, totals
+from cenote.runs.counting.counts import ModifierTally, StageTally, TaskTally, totals
 from cenote.runs.counting.pool_counts import PoolTally
 from cenote.runs.summary import (
+    CompiledRecord,
     FailureRecord,
     FallbackRecord,
     PoolRecord,
@@ -103,6 +104,7 @@ class RunView:
         self._state = bytearray(len(self._tally_of))
         self._tallies = [TaskTally(*kind, tasks) for kind, tasks in self._planned.items()]
         self._stages = {stage.id: StageTally(stage) for stage in self.plan.stages}
+        self._compiled: dict[tuple[str, ...], ModifierTally] = {}
         self._pools = defaultdict(PoolTally, {pool.name: PoolTally() for pool in self.plan.pools})
         self._running: dict[int, tuple[str, str, float]] = {}
         self._failures: dict[int, FailureRecord] = {}
@@ -205,6 +207,13 @@ class RunView:
         for stage, stats in event.stages.items():
             if stage in self._stages:
                 self._stages[stage].add(stats)
+        for group in event.groups:
+            if group.stages not in self._compiled:
+                planned = next((one for one in self.plan.stages if one.id == group.stages[0]), None)
+                if planned is None:  # a journal can outlive an edit of the workflow
+                    continue
+                self._compiled[group.stages] = ModifierTally(planned)
+            self._compiled[group.stages].add(group.modifiers)
         if not event.stages and len(stages) == 1:
             self._stages[stages[0]].seconds += event.seconds
             self._stages[stages[0]].events_in += event.events
@@ -352,6 +361,11 @@ class RunView:
             time_left=0.0 if self.finished else tasks.time_left(self.clock),
         )
 
+    @property
+    def compiled(self) -> tuple[CompiledRecord, ...]:
+        """What modifiers measured of stages that ran as one loop."""
+        return tuple(CompiledRecord(stages, found.records) for stages, found in self._compiled.items())
+
     def abandoned(self, segment: int) -> Mapping[str, int]:
         """Why tasks of a segment were abandoned: each reason with how many."""
         return next((one.reasons for one in self._tallies if one.segment == segment and not one.merge), {})
@@ -402,6 +416,7 @@ class RunView:
             bytes_read=self.bytes_read,
             peak_memory=max((tally.peak_memory for tally in self._tallies), default=0),
             stages=self.stages,
+            compiled=self.compiled,
             pools=self.pools,
             products=tuple(products),
             fallbacks=tuple(self.fallbacks),

@@ -302,7 +302,7 @@ class _Driver:
         """Let modifiers make their files; what they cannot do is said."""
         view = self.watched.view
         stages = {stage.id: stage for stage in view.stages}
-        for message in ModifierFiles(self.folder).conclude(view.plan, stages):
+        for message in ModifierFiles(self.folder).conclude(view.plan, stages, view.compiled):
             warned = Warned(at=time.time(), message=message)
             self.journal.write([warned])
             self.watched([warned])

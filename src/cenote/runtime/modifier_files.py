@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from cenote.plan.record import PlanRecord
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.runs.folder import RunFolder
-from cenote.runs.summary import StageRecord
+from cenote.runs.summary import CompiledRecord, StageRecord
 from cenote.runs.task_names import TaskNames
 from cenote.runs.timeline import read_timeline
 from cenote.signals import Interrupted
@@ -65,7 +65,9 @@ class ModifierFiles:
     def _write_text(self, modifier: str, name: str, text: str) -> None:
         self._write(Path(modifier, name), text.encode())
 
-    def conclude(self, plan: PlanRecord, stages: Mapping[str, StageRecord]) -> Iterator[str]:
+    def conclude(
+        self, plan: PlanRecord, stages: Mapping[str, StageRecord], compiled: Sequence[CompiledRecord]
+    ) -> Iterator[str]:
         """Let every modifier of the run make its files; yields what the user should know."""
         for modifier, of_stages in _uses(plan).values():
             measured = {
@@ -74,7 +76,13 @@ class ModifierFiles:
                 for found in stages[stage].modifiers
                 if found.name == modifier.name and found.calls
             }
-            if not measured and not any(stages[stage].failed for stage in of_stages):
+            together = {
+                group.stages: found
+                for group in compiled
+                for found in group.modifiers
+                if group.stages[0] in of_stages and found.name == modifier.name
+            }
+            if not measured and not together and not any(stages[stage].failed for stage in of_stages):
                 continue  # nothing ran: what an earlier run left stays
             finished = FinishedRun(
                 name=plan.workflow,
@@ -82,6 +90,7 @@ class ModifierFiles:
                 folder=self.folder.modifiers / modifier.name,
                 tasks=partial(_ran_tasks, self.folder, plan, modifier.name),
                 write=partial(self._write_text, modifier.name),
+                groups=together,
             )
             try:
                 made: Modifier = registry.make(PluginKind.MODIFIER, modifier.name, modifier.params)
@@ -119,6 +128,7 @@ def _ran_tasks(folder: RunFolder, plan: PlanRecord, modifier: str) -> Iterator[R
                 bytes_read=span.bytes_read,
                 failure=span.failure,
                 stages=_noted(span.stages, modifier),
+                groups={one.stages: one.modifiers[modifier].values for one in span.groups if modifier in one.modifiers},
             )
 
 

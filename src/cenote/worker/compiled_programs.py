@@ -7,12 +7,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Self
 
 from cenote.compiled.passes import CompiledStage
 from cenote.compiled.problems import NotCompiledError
 from cenote.compiled.run import Kind, Left, Program, flat, kind_of
 from cenote.compiled.values import Base, Input, Opaque, Value, Values
 from cenote.expressions.problems import EvaluationError
+from cenote.operations.interface import Operation
 from cenote.operations.support.events import Column, Events
 from cenote.operations.support.stage_form import StageForm
 from cenote.worker.compiled_group import Group, Ran
@@ -20,32 +22,55 @@ from cenote.worker.compiled_group import Group, Ran
 _LOG = logging.getLogger(__name__)
 
 
+class CompiledLoop(Operation):
+    """Runs the program of a group: what is in the place of an operation for the modifiers around compiled stages."""
+
+    _program: Program
+    _usable: bool = True
+
+    @classmethod
+    def of(cls, program: Program) -> Self:
+        """For columns of one kind."""
+        made = cls()
+        made._program = program
+        return made
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a compiler."""
+        return self._usable
+
+    def run(self, events: Events) -> Ran:
+        """What the steps do."""
+        program, nothing = self._program, replace(events, columns={}, size=0)
+        try:
+            found = program.run({name: flat(events.columns[name]) for name in program.columns}, events.size)
+        except ImportError as problem:
+            _LOG.warning("stages are not compiled: %s", problem)
+            self._usable, found = False, None
+        if found is None:
+            return Ran(nothing)
+        left = {stage: _events_of(program.stages[stage], one, events) for stage, one in found.left.items()}
+        return Ran(nothing, None, found.events, found.products, left)
+
+
 class CompiledPrograms:
     """The programs of a group."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
-        self._programs: dict[tuple[tuple[str, Kind | None], ...], Program | None] = {}
+        self._loops: dict[tuple[tuple[str, Kind | None], ...], CompiledLoop | None] = {}
         self._lock = threading.Lock()
 
-    def run(self, events: Events) -> Ran | None:
-        """What the steps do; None where they have to run the ordinary way."""
+    def loop(self, events: Events) -> CompiledLoop | None:
+        """What runs the steps on columns of these kinds; None where they have to run the ordinary way."""
         kinds = tuple((name, kind_of(column)) for name, column in events.columns.items())
         with self._lock:
-            if kinds not in self._programs:
-                self._programs[kinds] = self._program(events, kinds)
-        program = self._programs[kinds]
-        if program is None:
-            return None
-        try:
-            found = program.run({name: flat(events.columns[name]) for name in program.columns}, events.size)
-        except ImportError as problem:
-            _LOG.warning("stages are not compiled: %s", problem)
-            self._programs[kinds] = found = None
-        if found is None:
-            return None
-        left = {stage: _events_of(program.stages[stage], one, events) for stage, one in found.left.items()}
-        return Ran(found.events, found.products, left)
+            if kinds not in self._loops:
+                program = self._program(events, kinds)
+                self._loops[kinds] = None if program is None else CompiledLoop.of(program)
+            loop = self._loops[kinds]
+        return loop if loop is not None and loop.usable else None
 
     def _program(self, events: Events, kinds: Sequence[tuple[str, Kind | None]]) -> Program | None:
         values = Values()

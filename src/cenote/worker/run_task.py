@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cenote.engine.messages import FailureInfo, StageStats
+from cenote.engine.messages import FailureInfo, GroupStats, StageStats
 from cenote.modifiers.interface import Following, Modifier, StageCall
 from cenote.modifiers.support.measures import Measured, joined
 from cenote.operations.interface import Operation, Result
@@ -30,7 +30,8 @@ from cenote.plugins.shipped import bring_along, extend_path
 from cenote.products.interface import Product
 from cenote.signals import Interrupted
 from cenote.sources.interface import Source
-from cenote.worker.compiled_group import CompiledGroup, Group
+from cenote.text import first_to_last
+from cenote.worker.compiled_group import CompiledGroup, Group, Ran
 from cenote.worker.failure import TaskFailure, failure_of
 from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
@@ -63,6 +64,7 @@ class _Work:
     memory: TaskMemory
     began: float
     stats: dict[str, StageStats] = field(default_factory=dict)
+    groups: list[GroupStats] = field(default_factory=list)
     products: dict[str, Any] = field(default_factory=dict)
     events: int = 0
     bytes_read: int = 0
@@ -75,16 +77,28 @@ class _Work:
 
 def _added(step: Step, one: StageStats, other: StageStats) -> StageStats:
     """Of two pieces of a partition."""
-    nothing = Measured()
     return StageStats(
         seconds=one.seconds + other.seconds,
         events_in=one.events_in + other.events_in,
         events_out=one.events_out + other.events_out,
-        modifiers={
-            m.name: joined(m.measures, one.modifiers.get(m.name, nothing), other.modifiers.get(m.name, nothing))
-            for m in step.modifiers
-        },
+        modifiers=_joined(step, one.modifiers, other.modifiers),
     )
+
+
+def _joined(step: Step, one: Mapping[str, Measured], other: Mapping[str, Measured]) -> dict[str, Measured]:
+    nothing = Measured()
+    return {m.name: joined(m.measures, one.get(m.name, nothing), other.get(m.name, nothing)) for m in step.modifiers}
+
+
+def _groups_added(steps: Mapping[str, Step], groups: Iterable[GroupStats]) -> Iterator[GroupStats]:
+    """Of all pieces of a partition, each group once."""
+    found: dict[tuple[str, ...], Mapping[str, Measured]] = {}
+    for group in groups:
+        before = found.get(group.stages)
+        found[group.stages] = (
+            group.modifiers if before is None else _joined(steps[group.stages[0]], before, group.modifiers)
+        )
+    yield from (GroupStats(stages, dict(measured)) for stages, measured in found.items())
 
 
 class TaskRunner:
@@ -157,6 +171,7 @@ class TaskRunner:
             bytes_read=work.bytes_read,
             bytes_out=work.bytes_out,
             stages=work.stats,
+            groups=tuple(work.groups),
             warnings=tuple(dict.fromkeys(work.warnings)),
             files=work.files,
         )
@@ -210,7 +225,7 @@ class TaskRunner:
         done: list[tuple[_Work, Collected]] = []
         for rows in pairwise(cuts):
             collected = Collected(work.exchange)
-            part = replace(work, exchange=collected, products={}, stats={}, events=0, bytes_read=0, kept={})
+            part = replace(work, exchange=collected, products={}, stats={}, groups=[], events=0, bytes_read=0, kept={})
             piece = replace(whole, rows=rows)
             self._steps(part, piece, self._incoming(part, piece), given)
             done.append((part, collected))
@@ -229,6 +244,7 @@ class TaskRunner:
             for stage, stats in part.stats.items():
                 before = work.stats.get(stage)
                 work.stats[stage] = stats if before is None else _added(steps[stage], before, stats)
+        work.groups += _groups_added(steps, [group for part, _ in done for group in part.groups])
 
     def _incoming(self, work: _Work, piece: Piece) -> dict[str, Events]:
         """Events by the name that steps know them by; `""` is the source."""
@@ -300,7 +316,7 @@ class TaskRunner:
                 continue
             names = inputs[step.stage]
             if step.stage in groups:
-                compiled |= self._compiled(work, groups[step.stage], values)
+                compiled |= self._compiled(work, piece, groups[step.stage], values)
             ready = compiled.pop(step.stage, None)
             events = side_by_side([values[name] for name in names]) if ready is None else ready.events
             for name in [name for name in names if last_use[name] == step.stage]:
@@ -329,20 +345,33 @@ class TaskRunner:
             if number == 0:
                 work.bytes_out += int(written["bytes"])
 
-    def _compiled(self, work: _Work, group: CompiledGroup, values: Mapping[str, Events]) -> dict[str, Result]:
+    def _compiled(
+        self, work: _Work, piece: Piece, group: CompiledGroup, values: Mapping[str, Events]
+    ) -> dict[str, Result]:
         """What the steps of a group give, if this partition can be computed so: stage → its result, with events where
         somebody outside of the group needs them. Their time is shared out by the events that each saw."""
-        work.on_step(group.fused.steps[0].stage, None)
+        work.on_step(group.stages[0], None)
         started = time.perf_counter()
         events = side_by_side([values[name] for name in group.fused.inputs])
-        ran = group.run(events)
-        if ran is None:
+        loop = group.loop(events)
+        if loop is None:
+            return {}
+        calls = self._calls_of_group(work, piece, group, loop)
+        with _blamed(group.fused.steps[0], piece.partition):
+            ran = run_modified(calls, loop.run, events)
+        assert isinstance(ran, Ran), "observers hand on what the loop returned"
+        if not ran.counts:
             return {}
         seconds, total = time.perf_counter() - started, sum(came for came, _ in ran.counts.values()) or 1
-        nothing = replace(events, columns={}, size=0)
+        measured = {call.modifier: call.measured for _, call in calls}
+        alone = measured if len(ran.counts) == 1 else {}
         for stage, (came, went) in ran.counts.items():
-            work.stats[stage] = StageStats(seconds=seconds * came / total, events_in=came, events_out=went)
-        return {stage: Result(ran.events.get(stage, nothing), ran.products.get(stage)) for stage in ran.counts}
+            work.stats[stage] = StageStats(
+                seconds=seconds * came / total, events_in=came, events_out=went, modifiers=alone
+            )
+        if measured and not alone:
+            work.groups.append(GroupStats(group.stages, measured))
+        return {stage: Result(ran.left.get(stage, ran.events), ran.products.get(stage)) for stage in ran.counts}
 
     def frees_lock(self, spec: TaskSpec) -> bool | None:
         """Whether a task like this one, which was run, computes without Python's lock: its columns are read where they
@@ -397,22 +426,33 @@ class TaskRunner:
 
     def _calls(self, work: _Work, piece: Piece, step: Step, operation: Operation) -> list[tuple[Modifier, StageCall]]:
         """The modifiers around a stage, each with what it may know of this call."""
+        whole = work.segment.scope == "partition"
+        following = self._following(work.segment, step, piece.partition.dataset) if whole else None
+        known = {"stage": step.stage, "operation": operation, "reads": step.reads, "adds": step.adds}
+        return self._calls_with(work, piece, step, known | {"following": following})
+
+    def _calls_of_group(
+        self, work: _Work, piece: Piece, group: CompiledGroup, loop: Operation
+    ) -> list[tuple[Modifier, StageCall]]:
+        """Those around compiled stages, which are the same for all of them."""
+        if not group.fused.modifiers:
+            return []
+        known = {"stage": first_to_last(group.stages), "stages": group.stages, "operation": loop}
+        return self._calls_with(work, piece, group.fused.steps[0], known | {"reads": group.reads, "adds": group.adds})
+
+    def _calls_with(
+        self, work: _Work, piece: Piece, step: Step, known: Mapping[str, Any]
+    ) -> list[tuple[Modifier, StageCall]]:
         partition, whole = piece.partition, work.segment.scope == "partition"
-        following = self._following(work.segment, step, partition.dataset) if whole else None
         made = self._modifiers_of(work.segment, step)
         return [
             (
                 made[planned.name],
                 StageCall(
                     modifier=planned.name,
-                    stage=step.stage,
-                    operation=operation,
-                    reads=step.reads,
-                    adds=step.adds,
                     dataset=partition.dataset if work.segment.scope != "run" else "",
                     file=partition.url if whole else "",
                     entries=(partition.start, partition.stop) if whole else (0, 0),
-                    following=following,
                     kept=work.kept.setdefault(planned.name, {}),
                     seconds=lambda: time.perf_counter() - work.began,
                     memory=work.memory,
@@ -420,6 +460,7 @@ class TaskRunner:
                     measures=planned.measures,
                     warnings=work.warnings,
                     files=work.files,
+                    **known,
                 ),
             )
             for planned in step.modifiers

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal, Self
 
-from cenote.engine.messages import FailureInfo, StageStats
+from cenote.engine.messages import FailureInfo, GroupStats, StageStats
 from cenote.operations.support.events import DatasetInfo
 from cenote.plan.plan import Partition, Segment
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile
 from cenote.values import dataclass
 
-VERSION = 6
+VERSION = 7
 """Of these forms; a worker refuses another one."""
 
 
@@ -93,6 +93,7 @@ class Outcome:
     """Of columns from files, as they are in memory."""
     bytes_out: int = 0
     stages: Mapping[str, StageStats] = field(default_factory=dict)
+    groups: tuple[GroupStats, ...] = ()
     warnings: tuple[str, ...] = ()
     """Of modifiers."""
     files: Mapping[str, bytes] = field(default_factory=dict)

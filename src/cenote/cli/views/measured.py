@@ -7,8 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from cenote.engine.messages import StageStats
-from cenote.modifiers.support.measures import Folded, Measure, MeasuredStage
+from cenote.modifiers.support.measures import Folded, Measure, Measured, MeasuredStage
 from cenote.plan.plan import StageSummary
 from cenote.runs.folder import RunFolder
 from cenote.runs.measured import ModifierRecord, read_modifiers, worded
@@ -38,7 +37,7 @@ def measured_lines(summary: Summary, *, folder: Path) -> Iterator[Text]:
 
 def _words(modifier: ModifierRecord, folder: Path) -> Iterator[str]:
     told = [
-        (stage.id, found, words)
+        (stage, found, words)
         for stage, found in sorted(modifier.measured, key=lambda one: -_cost(one[1]))
         if (words := _measures(modifier.measures, found.values))
     ]
@@ -70,10 +69,10 @@ def _lower(title: str) -> str:
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
-def call_lines(stage: StageSummary, stats: StageStats) -> Iterator[str]:
-    """What the modifiers of a stage measured in one task."""
+def call_lines(stage: StageSummary, found: Mapping[str, Measured]) -> Iterator[str]:
+    """What the modifiers of a stage, or of those compiled together with it, measured in one task."""
     for modifier in stage.modifiers:
-        measured = stats.modifiers.get(modifier.name)
+        measured = found.get(modifier.name)
         if measured is None:
             continue
         values = {name: {value: 1} if isinstance(value, str) else value for name, value in measured.values.items()}

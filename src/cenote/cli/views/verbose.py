@@ -10,7 +10,7 @@ from cenote.engine import messages
 from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import MERGE, Plan
 from cenote.runs.counting.pool_words import pool_word
-from cenote.text import clock_time, first_to_last, plural
+from cenote.text import clock_time, compiled_together, first_to_last, plural
 from cenote.units import format_bytes, format_seconds
 
 EVERYTHING = 2
@@ -148,7 +148,11 @@ def _stages(plan: Plan, event: messages.TaskDone) -> Iterator[str]:
     for stage, stats in event.stages.items():
         yield f"    {stage}: {format_seconds(stats.seconds)}, {stats.events_in:,} events in, {stats.events_out:,} out"
         if stats.modifiers and stage in planned:
-            yield from (f"        {line}" for line in call_lines(planned[stage], stats))
+            yield from (f"        {line}" for line in call_lines(planned[stage], stats.modifiers))
+    for group in event.groups:
+        if group.stages[0] in planned:
+            yield f"    {compiled_together(group.stages)}:"
+            yield from (f"        {line}" for line in call_lines(planned[group.stages[0]], group.modifiers))
 
 
 def _first_line(message: str) -> str:

@@ -31,6 +31,7 @@ class Jit(Modifier):
         prefer: gpu
         modifiers: [cuda.jit]
     """
+    why_not_compiled: ClassVar[str] = "decides how it computes"
     effect: ClassVar[Effect] = Effect.EXECUTES
     measures: ClassVar[Mapping[str, Measure]] = {
         "ran": Measure("Ran on", "words"),

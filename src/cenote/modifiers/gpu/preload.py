@@ -45,6 +45,7 @@ class Preload(Modifier):
         require: gpu
         modifiers: [gpu.preload]
     """
+    why_not_compiled: ClassVar[str] = "moves its columns to a GPU"
     effect: ClassVar[Effect] = Effect.EXECUTES
     measures: ClassVar[Mapping[str, Measure]] = {
         "ran": Measure("Ran on", "words"),

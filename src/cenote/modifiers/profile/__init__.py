@@ -35,7 +35,8 @@ class _Tools:
 
 class Profile(Modifier):
     """Measures every call of the stage: wall time, CPU, peak memory and how much memory it asks the system for. That
-    costs next to nothing; what the settings add to it slows the stage down."""
+    costs next to nothing; what the settings add to it slows the stage down. Stages that are compiled into one loop are
+    measured as one."""
 
     example: ClassVar[str] = """
     - id: Slow
@@ -43,6 +44,7 @@ class Profile(Modifier):
       execution: {modifiers: [{name: profile, params: {functions: 30}}]}
     """
 
+    why_not_compiled: ClassVar[str] = ""
     measures: ClassVar[Mapping[str, Measure]] = {
         "seconds": Measure("Time", unit="seconds"),
         "cpu_seconds": Measure("CPU", unit="seconds"),
@@ -64,8 +66,8 @@ class Profile(Modifier):
     """Whether to trace every allocation with `tracemalloc`, and to list the lines of code whose memory is still in use
     when the stage ends. Code that makes many Python objects takes several times as long."""
 
-    _tools: dict[str, _Tools] = PrivateAttr(default_factory=dict)
-    """Stage → what was found of it in this process."""
+    _tools: dict[tuple[str, ...], _Tools] = PrivateAttr(default_factory=dict)
+    """Stages of a call → what was found of them in this process."""
 
     @model_validator(mode="after")
     def _one_hook(self) -> Self:
@@ -79,7 +81,7 @@ class Profile(Modifier):
         """Call the stage, with clocks around it."""
         if not (self.functions or self.flame or self.allocations):
             return _measured(run, events, call)
-        tools = self._tools.setdefault(call.stage, _Tools())
+        tools = self._tools.setdefault(call.stages, _Tools())
         with ExitStack() as watching:
             if self.functions:
                 watching.enter_context(tools.functions.around(call, most=_lines(self.functions)))

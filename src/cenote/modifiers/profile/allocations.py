@@ -43,7 +43,7 @@ class Allocations:
             after = tracemalloc.take_snapshot()
         with self._lock:
             self._add(before, after)
-            call.attach(file_of_process(call.stage, "allocations.txt"), self._table())
+            call.attach(file_of_process(call.stages, "allocations.txt"), self._table())
 
     def _add(self, before: tracemalloc.Snapshot, after: tracemalloc.Snapshot) -> None:
         own = [tracemalloc.Filter(inclusive=False, filename_pattern=tracemalloc.__file__)]

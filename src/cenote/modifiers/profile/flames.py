@@ -13,6 +13,7 @@ from cenote.modifiers.interface import FinishedRun, StageCall
 from cenote.modifiers.profile.flame_graph import flame_graph
 from cenote.modifiers.profile.names import file_of_process, stage_name
 from cenote.operations.support import own_code
+from cenote.text import compiled_together
 
 INTERVAL = 0.001
 """Seconds between samples."""
@@ -60,7 +61,7 @@ class Flames:
                 frames = _within(stack, entry)
                 if frames is not None:
                     self._stacks[";".join([call.stage, *map(_label, frames)])] += round(seconds * 1e6)
-            call.attach(file_of_process(call.stage, _KIND), folded_text(self._stacks))
+            call.attach(file_of_process(call.stages, _KIND), folded_text(self._stacks))
 
 
 def _entry(call: StageCall) -> str:
@@ -107,11 +108,13 @@ def read_folded(texts: Iterable[str]) -> Folded:
 
 
 def write_flames(run: FinishedRun) -> None:
-    """One file of stacks and one picture for each stage."""
-    for stage in run.stages:
-        name = stage_name(stage)
+    """One file of stacks and one picture for each stage, or for those that were compiled together."""
+    for stages in (*((stage,) for stage in run.stages), *run.groups):
+        name = stage_name(stages)
         files = sorted((run.folder / name).glob(f"*.{_KIND}"))
         stacks = read_folded(file.read_text(encoding="utf-8") for file in files)
         if stacks:
             run.write(f"{name}.{_KIND}", folded_text(stacks))
-            run.write(f"{name}.svg", flame_graph(stacks, title=stage))
+            run.write(
+                f"{name}.svg", flame_graph(stacks, title=stages[0] if len(stages) == 1 else compiled_together(stages))
+            )

@@ -41,7 +41,7 @@ class Functions:
             profiler.disable()
         with self._lock:
             self._add(profiler)
-            call.attach(file_of_process(call.stage, "functions.txt"), self._table(most))
+            call.attach(file_of_process(call.stages, "functions.txt"), self._table(most))
 
     def _add(self, profiler: cProfile.Profile) -> None:
         found = pstats.Stats(profiler)

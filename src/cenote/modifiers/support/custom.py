@@ -41,12 +41,14 @@ def modifier(
     effect: Effect | Literal["observes", "executes", "changes"] = Effect.OBSERVES,
     measures: Mapping[str, Measure | str] | None = None,
     limits_time: bool = False,
+    compiled: bool = False,
 ) -> Callable[[Decorated], Decorated]:
     """Make a modifier of a function of the stage and its events; it stays usable as what it is.
 
     The function calls `run(events)` and returns what that returned. A parameter called `call` gets the `StageCall`; the
     others are the params of the modifier. `measures` declares what `call.note` leaves: a title, or a `Measure`;
-    `limits_time`, that it calls `call.limit`.
+    `limits_time`, that it calls `call.limit`; `compiled`, that it looks at no column, so that its stages may be
+    compiled: it is then called once for all that are compiled together.
     """
 
     def decorate(code: Decorated) -> Decorated:
@@ -70,6 +72,7 @@ def modifier(
         )
         made.code, made.takes_call, made.effect = code, _CALL in found[2:], Effect(effect)
         made.limits_time = limits_time
+        made.why_not_compiled = "" if compiled else CustomModifier.why_not_compiled
         made.field_names = {parameter: field_name(parameter, CustomModifier) for parameter in parameters}
         made.measures = {
             key: measure if isinstance(measure, Measure) else Measure(measure)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from cenote.language.workflow import PluginUse
 from cenote.operations.interface import Operation, Scope
+from cenote.plan.stages.modifiers import class_of
 from cenote.plan.stages.resolve import ResolvedStage
 
 
 def why_not_compiled(stage: ResolvedStage, modifiers: Sequence[PluginUse]) -> str:
     """Why a stage runs the ordinary way; empty where it is compiled together with its neighbours."""
-    if modifiers:
-        return f"modifier '{modifiers[0].name}' is around it"
+    for modifier in modifiers:
+        if obstacle := class_of(modifier).obstacle():
+            return f"modifier '{modifier.name}' {obstacle}"
     if stage.stage.requirement.timeout is not None:
         return "its time is limited"
     if stage.scope is not Scope.PARTITION:

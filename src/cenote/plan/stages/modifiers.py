@@ -20,6 +20,11 @@ def modifiers_of(stage: ResolvedStage, workflow: Workflow) -> tuple[PluginUse, .
     return (*(modifier for modifier in workflow.execution.modifiers if modifier.name not in names), *own)
 
 
+def class_of(modifier: PluginUse) -> type[Modifier]:
+    """What it is."""
+    return registry.load(PluginKind.MODIFIER, modifier.name)
+
+
 def misfits(workflow: Workflow, resolved: Resolved) -> list[Problem]:
     """What modifiers find wrong with the stages that they are around."""
     return [problem for stage in resolved.stages for problem in _misfits(workflow, stage)]

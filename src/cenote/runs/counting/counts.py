@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cenote.engine.messages import StageStats, TaskDone
-from cenote.modifiers.support.measures import MeasuredStage, Tally
+from cenote.modifiers.support.measures import Measured, MeasuredStage, Tally
 from cenote.plan.record import PlannedStage
 from cenote.runs.summary import TaskTotals, rounded
 
@@ -100,6 +100,24 @@ def totals(tallies: Sequence[TaskTally], *, kept: int | None = None) -> TaskTota
     )
 
 
+class ModifierTally:
+    """What the modifiers around a stage measured, or those around stages that are compiled together with it."""
+
+    def __init__(self, stage: PlannedStage) -> None:
+        self._modifiers = {modifier.name: Tally(modifier.measures) for modifier in stage.modifiers}
+
+    def add(self, measured: Mapping[str, Measured]) -> None:
+        """One more task: modifier → what it measured."""
+        for name, found in measured.items():
+            if name in self._modifiers:
+                self._modifiers[name].add(found)
+
+    @property
+    def records(self) -> tuple[MeasuredStage, ...]:
+        """In their order."""
+        return tuple(tally.record(name) for name, tally in self._modifiers.items())
+
+
 class StageTally:
     """What one stage did, whichever tasks it ran in."""
 
@@ -107,18 +125,16 @@ class StageTally:
         self.seconds = 0.0
         self.events_in = 0
         self.events_out = 0
-        self._modifiers = {modifier.name: Tally(modifier.measures) for modifier in stage.modifiers}
+        self._modifiers = ModifierTally(stage)
 
     def add(self, stats: StageStats) -> None:
         """One more task."""
         self.seconds += stats.seconds
         self.events_in += stats.events_in
         self.events_out += stats.events_out
-        for name, measured in stats.modifiers.items():
-            if name in self._modifiers:
-                self._modifiers[name].add(measured)
+        self._modifiers.add(stats.modifiers)
 
     @property
     def modifiers(self) -> tuple[MeasuredStage, ...]:
         """What each modifier measured, in their order."""
-        return tuple(tally.record(name) for name, tally in self._modifiers.items())
+        return self._modifiers.records
