@@ -70,7 +70,7 @@ def test_expressions(kind: str, size: int) -> None:
     found, expected, call = both_ways(Define(variables=EXPRESSIONS[kind]), events)
     assert same(found, expected)
     assert call.measured.values["ran"] == "Numba's simulator"
-    assert call.warnings == ["modifier 'cuda.jit': kernels run in Numba's simulator, not on a GPU"]
+    assert list(call.warnings.messages) == ["modifier 'cuda.jit': kernels run in Numba's simulator, not on a GPU"]
 
 
 def test_own_kernels_of_values_with_params() -> None:
@@ -110,7 +110,7 @@ def test_lists_of_fixed_length_and_slices_of_lists() -> None:
     fixed = Events({"a": np.arange(6.0).reshape(3, 2), "b": np.arange(3.0)}, 3, sample_events().dataset)
     found, expected, call = both_ways(Define(variables={"c": "a * 2"}), fixed)
     assert same(found, expected)
-    assert "of any length" in call.warnings[0]
+    assert "of any length" in call.warnings.messages[0]
 
 
 def test_a_kernel_is_compiled_once() -> None:
@@ -132,7 +132,7 @@ def test_a_kernel_is_compiled_once() -> None:
 def test_what_cannot_be_compiled_runs_as_usual_and_says_why(expression: str, why: str) -> None:
     found, expected, call = both_ways(Define(variables={"x": expression}), sample_events())
     assert same(found, expected)
-    assert why in call.warnings[0]
+    assert why in call.warnings.messages[0]
 
 
 def test_functions_that_round_otherwise_are_allowed_on_request() -> None:
@@ -149,4 +149,4 @@ def test_lists_of_other_lengths_are_left_to_the_operation() -> None:
     stage = own(code, reads=["Muon_pt", "Jet_pt"], kernels={"x": both})
     found, expected, call = both_ways(stage, sample_events())
     assert same(found, expected)
-    assert "'Muon_pt' and 'Jet_pt' have different numbers of elements" in call.warnings[0]
+    assert "'Muon_pt' and 'Jet_pt' have different numbers of elements" in call.warnings.messages[0]

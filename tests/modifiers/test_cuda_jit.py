@@ -133,7 +133,7 @@ def test_without_a_gpu_the_stage_runs_on_the_cpu_with_one_warning() -> None:
     call = a_call()
     result = run_modified([(Jit(), call)], DOUBLE.run, sample_events())
     np.testing.assert_array_equal(result.events["twice"], 2 * sample_events()["MET_pt"])
-    assert call.warnings == ["modifier 'cuda.jit': no GPU is used, its stages compute on the CPU: it was sold"]
+    assert list(call.warnings.messages) == ["modifier 'cuda.jit': no GPU is used, its stages compute on the CPU: it was sold"]
     assert call.measured.values == {"ran": "the CPU: it was sold"}
 
 
@@ -161,7 +161,7 @@ def test_an_operation_without_kernels_runs_as_usual() -> None:
     call, stage = a_call(), plain.cenote_factory()  # type: ignore[attr-defined]
     call.operation = stage
     run_modified([(Jit(), call)], stage.run, sample_events())
-    assert call.warnings == [
+    assert list(call.warnings.messages) == [
         "modifier 'cuda.jit': stage 'Stage' runs as without it: its operation has no kernels to compile"
     ]
 

@@ -90,7 +90,7 @@ def test_columns_that_the_stage_reads_and_adds_have_rows(around: Around) -> None
     assert set(call.measured.rows) == {"in Muon_pt", "out score"}
     assert call.measured.rows["in Muon_pt"]["type"] == "var * float32"
     assert call.measured.rows["out score"]["nan"] == 30
-    assert call.warnings == []
+    assert list(call.warnings.messages) == []
 
 
 @pytest.mark.parametrize(("reads", "warned"), [(("MET_pt",), True), (("spoilt",), False)], ids=["good", "spoilt"])
@@ -104,4 +104,4 @@ def test_on_request_nan_made_of_good_values_is_warned_of(around: Around, reads: 
             return super().around(lambda _: run(events), shown, call)
 
     call = around(Spoilt(warn=True), logarithm, reads=reads, adds=("log",))
-    assert [("makes some in log" in warning) for warning in call.warnings] == [True] * warned
+    assert [("makes some in log" in warning) for warning in call.warnings.messages] == [True] * warned

@@ -164,7 +164,7 @@ def test_what_does_not_fit_runs_on_the_cpu_or_fails_for_want_of_memory() -> None
         call = a_call(DOUBLE)
         result = run(DOUBLE, call)
         np.testing.assert_array_equal(result.events["twice"], 2 * sample_events()["MET_pt"])
-        assert call.warnings == [
+        assert list(call.warnings.messages) == [
             "modifier 'gpu.preload': some tasks compute on the CPU: their columns do not fit into the GPU's memory"
         ]
         with pytest.raises(ModifierFailure) as failure:
@@ -184,7 +184,7 @@ def test_without_a_gpu_the_stage_runs_on_the_cpu_with_one_warning() -> None:
         call = a_call(DOUBLE)
         result = run(DOUBLE, call)
         assert same_column(result.events["hard"], sample_events()["Muon_pt"] * 2)
-        assert call.warnings == ["modifier 'gpu.preload': no GPU is used, its stages compute on the CPU: it was sold"]
+        assert list(call.warnings.messages) == ["modifier 'gpu.preload': no GPU is used, its stages compute on the CPU: it was sold"]
         with pytest.raises(ModifierFailure) as failure:
             run(DOUBLE, a_call(DOUBLE), on_unavailable="error")
         assert isinstance(failure.value.problem, CenoteError)

@@ -146,8 +146,8 @@ def test_a_profiler_that_is_active_already_stays_so(around: Around, settings: di
     finally:
         own.disable()
     assert call.files == {}
-    assert len(call.warnings) == 1
-    assert "another profiler is active" in call.warnings[0]
+    assert len(call.warnings.messages) == 1
+    assert "another profiler is active" in call.warnings.messages[0]
     assert call.measured.values["seconds"] > 0
 
 
@@ -177,7 +177,7 @@ def test_without_pyinstrument_there_is_a_warning_and_no_flame_graph(
     monkeypatch.setitem(sys.modules, "pyinstrument", None)
     call = around(Profile(flame=True), busy)
     assert call.files == {}
-    assert "pip install 'cenote[profile]'" in call.warnings[0]
+    assert "pip install 'cenote[profile]'" in call.warnings.messages[0]
     assert call.measured.values["seconds"] > 0
 
 

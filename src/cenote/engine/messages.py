@@ -67,7 +67,7 @@ class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     error_kind: str | None = None
     """The name of an ErrorKind, where a more exact one than the cause's is known."""
     modifier: str | None = None
-    """The modifier around the stage that failed, where the stage itself did not."""
+    """The modifier around the stage that failed, where the stage itself did not, or that stopped the stage."""
     fate: LossCause | None = None
     """What became of its worker, where the backend knows and the worker had nothing else to do."""
 
@@ -123,6 +123,8 @@ class TaskDone(Event, frozen=True, tag=True):
     groups: tuple[GroupStats, ...] = ()
     warnings: tuple[str, ...] = ()
     """Of modifiers: each is shown once in a run."""
+    more_warnings: int = 0
+    """How often they warned of something else, which the task did not keep."""
     files: dict[str, bytes] = {}
     """Of modifiers, for the folder of the run. They are put there before the event is journalled, without them."""
     attempt: int = 0

@@ -19,11 +19,14 @@ from cenote.modifiers.support.measures import (
     refuse_undeclared,
     unfit,
 )
+from cenote.modifiers.support.warnings_kept import KeptWarnings
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 from cenote.plugins.settings import Plugin
 from cenote.values import dataclass
 
+LONGEST_WARNING = 600
+"""Characters."""
 Run = Callable[[Events], Result]
 """The stage, with the modifiers that come after this one already around it."""
 
@@ -95,7 +98,7 @@ class StageCall:
     declare `limits_time`."""
     measures: Mapping[str, Measure] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
-    warnings: list[str] = field(default_factory=list)
+    warnings: KeptWarnings = field(default_factory=KeptWarnings)
     files: dict[str, bytes] = field(default_factory=dict)
     stages: tuple[str, ...] = ()
     """All stages that the call runs: one, or those that are compiled together."""
@@ -122,8 +125,10 @@ class StageCall:
                 )
 
     def warn(self, message: str) -> None:
-        """Tell the user, once in a run however often it is said."""
-        self.warnings.append(printable(f"modifier '{self.modifier}': {message}"))
+        """Tell the user, once in a run however often it is said. A run keeps the first hundred different messages, and
+        of one task twenty, and says how many more there were."""
+        words = printable(f"modifier '{self.modifier}': {message}")
+        self.warnings.add(words if len(words) <= LONGEST_WARNING else f"{words[: LONGEST_WARNING - 1]}…")
 
     def attach(self, name: str, content: str | bytes) -> None:
         """Leave a file in `debug/modifiers/<modifier>` of the run, wherever this worker is. A later one of the same

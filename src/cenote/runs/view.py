@@ -37,6 +37,7 @@ from cenote.engine.messages import (
     WorkerSilent,
 )
 from cenote.engine.task_ranges import tasks_in
+from cenote.modifiers.support.warnings_kept import MOST_OF_RUN, KeptWarnings
 from cenote.plan.probes.result import Probed
 from cenote.plan.record import PlannedPool, PlannedSegment, PlannedStage, PlanRecord
 from cenote.runs.counting.counts import ModifierTally, StageTally, TaskTally, totals
@@ -110,6 +111,8 @@ class RunView:
         self._failures: dict[int, FailureRecord] = {}
         self._attempts = Counter[int]()
         self._warnings = dict.fromkeys(self.plan.warnings)
+        self._said = KeptWarnings(MOST_OF_RUN)
+        """What modifiers warned of."""
 
     # Events come in
 
@@ -180,6 +183,8 @@ class RunView:
             self._becomes(task, _WAITING)
         for tally in self._tallies:
             tally.end()
+        if self._said.more:
+            self._warnings[f"modifiers warned {self._said.more:,} more times, which is not kept"] = None
 
     def _task_started(self, event: TaskStarted) -> None:
         if not self._becomes(event.task, _RUNNING):
@@ -200,7 +205,8 @@ class RunView:
             self.events_read += event.events
         self.bytes_read += event.bytes_read
         self.cpu_seconds += event.cpu_seconds
-        self._warnings.update(dict.fromkeys(event.warnings))
+        self._warnings.update({message: None for message in event.warnings if self._said.add(message)})
+        self._said.more += event.more_warnings
         self._attempts.pop(event.task, None)
 
     def _count_stages(self, event: TaskDone, stages: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from cenote.engine.messages import FailureInfo, GroupStats, StageStats
 from cenote.modifiers.interface import Following, Modifier, StageCall
 from cenote.modifiers.support.measures import Measured, joined
+from cenote.modifiers.support.warnings_kept import KeptWarnings
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plan.plan import FusedSteps, Partition, PlannedModifier, Segment, Step, maker_of, skims_of
@@ -43,10 +44,10 @@ from cenote.worker.results.packed_events import PackedEvents, packed
 from cenote.worker.results.skim import write_skim
 from cenote.worker.results.store import DamagedResultError, Store, is_worth_waiting
 from cenote.worker.results.written_files import WrittenFiles
-from cenote.worker.task_spec import VERSION, Outcome, Piece, RunSpec, TaskSpec
+from cenote.worker.task_spec import VERSION, Outcome, Piece, RunSpec, TaskSpec, TimeLimit
 
-OnStep = Callable[[str, int | None], None]
-"""Told of the stage that begins, and of its timeout; an empty stage says that the task is over."""
+OnStep = Callable[[str, TimeLimit | None], None]
+"""Told of the stage that begins, and of how long it may take; an empty stage says that the task is over."""
 
 
 ALL_DATASETS = DatasetInfo(name="all", eventtype="")
@@ -69,7 +70,7 @@ class _Work:
     events: int = 0
     bytes_read: int = 0
     bytes_out: int = 0
-    warnings: list[str] = field(default_factory=list)
+    warnings: KeptWarnings = field(default_factory=KeptWarnings)
     files: dict[str, bytes] = field(default_factory=dict)
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Modifier → what it keeps for later stages."""
@@ -142,7 +143,7 @@ class TaskRunner:
         cpu_time = time.thread_time if shares_process else time.process_time
         wall, cpu = time.perf_counter(), cpu_time()
         segment = self.run_spec.segments[spec.segment]
-        on_step = on_step or (lambda _stage, _timeout: None)
+        on_step = on_step or (lambda _stage, _limit: None)
         work = _Work(spec, segment, exchange or self.store, on_step, memory, began=wall)
         failure = None
         try:
@@ -172,7 +173,8 @@ class TaskRunner:
             bytes_out=work.bytes_out,
             stages=work.stats,
             groups=tuple(work.groups),
-            warnings=tuple(dict.fromkeys(work.warnings)),
+            warnings=work.warnings.messages,
+            more_warnings=work.warnings.more,
             files=work.files,
         )
         if failure is not None:
@@ -403,7 +405,7 @@ class TaskRunner:
         return CompiledGroup(Group(fused, operations, inputs, outside | written | segment.exports.keys()))
 
     def _call(self, work: _Work, piece: Piece, step: Step, events: Events) -> Result:
-        work.on_step(step.stage, step.timeout)
+        work.on_step(step.stage, None if step.timeout is None else TimeLimit(step.timeout))
         started = time.perf_counter()
         measured: dict[str, Measured] = {}
         whole = work.segment.scope == "partition"
@@ -554,7 +556,7 @@ def _limit(work: _Work, stage: str, modifier: PlannedModifier, seconds: float) -
         )
     if not 0 < seconds < math.inf:
         raise ValueError(f"a limit is a number of seconds above zero, not {seconds}")
-    work.on_step(stage, math.ceil(seconds))
+    work.on_step(stage, TimeLimit(math.ceil(seconds), modifier.name))
 
 
 def _working_directory() -> str | None:

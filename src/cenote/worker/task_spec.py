@@ -80,6 +80,15 @@ class TaskSpec:
 
 
 @dataclass(frozen=True)
+class TimeLimit:
+    """How long a stage may take."""
+
+    seconds: int
+    modifier: str | None = None
+    """Which set it; None for `execution.timeout`."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a task went."""
 
@@ -96,11 +105,16 @@ class Outcome:
     groups: tuple[GroupStats, ...] = ()
     warnings: tuple[str, ...] = ()
     """Of modifiers."""
+    more_warnings: int = 0
+    """How often they said something else, which is not kept."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Of modifiers, by name below their folder in the run's."""
 
     @classmethod
-    def of_timeout(cls, task: int, stage: str, timeout: int) -> Self:
-        """Of a task whose stage ran past its timeout."""
-        info = FailureInfo(cause="timeout", message=f"ran longer than its timeout of {timeout} s", stage=stage)
-        return cls(task=task, failure=info, seconds=float(timeout))
+    def of_timeout(cls, task: int, stage: str, limit: TimeLimit) -> Self:
+        """Of a task whose stage ran past its limit."""
+        words = f"ran longer than its timeout of {limit.seconds} s"
+        if limit.modifier is not None:
+            words = f"modifier '{limit.modifier}': the stage {words}"
+        info = FailureInfo(cause="timeout", message=words, stage=stage, modifier=limit.modifier)
+        return cls(task=task, failure=info, seconds=float(limit.seconds))

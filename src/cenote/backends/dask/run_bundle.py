@@ -37,7 +37,7 @@ from cenote.worker.process.scratch import leave_scratch
 from cenote.worker.results.packed_events import PackedEvents
 from cenote.worker.results.store import pack, unpack
 from cenote.worker.run_task import TaskRunner
-from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
+from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec, TimeLimit
 
 PLUGIN = "cenote"
 _POOL = "resource."
@@ -120,31 +120,30 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         self.drain: Drain = worker.drain
         self.drain.tell(lambda reason: self.send(Drains(worker.name, reason)))
         self.runner = TaskRunner(self.run_spec)
-        self.deadlines: dict[int, tuple[str, int, str, int, float]] = {}
-        """Thread → the bundle and task it runs, the stage, its timeout, and when that is over."""
+        self.deadlines: dict[int, tuple[str, int, str, TimeLimit, float]] = {}
+        """Thread → the bundle and task it runs, the stage, its limit, and when that is over."""
         threading.Thread(target=self._watch, daemon=True).start()
 
     def send(self, message: AnyWorkerMessage) -> None:
         """Tell the driver: on the stream that also says when Dask has a result, and before it does."""
         self.worker.loop.add_callback(self.worker.batched_send, {"op": OPERATION, "message": encode(message)})
 
-    def on_step(self, key: str, task: int, stage: str, timeout: int | None) -> None:
+    def on_step(self, key: str, task: int, stage: str, limit: TimeLimit | None) -> None:
         """A stage of a task begins in this thread."""
         thread = threading.get_ident()
-        if timeout is None:
+        if limit is None:
             self.deadlines.pop(thread, None)
         else:
-            over = time.monotonic() + timeout
-            self.deadlines[thread] = (key, task, stage, timeout, over)
+            self.deadlines[thread] = (key, task, stage, limit, time.monotonic() + limit.seconds)
 
     def _watch(self) -> None:
         limit = self.worker.memory_manager.memory_limit
         while True:
             time.sleep(_LOOK_EVERY)
             now = time.monotonic()
-            for key, task, stage, timeout, over in list(self.deadlines.values()):
+            for key, task, stage, timed, over in list(self.deadlines.values()):
                 if now > over:
-                    self.send(TaskEndsWorker(self.worker.name, key, Outcome.of_timeout(task, stage, timeout)))
+                    self.send(TaskEndsWorker(self.worker.name, key, Outcome.of_timeout(task, stage, timed)))
                     self._end(1)
             if limit and _resident() > _MEMORY_MARGIN * limit:
                 self.send(OutOfMemory(self.worker.name, _resident(), limit))

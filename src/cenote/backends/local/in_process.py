@@ -213,7 +213,7 @@ class InProcessSession(Session):
         entered: list[str] = []
         try:
             with signals.raised(), _staying_alive() as ended:
-                outcome = self._runner.run(spec, on_step=lambda stage, _timeout: entered.append(stage))
+                outcome = self._runner.run(spec, on_step=lambda stage, _limit: entered.append(stage))
         except Interrupted:
             return Outcome(task=spec.task, failure=STOPPED)
         if outcome.failure is None or not ended:

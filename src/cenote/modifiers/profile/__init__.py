@@ -83,12 +83,12 @@ class Profile(Modifier):
             return _measured(run, events, call)
         tools = self._tools.setdefault(call.stages, _Tools())
         with ExitStack() as watching:
+            if self.allocations:
+                watching.enter_context(tools.allocations.around(call))
             if self.functions:
                 watching.enter_context(tools.functions.around(call, most=_lines(self.functions)))
             if self.flame:
                 watching.enter_context(tools.flames.around(call))
-            if self.allocations:
-                watching.enter_context(tools.allocations.around(call))
             return _measured(run, events, call)
 
     def conclude(self, run: FinishedRun) -> None:

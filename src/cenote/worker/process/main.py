@@ -21,7 +21,7 @@ from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import say_lines_at_once
 from cenote.worker.process.whereabouts import Whereabouts
 from cenote.worker.run_task import TaskRunner
-from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
+from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec, TimeLimit
 
 _LOOK_EVERY = 0.2
 """Seconds between two looks at the parent and the clock."""
@@ -33,13 +33,13 @@ class _Watch:
     def __init__(self, pipe: Connection, lock: threading.Lock, whereabouts: Whereabouts) -> None:
         self._pipe, self._lock, self._whereabouts = pipe, lock, whereabouts
         self._parent = os.getppid()
-        self._step: tuple[str, int, float] | None = None
+        self._step: tuple[str, TimeLimit, float] | None = None
         self.task = -1
 
-    def on_step(self, stage: str, timeout: int | None) -> None:
+    def on_step(self, stage: str, limit: TimeLimit | None) -> None:
         """Called by the runner as it enters a stage."""
         self._whereabouts.write(stage)
-        self._step = None if timeout is None else (stage, timeout, time.monotonic() + timeout)
+        self._step = None if limit is None else (stage, limit, time.monotonic() + limit.seconds)
 
     def run(self) -> None:
         while True:
@@ -49,7 +49,7 @@ class _Watch:
             step = self._step
             if step is not None and time.monotonic() > step[2]:
                 with self._lock:
-                    self._pipe.send(Outcome.of_timeout(self.task, stage=step[0], timeout=step[1]))
+                    self._pipe.send(Outcome.of_timeout(self.task, stage=step[0], limit=step[1]))
                     os._exit(0)
 
 
