@@ -498,7 +498,9 @@ def test_timeout_stops_a_stage_that_does_not_end(user: Desk, more: str) -> None:
     found = run(other_op(user, "custom.endless", "[{name: timeout, params: {base: 1s}}]", more))
     assert found.status == "failed"
     assert {failure["cause"] for failure in found.failures} == {"timeout"}
-    assert "1 s" in found.failures[0]["message"] or "1s" in found.failures[0]["message"]
+    failure = found.failures[0]
+    assert failure["message"] == "modifier 'timeout': the stage ran longer than its timeout of 1 s"
+    assert (failure["modifier"], failure["stage"], failure["dataset"]) == ("timeout", "Odd", "one")
 
 
 # the files of a run

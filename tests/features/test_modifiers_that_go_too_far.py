@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import cenote
+from cenote.modifiers.interface import LONGEST_WARNING
+from cenote.modifiers.support.warnings_kept import MOST_OF_TASK
 
 from .conftest import Desk
 
@@ -52,6 +54,18 @@ OPS = """
         result = run(events)
         ak.to_numpy(ak.flatten(result.events["Muon_pt"]))[:] = 0
         return result
+
+    @modifier("custom.executes_in_place", effect="executes")
+    def executes_in_place(run, events, *, lists: bool = False):
+        result = run(events)
+        (ak.to_numpy(ak.flatten(events["Muon_pt"])) if lists else result.events["MET_pt"])[:] = 0
+        return result
+
+    @modifier("custom.talks")
+    def talks(run, events, *, call):
+        for number in range(1000):
+            call.warn(f"{call.dataset} {number} " + "x" * 1000)
+        return run(events)
 
     @modifier("custom.other_column", effect="executes")
     def other_column(run, events):
@@ -161,6 +175,8 @@ def flow(user: Desk, *modifiers: str) -> Path:
 REFUSED = {
     "custom.flattens": "read-only",
     "custom.sets_field": "read-only",
+    "custom.executes_in_place": "read-only",
+    "{name: custom.executes_in_place, params: {lists: true}}": "read-only",
     "custom.other_column": "changes column 'MET_pt', which the stage does not: only a modifier that declares",
     "custom.new_column": "adds column 'surprise', which the stage does not: only a modifier that declares",
     "custom.no_events": "returned a result with nothing instead of events",
@@ -190,6 +206,15 @@ def test_a_modifier_may_compute_the_stage_in_its_own_way(user: Desk) -> None:
     found = cenote.load(flow(user, "custom.own_way")).run(user.folder / "out")
     assert found.status == "succeeded"
     assert found.product("Hardest").axes[0].edges[0] == 0
+
+
+def test_a_run_keeps_some_of_many_warnings_and_says_how_many_more_there_were(user: Desk) -> None:
+    found = cenote.load(flow(user, "custom.talks")).run(user.folder / "out")
+    assert found.status == "succeeded"
+    *kept, rest = found.warnings
+    assert len(kept) == 2 * MOST_OF_TASK
+    assert max(map(len, kept)) == LONGEST_WARNING
+    assert rest == "modifiers warned 1,960 more times, which is not kept"
 
 
 def test_flags_huge_sums_and_odd_texts_are_noted_and_shown(user: Desk) -> None:

@@ -133,7 +133,9 @@ def test_without_a_gpu_the_stage_runs_on_the_cpu_with_one_warning() -> None:
     call = a_call()
     result = run_modified([(Jit(), call)], DOUBLE.run, sample_events())
     np.testing.assert_array_equal(result.events["twice"], 2 * sample_events()["MET_pt"])
-    assert list(call.warnings.messages) == ["modifier 'cuda.jit': no GPU is used, its stages compute on the CPU: it was sold"]
+    assert list(call.warnings.messages) == [
+        "modifier 'cuda.jit': no GPU is used, its stages compute on the CPU: it was sold"
+    ]
     assert call.measured.values == {"ran": "the CPU: it was sold"}
 
 

@@ -184,7 +184,9 @@ def test_without_a_gpu_the_stage_runs_on_the_cpu_with_one_warning() -> None:
         call = a_call(DOUBLE)
         result = run(DOUBLE, call)
         assert same_column(result.events["hard"], sample_events()["Muon_pt"] * 2)
-        assert list(call.warnings.messages) == ["modifier 'gpu.preload': no GPU is used, its stages compute on the CPU: it was sold"]
+        assert list(call.warnings.messages) == [
+            "modifier 'gpu.preload': no GPU is used, its stages compute on the CPU: it was sold"
+        ]
         with pytest.raises(ModifierFailure) as failure:
             run(DOUBLE, a_call(DOUBLE), on_unavailable="error")
         assert isinstance(failure.value.problem, CenoteError)

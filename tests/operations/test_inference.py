@@ -265,6 +265,10 @@ def test_numbers_that_would_become_others_are_refused() -> None:
         answers(whole, flat(5), ["a"])
     with pytest.raises(ValueError, match="'event' has values that int32"):
         answers(whole, events_of(event=np.array([1, 2**40])), ["event"])
+    with pytest.raises(ValueError, match="'a' has numbers that float32, which the model takes, cannot hold"):
+        answers(dense(layers(1, 1)), events_of(a=np.array([1.0, -1e39, np.inf])), ["a"])
+    odd = np.array([3.4e38, np.inf, np.nan])
+    assert np.isnan(answers(dense(layers(1, 1)), events_of(a=odd), ["a"])["y"][2]), "what is odd already is handed on"
 
 
 def test_what_is_no_model_is_refused_with_the_reason() -> None:

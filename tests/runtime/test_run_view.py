@@ -32,6 +32,7 @@ from cenote.engine.messages import (
     WorkerRequested,
 )
 from cenote.engine.pool_status import PoolState
+from cenote.modifiers.support.warnings_kept import MOST_OF_RUN
 from cenote.plan.record import (
     GrantedPool,
     PlannedPool,
@@ -314,6 +315,15 @@ def test_the_end_leaves_nothing_running() -> None:
 def test_warnings_of_the_plan_and_of_the_run_are_each_said_once() -> None:
     warned = [Warned(at=T0, message="no GPU here"), Warned(at=T0, message="slow disk")]
     assert view_of(*warned, plan=some_record(warnings=("no GPU here",))).warnings == ("no GPU here", "slow disk")
+
+
+def test_a_run_keeps_so_many_warnings_of_its_tasks_and_counts_the_others() -> None:
+    said = tuple(f"{number}" for number in range(MOST_OF_RUN + 5))
+    change = msgspec.structs.replace
+    first, second = change(done(0, T0), warnings=said), change(done(1, T0), warnings=said[:3], more_warnings=2)
+    ended = RunFinished(at=T0 + 1, status="succeeded", seconds=1.0)
+    found = view_of(started(0, T0), first, started(1, T0), second, ended).warnings
+    assert found == (*said[:MOST_OF_RUN], "modifiers warned 7 more times, which is not kept")
 
 
 def test_the_summary_has_the_promised_keys_and_is_json() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -53,6 +53,8 @@ def _around(modifier: Modifier, call: StageCall, blame: _Blame, run: Run, events
         if problem is not guard.raised_inside:
             blame.modifier, blame.problem = call.modifier, problem
         raise
+    finally:
+        guard.end()
 
 
 class _Trusted:
@@ -81,6 +83,9 @@ class _Trusted:
         """The events for the stage."""
         return events
 
+    def end(self) -> None:
+        """The modifier is done, well or not."""
+
     def checked(self, returned: Result) -> Result:
         """What the modifier returned, if later stages can go on with it."""
         _demand_result(returned)
@@ -104,10 +109,30 @@ class _Trusted:
 
 
 class _Executing(_Trusted):
-    """For modifiers that compute the stage in their own way: they make the columns that it declares, and no others."""
+    """For modifiers that compute the stage in their own way: they make the columns that it declares, and no others.
+    What they are given cannot be written to while they are at work."""
+
+    def __init__(self, run: Run, events: Events, call: StageCall) -> None:
+        super().__init__(run, events, call)
+        self._layouts = {name: one.layout for name, one in events.columns.items() if is_awkward(one)}
+        self._lock = _Locked(events.columns.values())
+
+    def run(self, events: Events) -> Result:
+        self._lock.release()
+        try:
+            return super().run(events)
+        finally:
+            self._lock.take()
+
+    def end(self) -> None:
+        self._lock.release()
 
     def checked(self, returned: Result) -> Result:
         super().checked(returned)
+        for name, layout in self._layouts.items():
+            column = self._events.columns[name]
+            if column.layout is not layout:
+                raise ModifierMisbehavedError(f"changes column '{name}' in place: {_ALLOWED}")
         before = self._events.columns
         for name in self._own(returned.events):
             if name not in before and name not in self._call.adds:
@@ -122,6 +147,36 @@ class _Executing(_Trusted):
         for name in self._own(events):
             if name not in self._call.adds and _is_on_host(before[name]):
                 raise ModifierMisbehavedError(f"changes column '{name}', which the stage does not: {_ALLOWED}")
+
+
+class _Locked:
+    """Arrays that nobody can write to, until they are released. They stay the arrays that they are: a modifier knows by
+    that which of them it has moved to a GPU before."""
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        found = [array for column in columns for array in _arrays_of(column)]
+        self._arrays = sorted((array for array in found if array.flags.writeable), key=_views_above)
+        self.take()
+
+    def take(self) -> None:
+        for array in self._arrays:
+            array.flags.writeable = False
+
+    def release(self) -> None:
+        for array in self._arrays:  # a view can be written to only where that which it is of can be
+            array.flags.writeable = True
+
+
+def _views_above(array: NDArray[Any]) -> int:
+    return 1 + _views_above(array.base) if isinstance(array.base, np.ndarray) else 0
+
+
+def _arrays_of(column: Column) -> Iterator[NDArray[Any]]:
+    """The arrays on the host that hold its values."""
+    if isinstance(column, np.ndarray):
+        yield column
+    elif is_awkward(column) and _is_on_host(column):
+        yield from ak.to_buffers(column)[2].values()
 
 
 class _ShownResult(Result):

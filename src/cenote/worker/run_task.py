@@ -31,9 +31,9 @@ from cenote.plugins.shipped import bring_along, extend_path
 from cenote.products.interface import Product
 from cenote.signals import Interrupted
 from cenote.sources.interface import Source
-from cenote.text import first_to_last
+from cenote.text import compiled_together, first_to_last
 from cenote.worker.compiled_group import CompiledGroup, Group, Ran
-from cenote.worker.failure import TaskFailure, failure_of
+from cenote.worker.failure import ModifierFailure, TaskFailure, failure_of
 from cenote.worker.fill import filled
 from cenote.worker.join import one_after_the_other, put_together, rows_of, side_by_side
 from cenote.worker.modified import run_modified
@@ -88,7 +88,11 @@ def _added(step: Step, one: StageStats, other: StageStats) -> StageStats:
 
 def _joined(step: Step, one: Mapping[str, Measured], other: Mapping[str, Measured]) -> dict[str, Measured]:
     nothing = Measured()
-    return {m.name: joined(m.measures, one.get(m.name, nothing), other.get(m.name, nothing)) for m in step.modifiers}
+    return {
+        m.name: joined(m.measures, one.get(m.name, nothing), other.get(m.name, nothing))
+        for m in step.modifiers
+        if m.name in one or m.name in other
+    }
 
 
 def _groups_added(steps: Mapping[str, Step], groups: Iterable[GroupStats]) -> Iterator[GroupStats]:
@@ -360,7 +364,7 @@ class TaskRunner:
             return {}
         calls = self._calls_of_group(work, piece, group, loop)
         with _blamed(group.fused.steps[0], piece.partition):
-            ran = run_modified(calls, loop.run, events)
+            ran = _observed(calls, loop, events)
         assert isinstance(ran, Ran), "observers hand on what the loop returned"
         if not ran.counts:
             return {}
@@ -547,6 +551,15 @@ class TaskRunner:
             return own
         product: Product = self._load(PluginKind.PRODUCT, kind)()
         return product.merge(parts)
+
+
+def _observed(calls: Sequence[tuple[Modifier, StageCall]], loop: Operation, events: Events) -> Result:
+    """What a loop returns; a modifier that fails says which stages it is around."""
+    try:
+        return run_modified(calls, loop.run, events)
+    except ModifierFailure as failure:
+        failure.problem.add_note(f"it is around {compiled_together(calls[0][1].stages)}")
+        raise
 
 
 def _limit(work: _Work, stage: str, modifier: PlannedModifier, seconds: float) -> None:

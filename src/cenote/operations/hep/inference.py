@@ -58,7 +58,8 @@ class Inference(Operation):
     model: Annotated[Annotated[str, Tag("plain")] | Annotated[ModelOfStage, Tag("mapping")], _BY_FORM]
     """A file beside the workflow; or `{stage: TrainModel}`: the product of that stage, as bytes."""
     inputs: Annotated[Annotated[_Columns, Tag("plain")] | Annotated[_ByInput, Tag("mapping")], _BY_FORM]
-    """Columns, in the order in which the model takes them. For a model with several inputs: input → column, or list."""
+    """Columns, in the order in which the model takes them. For a model with several inputs: input → column, or list.
+    Numbers that the type of the input cannot hold are an error; NaN and infinite ones are handed on."""
     outputs: Annotated[Annotated[_Names, Tag("plain")] | Annotated[_ByOutput, Tag("mapping")], _BY_FORM]
     """The name of the new column; for several numbers per row, a list, in which `null` leaves one out. For a model with
     several outputs: output → name, or list; outputs that are not named are left out."""

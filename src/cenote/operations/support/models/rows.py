@@ -55,7 +55,19 @@ def as_type(name: str, values: Numbers, wanted: np.dtype[np.generic]) -> Numbers
         limits = np.iinfo(wanted.name)
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
             raise EvaluationError(f"column '{name}' has values that {wanted}, which the model takes, cannot hold")
+    if wanted.kind == "f" and not np.can_cast(values.dtype, wanted) and _becomes_infinite(values, wanted):
+        told = f"has numbers that {wanted}, which the model takes, cannot hold: they would become infinite"
+        raise EvaluationError(f"column '{name}' {told}; clip or scale them before")
     return values
+
+
+def _becomes_infinite(values: Numbers, wanted: np.dtype[np.generic]) -> bool:
+    """Whether a finite number does; those that are infinite already stay so."""
+    limit = np.finfo(wanted.name).max
+    if not values.size or (np.fmax.reduce(values) <= limit and np.fmin.reduce(values) >= -limit):
+        return False
+    with np.errstate(over="ignore"):
+        return bool(np.any(np.isinf(values.astype(wanted)) & np.isfinite(values)))
 
 
 def _on_host(column: Column) -> Column:
