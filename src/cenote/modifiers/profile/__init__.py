@@ -6,31 +6,20 @@ import resource
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import field
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import NonNegativeInt, PrivateAttr, model_validator
 
 from cenote.modifiers.interface import FinishedRun, Modifier, Run, StageCall
-from cenote.modifiers.profile.allocations import Allocations
-from cenote.modifiers.profile.flames import Flames, write_flames
-from cenote.modifiers.profile.functions import Functions
 from cenote.modifiers.support.measures import Measure
 from cenote.operations.interface import Result
 from cenote.operations.support.events import Events
-from cenote.values import dataclass
+
+if TYPE_CHECKING:  # importing it takes 10 ms, and most runs need it not
+    from cenote.modifiers.profile.tools import Tools
 
 USUAL_FUNCTIONS = 20
 """Lines of a table of functions, where `functions: true` asks for one."""
-
-
-@dataclass(frozen=True)
-class _Tools:
-    """What adds up the calls of one stage."""
-
-    functions: Functions = field(default_factory=Functions)
-    flames: Flames = field(default_factory=Flames)
-    allocations: Allocations = field(default_factory=Allocations)
 
 
 class Profile(Modifier):
@@ -66,7 +55,7 @@ class Profile(Modifier):
     """Whether to trace every allocation with `tracemalloc`, and to list the lines of code whose memory is still in use
     when the stage ends. Code that makes many Python objects takes several times as long."""
 
-    _tools: dict[tuple[str, ...], _Tools] = PrivateAttr(default_factory=dict)
+    _tools: dict[tuple[str, ...], Tools] = PrivateAttr(default_factory=dict)
     """Stages of a call → what was found of them in this process."""
 
     @model_validator(mode="after")
@@ -81,7 +70,9 @@ class Profile(Modifier):
         """Call the stage, with clocks around it."""
         if not (self.functions or self.flame or self.allocations):
             return _measured(run, events, call)
-        tools = self._tools.setdefault(call.stages, _Tools())
+        from cenote.modifiers.profile.tools import Tools
+
+        tools = self._tools.setdefault(call.stages, Tools())
         with ExitStack() as watching:
             if self.allocations:
                 watching.enter_context(tools.allocations.around(call))
@@ -94,6 +85,8 @@ class Profile(Modifier):
     def conclude(self, run: FinishedRun) -> None:
         """Draw one flame graph per stage of what all processes sampled."""
         if self.flame:
+            from cenote.modifiers.profile.flames import write_flames
+
             write_flames(run)
 
 

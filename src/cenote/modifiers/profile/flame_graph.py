@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from xml.sax.saxutils import escape
+from html import escape
 
 from cenote.units import format_seconds
 
