@@ -114,7 +114,7 @@ def test_compiled_work_goes_to_threads(flow: Path, monkeypatch: pytest.MonkeyPat
 def test_what_cannot_be_compiled_after_all_goes_to_processes(flow: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = forks(monkeypatch)
     monkeypatch.setattr(CompiledGroup, "worth", 1)
-    monkeypatch.setattr(CompiledPrograms, "run", lambda *_: None)
+    monkeypatch.setattr(CompiledPrograms, "loop", lambda *_: None)
     expecting(monkeypatch, seconds=1e6, events=2000)
     assert tasks_done(cenote.load(flow).run("out"))
     assert len(started) == 2
