@@ -31,12 +31,7 @@ _GRACE = 60
 _YOUNG = 60.0
 """Seconds in which a file may belong to a task that is not in the queue yet."""
 _MODULE = "cenote.cli.submitted"
-_WARM = (
-    *(_MODULE, "cenote.api", "cenote.cli.commands.run", "cenote.cli.views.progress.live", "cenote.strategies.service"),
-    *("cenote.backends.dask.session", "cenote.sources.root_tree.reading", "cenote.operations.hep.hist"),
-    "cenote.renderers.hep.render.hist1d",
-)
-"""What drivers of most runs import."""
+_WARM = (_MODULE, "cenote.cli.warm_driver")
 
 
 def hand_over(connection: Connection, arguments: Sequence[str], *, out: Path, stdin: str | None) -> TaskHandle:

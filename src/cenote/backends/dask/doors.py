@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 from distributed import Scheduler, Security, Worker
-from tornado.iostream import IOStream
+from tornado import tcpserver
+from tornado.iostream import IOStream, SSLIOStream
 
 from cenote.identity import Identity
 
@@ -63,6 +64,14 @@ class RunSecurity(Security):  # type: ignore[misc]  # distributed publishes no t
         return {"ssl_context": context, "require_encryption": True}
 
 
+class _AcceptedStream(SSLIOStream):
+    """A stream that somebody else opened, and that has its certificates. Tornado (6.6) reads all those that the system
+    trusts for the first one, which takes 70 ms, and uses them for streams alone that are opened here."""
+
+    def __init__(self, *where: Any, **options: Any) -> None:  # Any: as Tornado passes it on
+        super().__init__(*where, **{"ssl_options": {}, **options})
+
+
 class _OneDoor:
     """What scheduler and workers have in common."""
 
@@ -80,6 +89,7 @@ class _OneDoor:
 
     async def listen(self, *where: Any, **options: Any) -> None:
         """Listen, and hang up on what connects and shows nothing."""
+        tcpserver.SSLIOStream = _AcceptedStream  # type: ignore[attr-defined]  # where servers take it from
         await super().listen(*where, **options)  # type: ignore[misc]  # of the other class it is mixed with
         server = self.listeners[-1].tcp_server
         handle = server.handle_stream

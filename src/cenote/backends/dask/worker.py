@@ -209,6 +209,14 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def warm_up() -> None:
+    """Do what takes Dask long once in a process, and is the same in all that are forked from it."""
+    import tornado.platform.asyncio  # noqa: F401  # its event loop, imported when that is made
+    from distributed.versions import get_versions
+
+    get_versions()  # of a dozen packages, which it keeps
+
+
 def main(differences: Sequence[software.Difference] = ()) -> None:
     """Run the worker, which differs so from its driver."""
     options = _options()

@@ -16,13 +16,8 @@ from cenote.text import format_amount
 RUN, POOL, HOME = "cenote.run", "cenote.pool", "cenote.home"
 WORKER_LABEL = "cenote.worker"
 """Labels of a lease."""
-USUAL_SOFTWARE = (
-    "cenote.operations.support.custom",
-    "cenote.operations.hep.hist",
-    "cenote.products.histogram",
-    "cenote.sources.root_tree.reading",
-)
-"""What workers of most runs import, and need not where it is there."""
+USUAL_SOFTWARE = ("cenote.operations.support.custom", "cenote.worker.process.built_in_software")
+"""What workers of most runs import, and need not where it is there: one warm process serves all runs."""
 _FOLDER = "LEASE_FOLDER"
 """Variable of the shell: where the files are that were sent along."""
 

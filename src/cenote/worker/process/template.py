@@ -1,8 +1,9 @@
 """The warm Python process: it has imported what is common, and becomes another process each time that it is asked to.
 
 Started as `python -m cenote.worker.process.template DESCRIPTOR WHAT …`: the socket to whoever asks, and what to import,
-modules (`cenote.worker.process.main`) and plugins (`source:root_tree`). It never runs code of a task itself: each
-process is forked from it, in the state in which it is, and runs a module as `python -m` would.
+modules (`cenote.worker.process.main`) and plugins (`source:root_tree`); where those have a function `warm_up`, it is
+called. It never runs code of a task itself: each process is forked from it, in the state in which it is, and runs a
+module as `python -m` would.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def _warm_up(what: Sequence[str]) -> None:
 def _import(name: str) -> None:
     kind, is_plugin, plugin = name.partition(":")
     if not is_plugin:
-        import_module(name)
+        getattr(import_module(name), "warm_up", lambda: None)()
         return
     from cenote.plugins import registry  # agents do without
     from cenote.plugins.kinds import PluginKind
