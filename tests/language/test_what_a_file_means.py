@@ -45,6 +45,20 @@ def test_needs_may_name_stages_that_come_later(workflow: Load) -> None:
     assert needs(workflow(stages("id: a, needs: b", "id: b, needs: []"))) == {"a": ("b",), "b": ()}
 
 
+def test_numbers_may_stand_in_quotes_where_a_number_is_meant(workflow: Load) -> None:
+    written = 'datasets: [{name: mc, files: a.root, nevents: "469384"}]\n'
+    written += 'execution: {pools: {p: {workers: "2", cost: "1.5"}}}\n'
+    loaded = workflow(written)
+    assert loaded.datasets[0].nevents == 469384
+    assert loaded.execution.pools[0].workers == 2
+    assert loaded.execution.pools[0].cost == 1.5
+
+
+def test_the_version_is_the_authors_own_and_data_needs_no_analysis(workflow: Load) -> None:
+    loaded = workflow("version: 4.0\ndatasets: {mc: a.root}\n")
+    assert (loaded.version, loaded.stages) == ("4.0", ())
+
+
 def test_from_names_the_input(workflow: Load) -> None:
     lines = [
         "id: a",

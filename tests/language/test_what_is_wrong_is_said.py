@@ -207,7 +207,7 @@ MISTAKES = [
         errors.BAD_VALUE,
         "at least 1",
     ),
-    Mistake("version", "version: »7.0" + AFTER, errors.BAD_VALUE, "only 1.0 is known"),
+    Mistake("version", "version: »[7, 0]" + AFTER, errors.BAD_VALUE, "a number or text, not a list"),
     Mistake(
         "pool and label",
         ONE_STAGE + "    - {id: b, op: custom.scale, execution: »{pool: default, require: x}}",

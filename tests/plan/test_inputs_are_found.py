@@ -22,14 +22,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def names(folder: Path, *written: str) -> list[str]:
-    files, problems = expand_files(Dataset("mc", written), folder)
-    assert problems == []
-    return [str(Path(file).relative_to(folder)) if not file.startswith("root:") else file for file in files]
+    found = expand_files(Dataset("mc", written), folder)
+    assert found.problems == ()
+    return [str(Path(file).relative_to(folder)) if not file.startswith("root:") else file for file in found.files]
 
 
 def problem(folder: Path, *written: str) -> Problem:
-    files, (only,) = expand_files(Dataset("mc", written), folder)
-    assert files == []
+    found = expand_files(Dataset("mc", written), folder)
+    assert found.files == ()
+    (only,) = found.problems
     return only
 
 
@@ -116,9 +117,22 @@ def test_a_list_that_is_not_text_is_reported(folder: Path) -> None:
 
 
 def test_the_good_files_come_with_the_problems_of_the_others(folder: Path) -> None:
-    files, problems = expand_files(Dataset("mc", ("a.root", "x.root", "y.root")), folder)
-    assert len(files) == 1
-    assert len(problems) == 2
+    found = expand_files(Dataset("mc", ("a.root", "x.root", "y.root")), folder)
+    assert len(found.files) == 1
+    assert len(found.problems) == 2
+
+
+def test_what_is_not_beside_the_workflow_is_taken_from_the_current_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "data").mkdir(parents=True)
+    for name in ("a.root", "data/e.root", "data/f.root"):
+        (elsewhere / name).touch()
+    monkeypatch.chdir(elsewhere)
+    found = expand_files(Dataset("mc", ("a.root", "data/*.root")), folder)
+    assert found.files == (str(folder / "a.root"), "data/e.root", "data/f.root")
+    assert found.not_beside == ("data/*.root",)
 
 
 @pytest.mark.parametrize("name", ["[b]", "a*", "what?", "{x} [!a]"])

@@ -18,6 +18,7 @@ from cenote.errors import CenoteError
 from cenote.renderers.hep.render.data_mc import DataMC
 from cenote.renderers.hep.render.heatmap2d import Heatmap2D
 from cenote.renderers.hep.render.hist1d import Hist1D
+from cenote.renderers.support.style import look_of
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas
 
@@ -90,6 +91,12 @@ def test_the_experiment_labels_its_pictures(
     assert {experiment, "Preliminary"} <= set(texts(drawn[0]))
     assert any("138" in text and "13" in text for text in texts(drawn[0]))
     assert caplog.records == []
+
+
+def test_any_experiment_may_label_a_picture(mass: Any, context: DrawContext, target: Path, drawn: list[Figure]) -> None:
+    assert [look_of(name) for name in ("CMS HGCAL", "atlas", "LZ", "ATLASX")] == ["CMS", "ATLAS", "none", "none"]
+    DataMC(formats=["png"], figure={"dpi": 30}, style={"experiment": "LZ", "label": "WIP"}).draw(mass, target, context)
+    assert {"LZ", "WIP"} <= set(texts(drawn[0]))
 
 
 def test_pictures_without_data_are_called_a_simulation(
@@ -353,7 +360,7 @@ def test_something_else_than_a_histogram_is_an_error_that_says_so(target: Path) 
     [
         ({"figur": {}}, "Extra inputs are not permitted"),
         ({"axes": {"x": {"lable": "m"}}}, "Extra inputs are not permitted"),
-        ({"style": {"experiment": "CDF"}}, "Input should be 'CMS', 'ATLAS'"),
+        ({"style": {"experiment": ["CDF"]}}, "Input should be a valid string"),
         ({"style": {"datasets": {"mc": {"color": "bleu"}}}}, "did you mean 'blue'"),
         ({"formats": ["gif"]}, "Input should be 'png', 'pdf' or 'svg'"),
     ],

@@ -36,8 +36,6 @@ from cenote.language.workflow import Execution, Workflow
 from cenote.language.yaml.source import Located
 from cenote.names import nearest
 
-LANGUAGE_VERSIONS = ("1.0", "1")
-
 
 def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     """The workflow that a document describes. What is wrong is noted in `findings` and left out."""
@@ -115,7 +113,7 @@ def _check_top_level(root: Located, findings: Findings) -> set[str]:
 def _check_analysis(root: Located, misspelt: set[str], findings: Findings) -> Located | None:
     node = root.get("analysis")
     if node is None:
-        if "analysis" not in misspelt:
+        if "analysis" not in misspelt and not _names_data(root):
             findings.missing("analysis", "the workflow", root)
         return None
     if node.value is not None and not isinstance(node.value, dict):
@@ -126,6 +124,12 @@ def _check_analysis(root: Located, misspelt: set[str], findings: Findings) -> Lo
     if (stages is None or stages.value is None) and "stages" not in meant:
         findings.missing("stages", "'analysis'", node)
     return node
+
+
+def _names_data(root: Located) -> bool:
+    """Whether there is data to look at: such a file needs no analysis."""
+    named = [root.get("datasets"), root.get("data", "datasets")]
+    return any(node is not None and bool(node.value) for node in named)
 
 
 def _check_keys(node: Located, known: list[str], what: str, findings: Findings) -> set[str]:
@@ -154,10 +158,10 @@ def _version(root: Located, findings: Findings) -> str:
     node = root.get("version")
     if node is None or node.value is None:
         return "1.0"
-    if str(node.value) not in LANGUAGE_VERSIONS:
-        words = f"the workflow uses version {described(node)} of the language; only 1.0 is known"
-        findings.report(errors.BAD_VALUE, words, node)
-    return "1.0"
+    if isinstance(node.value, dict | list | bool):
+        findings.report(errors.BAD_VALUE, f"'version' should be a number or text, not {described(node)}", node)
+        return "1.0"
+    return str(node.value)
 
 
 def _origins(node: Located, path: KeyPath) -> Iterator[tuple[KeyPath, Origin]]:

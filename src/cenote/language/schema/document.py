@@ -11,7 +11,7 @@ from cenote.language.schema.forms import Count, Free, OneOrMany, OrText, PlainNa
 from cenote.language.schema.model import LanguageModel
 from cenote.language.schema.stage import StageModel
 
-Version = Annotated[str, BeforeValidator(str), WithJsonSchema({"enum": ["1.0", 1.0, "1", 1]})]
+Version = Annotated[str, BeforeValidator(str), WithJsonSchema({"type": ["string", "number"]})]
 
 
 class UseModel(LanguageModel):
@@ -217,7 +217,7 @@ class WorkflowModel(LanguageModel):
     """A Cenote workflow: what to compute and, apart from that, where."""
 
     version: Version = "1.0"
-    """Version of the language."""
+    """The author's own number for this workflow, or `1.0`, which is the version of the language."""
     include: PlainNames | None = None
     """Other YAML files, merged under this one."""
     use: UseModel | None = None
@@ -234,8 +234,8 @@ class WorkflowModel(LanguageModel):
     """Sources side by side. Not available yet."""
     primary_stream: str | None = None
     """The source or join that stages start from, where there are several."""
-    analysis: AnalysisModel
-    """What to compute."""
+    analysis: AnalysisModel | None = None
+    """What to compute. A workflow that names data may do without: then it lists and checks the data."""
     systematics: SystematicsModel | None = None
     """Variations of the analysis. Not available yet."""
     outputs: dict[str, OutputModel] | None = None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cenote.plugins.quantities import Converted
+from cenote.plugins.quantities import Converted, Describe
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, GetCoreSchemaHandler
@@ -26,6 +26,9 @@ WRITTEN: ConfigDict = {"extra": "forbid", "json_schema_extra": _complete_schema}
 """As `__pydantic_config__` of a dataclass: a mapping of a file can be validated to it; docstrings explain its keys."""
 
 
+_WHOLE = r"^[0-9]{1,18}$"
+_DECIMAL = r"^[0-9]{1,18}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?$"
+"""Numbers that may stand in quotes where a number is meant; `\\d` would take digits of other scripts."""
 _BAD_NAME = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|^\.|^\s|\s$")
 
 
@@ -44,7 +47,23 @@ def _folder(value: Any) -> str:  # Any: whatever the YAML holds
     raise ValueError("should be an absolute path of a folder, without `..`")
 
 
+def _quoted(pattern: str) -> Describe:
+    """The schema of a number that may stand in quotes; limits are looked at after it is a number."""
+    return lambda usual: {"anyOf": [usual, {"type": "string", "pattern": pattern}]}
+
+
+def _number_in(value: Any) -> Any:  # Any: whatever the YAML holds
+    """The number that a text holds; anything else as it is."""
+    if isinstance(value, str):
+        if re.fullmatch(_WHOLE, value):
+            return int(value)
+        if re.fullmatch(_DECIMAL, value):
+            return float(value)
+    return value
+
+
 def _whole(value: Any) -> int:  # Any: whatever the YAML holds
+    value = _number_in(value)
     if (type(value) is int) or (type(value) is float and value.is_integer()):
         return int(value)
     raise ValueError("should be a whole number")
@@ -57,6 +76,7 @@ def _flag(value: Any) -> bool:  # Any: whatever the YAML holds
 
 
 def _number(value: Any) -> float:  # Any: whatever the YAML holds
+    value = _number_in(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise ValueError("should be a number")
@@ -74,20 +94,20 @@ def strategy_name(name: Any) -> Any:  # Any: whatever the YAML holds
 PlainName = Annotated[str, Converted(_name, "name", lambda _: {"type": ["string", "integer"]})]
 """A name that may also name a file."""
 
-Count = Annotated[int, Converted(_whole, "whole", ge=0)]
-"""A whole number, zero or more."""
+Count = Annotated[int, Converted(_whole, "whole", _quoted(_WHOLE), ge=0)]
+"""A whole number, zero or more, with or without quotes."""
 
-Positive = Annotated[int, Converted(_whole, "whole", ge=1)]
-"""A whole number, one or more."""
+Positive = Annotated[int, Converted(_whole, "whole", _quoted(_WHOLE), ge=1)]
+"""A whole number, one or more, with or without quotes."""
 
 Flag = Annotated[bool, Converted(_flag, "flag")]
 """True or false, and no number that might mean it."""
 
-Amount = Annotated[float, Converted(_number, "number", ge=0, allow_inf_nan=False)]
-"""A number, zero or more."""
+Amount = Annotated[float, Converted(_number, "number", _quoted(_DECIMAL), ge=0, allow_inf_nan=False)]
+"""A number, zero or more, with or without quotes."""
 
-Factor = Annotated[float, Converted(_number, "number", gt=0, allow_inf_nan=False)]
-"""A number above zero."""
+Factor = Annotated[float, Converted(_number, "number", _quoted(_DECIMAL), gt=0, allow_inf_nan=False)]
+"""A number above zero, with or without quotes."""
 
 StrategyName = Annotated[str, Converted(strategy_name, "name")]
 """A strategy, by its own name or by that of FAST-HEP."""

@@ -22,6 +22,11 @@ _MODE: JsonSchemaMode = "validation"
 MERGED: tuple[Described, ...] = (AnalysisModel, CredentialModel, Elastic, EnvironmentModel, FieldModel, JoinModel)
 """Mappings that several files may write together: a key that is not in this one may be in another."""
 
+_NAMES_DATA = [
+    {"required": ["datasets"]},
+    {"required": ["data"], "properties": {"data": {"required": ["datasets"]}}},
+]
+"""Ways in which a file names data: then it needs no analysis."""
 _FROM_ELSEWHERE = [
     {"required": ["include"]},
     {"required": ["use"]},
@@ -31,7 +36,10 @@ _FROM_ELSEWHERE = [
 _DEMANDS: dict[Purpose, dict[str, Any]] = {
     "workflow": {
         "if": {"not": {"anyOf": _FROM_ELSEWHERE}},
-        "then": {"required": ["analysis"], "properties": {"analysis": {"required": ["stages"]}}},
+        "then": {
+            "anyOf": [{"required": ["analysis"]}, *_NAMES_DATA],
+            "properties": {"analysis": {"required": ["stages"]}},
+        },
     },
     "profile": {},
     "site": {"required": ["site"]},
@@ -55,7 +63,6 @@ def workflow_schema(purpose: Purpose = "workflow") -> dict[str, Any]:
     schema: dict[str, Any] = _as_written(language_schema())
     for model in MERGED:
         schema["$defs"][model.__name__].pop("required", None)
-    del schema["required"]
     return {**schema, **_DEMANDS[purpose], "title": f"Cenote {purpose}"}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import glob
 import os.path
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cenote import errors, storage
 from cenote.errors import Problem
 from cenote.language.workflow import Dataset
 from cenote.names import listed, nearest
+from cenote.values import dataclass
 
 LISTS = frozenset({".txt", ".list", ".lst"})
 """Endings of text files that hold names of files, one a line; `#` starts a comment."""
@@ -19,22 +20,36 @@ LISTS = frozenset({".txt", ".list", ".lst"})
 _UNSET = re.compile(r"\$(\w+|\{[^}]*\})")
 
 
-def expand_files(dataset: Dataset, folder: Path) -> tuple[list[str], list[Problem]]:
-    """The files of a dataset, each once: in the order written, sorted within a pattern. Remote ones are not looked up.
+@dataclass(frozen=True)
+class FoundFiles:
+    """The files of a dataset."""
 
-    Relative names are relative to `folder`; those in a list of names, to the list's own folder.
-    """
+    files: tuple[str, ...]
+    """Each once: in the order written, sorted within a pattern. Remote ones are not looked up."""
+    problems: tuple[Problem, ...] = ()
+    not_beside: tuple[str, ...] = ()
+    """What was written and is not beside the workflow, but in the current folder."""
+
+
+def expand_files(dataset: Dataset, folder: Path) -> FoundFiles:
+    """Find the files. Relative names are relative to `folder`, or else to the current one; in a list, to the list's."""
     files: dict[str, None] = {}
     problems: list[Problem] = []
+    not_beside: list[str] = []
     for written in dataset.files:
-        for found in _looked_up(written, folder):
-            if isinstance(found, Problem):
-                problems.append(found)
-            else:
-                files[found] = None
+        found = list(_looked_up(written, folder))
+        if _has_problem(found) and not _has_problem(here := list(_looked_up(written, Path()))):
+            found = here
+            not_beside.append(written)
+        problems += [one for one in found if isinstance(one, Problem)]
+        files.update(dict.fromkeys(one for one in found if not isinstance(one, Problem)))
     if not dataset.files:
         problems.append(Problem(errors.NO_DATA, f"dataset '{dataset.name}' names no files"))
-    return list(files), problems
+    return FoundFiles(tuple(files), tuple(problems), tuple(not_beside))
+
+
+def _has_problem(found: Sequence[str | Problem]) -> bool:
+    return any(isinstance(one, Problem) for one in found)
 
 
 def _looked_up(written: str, folder: Path) -> Iterator[str | Problem]:

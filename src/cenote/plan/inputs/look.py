@@ -6,12 +6,13 @@ import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from pathlib import Path
 
 from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Dataset, SourceUse, Workflow
 from cenote.names import listed
-from cenote.plan.inputs.expand import expand_files
+from cenote.plan.inputs.expand import FoundFiles, expand_files
 from cenote.plan.inputs.metadata import InputsProgress, describe_all
 from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plugins import registry
@@ -99,16 +100,16 @@ def look_at_inputs(workflow: Workflow, look: Look, *, progress: InputsProgress |
     bad: list[BadFile] = []
     problems: list[Problem] = []
     wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
-    files_of: dict[str, list[str]] = {}
+    found_of: dict[str, FoundFiles] = {}
     for dataset in workflow.datasets:
-        files, missing = ([], []) if look is Look.NONE else expand_files(dataset, workflow.folder)
-        files_of[dataset.name] = files
-        problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in missing)
+        files = FoundFiles(()) if look is Look.NONE else expand_files(dataset, workflow.folder)
+        found_of[dataset.name] = files
+        problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in files.problems)
         for use in workflow.sources:
             source = _source(workflow, use, problems)
             if source is not None:
                 infos[dataset.name, use.id] = []
-                wanted += [(dataset, use, source, url) for url in look.at(files)]
+                wanted += [(dataset, use, source, url) for url in look.at(files.files)]
     found = describe_all([(source, use.kind, url) for _, use, source, url in wanted], progress=progress)
     for (dataset, use, _, url), info in zip(wanted, found, strict=True):
         if isinstance(info, Problem):
@@ -116,15 +117,24 @@ def look_at_inputs(workflow: Workflow, look: Look, *, progress: InputsProgress |
             bad.append(BadFile(dataset.name, use.id, url, placed))
         else:
             infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
-    return Inputs(infos, tuple(bad), tuple(problems), tuple(_in_two_datasets(files_of)))
+    warnings = [*_in_the_current_folder(found_of), *_in_two_datasets(found_of)]
+    return Inputs(infos, tuple(bad), tuple(problems), tuple(warnings))
 
 
-def _in_two_datasets(files_of: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _in_the_current_folder(found_of: Mapping[str, FoundFiles]) -> Iterator[str]:
+    """One word for all files that are not beside the workflow."""
+    written = [name for found in found_of.values() for name in found.not_beside]
+    if written:
+        shown = f"'{written[0]}'" if len(written) == 1 else f"'{written[0]}' and {len(written) - 1} more"
+        yield f"{shown}: not beside the workflow, taken from the current folder, {Path.cwd()}"
+
+
+def _in_two_datasets(found_of: Mapping[str, FoundFiles]) -> Iterator[str]:
     """A warning for each pair of datasets that share files: their events count twice in what adds datasets up."""
     first: dict[str, str] = {}
     shared: dict[tuple[str, str], list[str]] = {}
-    for dataset, files in files_of.items():
-        for url in files:
+    for dataset, found in found_of.items():
+        for url in found.files:
             file = url if "://" in url else os.path.realpath(url)
             if first.setdefault(file, dataset) != dataset:
                 shared.setdefault((first[file], dataset), []).append(url)

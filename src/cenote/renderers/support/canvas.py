@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cenote import errors, storage
 from cenote.renderers.support.label import write_label
-from cenote.renderers.support.style import ExperimentStyle, FigureStyle, Format
+from cenote.renderers.support.style import ExperimentStyle, FigureStyle, Format, look_of
 from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -75,7 +75,7 @@ def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
     import matplotlib.style
     import mplhep
 
-    look = _LOOKS[style.experiment]
+    look = _LOOKS[look_of(style.experiment)]
     parameters = dict(getattr(mplhep.style, look.style))
     scale = look.scale(size)
     for key, value in parameters.items():
@@ -184,7 +184,7 @@ def experiment_label(
 
     `size` is the one the picture is styled for; `above` keeps the inside free.
     """
-    look = _LOOKS[style.experiment]
+    look = _LOOKS[look_of(style.experiment)]
     return write_label(axes, style, points=look.font * look.scale(size), has_data=has_data, above=above)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from cenote.renderers.support.style import ExperimentStyle
+from cenote.renderers.support.style import ExperimentStyle, look_of
 from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -40,9 +40,10 @@ PLAIN = LabelLook(name_weight="normal")
 
 def write_label(axes: Axes, style: ExperimentStyle, *, points: float, has_data: bool, above: bool) -> list[Text]:
     """Write it in fonts of about this many points. Returns the texts that stand inside the frame."""
-    look = LOOKS.get(style.experiment, PLAIN)
+    nobody = style.experiment in ("none", "ROOT")
+    look = PLAIN if nobody else LOOKS.get(look_of(style.experiment), LabelLook())
     inside = look.place != "above" and not above
-    name: str = style.experiment
+    name = style.experiment
     text = style.label
     if look is PLAIN:
         name, text = style.label, ""

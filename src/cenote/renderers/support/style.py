@@ -13,7 +13,6 @@ from cenote.names import nearest
 from cenote.plugins.settings import Settings
 
 Format = Literal["png", "pdf", "svg"]
-Experiment = Literal["CMS", "ATLAS", "LHCb", "ALICE", "ROOT", "none"]
 LegendPlace = Literal[
     "best",
     "outside",
@@ -35,6 +34,12 @@ _HEX = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|C\d+")
 
 def _experiment(value: Any) -> Any:  # Any: whatever the YAML holds
     return "none" if value is None else _EXPERIMENTS.get(str(value).lower(), value)
+
+
+def look_of(experiment: str) -> str:
+    """Whose look a picture has: that of the known experiment that the name begins with (`CMS HGCAL`), else `none`."""
+    first = re.split(r"[^A-Za-z]", experiment.strip(), maxsplit=1)[0]
+    return _EXPERIMENTS.get(first.lower(), "none")
 
 
 def _colour(value: str) -> str:
@@ -127,8 +132,9 @@ class DatasetStyle(Settings):
 class ExperimentStyle(Settings):
     """The look of an experiment, and what its label says."""
 
-    experiment: Annotated[Experiment, BeforeValidator(_experiment)] = "none"
-    """Whose style and label; `none` is a plain look without a label."""
+    experiment: Annotated[str, BeforeValidator(_experiment)] = "none"
+    """Whose style and label: `CMS`, `ATLAS`, `LHCb`, `ALICE` and `ROOT` have looks of their own; any other name is the
+    label of a plain look; `none` is a plain look without a label."""
     label: str = ""
     """Text after the name of the experiment, such as `Preliminary`."""
     lumi: float | str | None = None
