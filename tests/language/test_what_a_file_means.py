@@ -59,6 +59,20 @@ def test_the_version_is_the_authors_own_and_data_needs_no_analysis(workflow: Loa
     assert (loaded.version, loaded.stages) == ("4.0", ())
 
 
+def test_the_settings_of_dask_that_fast_hep_has_are_those_of_the_default_pool(workflow: Load) -> None:
+    config = "{n_workers: 3, threads_per_worker: 2, memory_limit: 4GB, local_directory: /scratch}"
+    execution = workflow(f"datasets: {{mc: a.root}}\nexecution: {{backend: dask, config: {config}}}\n").execution
+    (pool,) = execution.pools
+    assert (pool.name, pool.workers, pool.slots) == ("default", 3, 2)
+    assert pool.resources.memory == 4_000_000_000
+    assert execution.config == {"scratch": "/scratch"}
+
+
+def test_constants_of_a_registry_are_globals(workflow: Load) -> None:
+    written = "datasets: {mc: a.root}\nregistry: {constants: {lumi: 59.8}, functions: {sqrt: 'numpy:sqrt'}}\n"
+    assert workflow(written).constants == {"lumi": 59.8}
+
+
 def test_from_names_the_input(workflow: Load) -> None:
     lines = [
         "id: a",

@@ -29,7 +29,7 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
     [
         ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
         ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
-        ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions", "1:23"),
+        ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions.f", "1:27"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
         (STAGE % "write: {path: x.root, when: final}", "writing when: final", "1:54"),
         (OVERLAY, "a picture of several products", "2:21"),
@@ -48,9 +48,10 @@ def test_what_a_run_would_need_is_a_problem_of_the_plan(workflow: Load, text: st
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (STAGE % "inspect: {kind: hep.branches, out: br}", "inspect 'hep.branches'"),
-        (STAGE % "render: {op: hep.render.hist1d, when: dataset}", "drawing when: dataset"),
-        ("observers: [{kind: hep.branches, at: stage.a}]" + AFTER, "observers"),
+        (STAGE % "inspect: {kind: own.look}", "observer 'own.look'"),
+        (STAGE % "render: {op: hep.render.hist1d, when: partition}", "drawing when: partition"),
+        ("execution_hooks: [{kind: own.hook}, {kind: hep.error_report}]" + AFTER, "hook 'own.hook'"),
+        ("execution: {backend: dask, config: {dashboard_address: null}}" + AFTER, "execution.config.dashboard_address"),
         ("execution: {staging: {a: b}}" + AFTER, "execution.staging"),
         ("execution: {backend: local, credentials: kerberos}" + AFTER, "Kerberos"),
     ],
@@ -97,8 +98,8 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
 
 
 MARKED = {
-    "": ("systematics", "joins", "observers", "registry"),
-    "StageModel": ("inspect", "variations", "op"),
+    "": ("systematics", "joins", "registry"),
+    "StageModel": ("variations", "op"),
     "WriteModel": ("when",),
     "RenderModel": ("when",),
 }

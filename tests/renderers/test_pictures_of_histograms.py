@@ -18,9 +18,9 @@ from cenote.errors import CenoteError
 from cenote.renderers.hep.render.data_mc import DataMC
 from cenote.renderers.hep.render.heatmap2d import Heatmap2D
 from cenote.renderers.hep.render.hist1d import Hist1D
-from cenote.renderers.support.style import look_of
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas
+from cenote.renderers.support.style import look_of
 
 
 @pytest.fixture

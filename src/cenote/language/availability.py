@@ -83,9 +83,6 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
     for part in workflow.unexecuted:
         if not part.matters:
             yield _warning(workflow, part.what, part.path)
-    for stage in workflow.stages:
-        for inspection in stage.inspect:
-            yield _warning(workflow, f"inspect '{inspection.name}'", inspection.path)
     if _stays_here(workflow):
         for what, path in _other_machines(workflow):
             yield _warning(workflow, what, path)

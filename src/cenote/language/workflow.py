@@ -85,6 +85,17 @@ class PluginUse:
 
 
 @dataclass(frozen=True)
+class Observer:
+    """A snapshot of the columns at some places."""
+
+    kind: str
+    at: tuple[str, ...]
+    """`read.SOURCE`, `join.NAME`, `stage.ID`, `write.ID.NUMBER`."""
+    out: str | None = None
+    """A folder below `products/`."""
+
+
+@dataclass(frozen=True)
 class AppliesTo:
     """Which datasets a stage runs on; empty means all."""
 
@@ -137,6 +148,8 @@ class Render:
     """The renderer: `hep.render.hist1d`."""
     out: str | None = None
     """Below `plots/` as written, folders included; None takes the stage's id."""
+    per_dataset: bool = False
+    """A picture of each dataset, in a folder of its name; else one of all of them."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     path: KeyPath = ()
 
@@ -160,7 +173,6 @@ class Stage:
     requirement: Requirement = Requirement()
     write: tuple[Write, ...] = ()
     render: tuple[Render, ...] = ()
-    inspect: tuple[PluginUse, ...] = ()
     path: KeyPath = ()
 
 
@@ -226,6 +238,7 @@ class Workflow:
     constants: Mapping[str, Any] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
     systematics: Mapping[str, Any] | None = None
+    observers: tuple[Observer, ...] = ()
     execution: Execution = Execution()
     plugins: tuple[PluginSource, ...] = ()
     unexecuted: tuple[Unexecuted, ...] = ()

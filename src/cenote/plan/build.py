@@ -15,6 +15,7 @@ from cenote.plan.inputs.look import Inputs, Look, look_at_inputs, nothing_to_rea
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
 from cenote.plan.outputs.rules import output_clashes, renders_of
+from cenote.plan.outputs.snapshots import snapshots
 from cenote.plan.partitions import make_partitions, missing_columns
 from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary, maker_of
 from cenote.plan.segments import make_segments
@@ -136,6 +137,7 @@ def build_plan(
         warnings=tuple(dict.fromkeys([*analysed.warnings, *notes])),
         digest=digest_of([segment.digest for segment in segments] + [table.keys.hex()]),
         resources=_resources(workflow, analysed.resolved),
+        snapshots=snapshots(workflow, analysed.resolved, analysed.inputs),
     )
 
 

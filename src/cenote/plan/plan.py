@@ -344,6 +344,15 @@ class StageSummary:
 
 
 @dataclass(frozen=True)
+class ColumnSnapshot:
+    """The columns at one place of the workflow, as a file will have them."""
+
+    name: str
+    """Below `products/`, without its ending."""
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Learned:
     """What earlier runs say of the largest task of a segment."""
 
@@ -377,6 +386,8 @@ class Plan:
     digest: str = ""
     resources: tuple[ResourceFile, ...] = ()
     """Files that own code or operations read, or that stages name under `depends_on`."""
+    snapshots: tuple[ColumnSnapshot, ...] = ()
+    """What observers ask for."""
     learned: tuple[Learned, ...] = ()
     """From earlier runs; it decides nothing."""
     probes: Mapping[str, Probed] = field(default_factory=dict)

@@ -45,3 +45,7 @@ class Renderer(Plugin):
     @abstractmethod
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write files whose names begin with `target` (no suffix) and return them."""
+
+    def draw_each(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """One of each dataset, in a folder called like `target`; where they cannot be told apart, of all of them."""
+        return self.draw(product, target, context)

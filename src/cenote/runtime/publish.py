@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -47,6 +48,9 @@ class Publication:
         self.skims |= other.skims
 
 
+SNAPSHOTS = "observers:files"
+"""Under this name it is noted which files observers left."""
+
 PublishProgress = Callable[[int, int], None]
 """Called with how many products of how many have been saved and drawn."""
 
@@ -83,6 +87,7 @@ class Publisher:
         order = {product.name: number for number, product in enumerate(self._plan.products)}
         publication.products.sort(key=lambda published: order[published.name])
         _remove_stale(self._plan, self._folder, publication)
+        _write_snapshots(self._plan, self._folder)
         return publication
 
     def close(self) -> None:
@@ -129,6 +134,15 @@ def _is_ours(product: ProductPlan) -> bool:
 def _import_renderers(plan: Plan) -> None:
     for name in {render.name for product in plan.products if _is_ours(product) for render in product.renders}:
         registry.load(PluginKind.RENDERER, name).warm_up()
+
+
+def _write_snapshots(plan: Plan, folder: RunFolder) -> None:
+    """The columns that observers asked for; the next run writes them again."""
+    written = WrittenFiles(folder.store)
+    for snapshot in plan.snapshots:
+        target = folder.products / f"{snapshot.name}.json"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        written.note(SNAPSHOTS, storage.write_text(target, json.dumps(snapshot.content, indent=2) + "\n"))
 
 
 def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> None:
@@ -179,7 +193,8 @@ def _publish_one(
             words = f"{render.name} cannot draw it"
             with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
                 renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
-                drawn = renderer.draw(value, plot, context)
+                draw = renderer.draw_each if render.per_dataset else renderer.draw
+                drawn = draw(value, plot, context)
                 written.note(product.name, *drawn)
                 plots += drawn
         publication.products.append(

@@ -15,7 +15,7 @@ from cenote.language.layers.merge import merge
 from cenote.language.origins import KeyPath
 from cenote.language.schema.stage import StageModel, WriteModel
 from cenote.language.styles import Styles
-from cenote.language.workflow import PluginUse, Render, Write
+from cenote.language.workflow import Render, Write
 from cenote.language.yaml.source import Located
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
@@ -23,7 +23,6 @@ from cenote.plugins.kinds import PluginKind
 NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
 """Keys of a resolved picture that are not settings of its renderer."""
 NOT_THE_SINKS = ("kind", "path", "keep", "use", "when", "from", "mode")
-AT_THE_END = ("final", "run_end")
 PER_PARTITION = ("partition", "partition_end")
 PER_DATASET = ("dataset", "dataset_end")
 PLACEHOLDERS = ("dataset", "part", "partition_id")
@@ -47,13 +46,15 @@ class Attachments:
         for index, (write, entry) in enumerate(zip(model.write or (), one_or_many(node.get("write")), strict=False)):
             self._write(self._target(stage, write.from_, entry), write, entry, (*path, "write", index))
         for index, (render, entry) in enumerate(zip(model.render or (), one_or_many(node.get("render")), strict=False)):
-            if render.when not in AT_THE_END:
-                self.findings.accept(f"drawing when: {render.when}", (*path, "render", index), matters=False)
             target = self._target(stage, render.from_, entry)
-            self.draw(target, entry, (*path, "render", index))
+            self.draw(target, entry, (*path, "render", index), when=render.when)
 
-    def draw(self, target: str, entry: Located, path: KeyPath, *, out: str | None = None) -> None:
+    def draw(
+        self, target: str, entry: Located, path: KeyPath, *, out: str | None = None, when: str | None = None
+    ) -> None:
         """Keep a picture of the stage `target`, once its style is resolved and its renderer known."""
+        if when in PER_PARTITION:
+            self.findings.accept(f"drawing when: {when}", path, matters=False)
         resolved = self.styles.of_render(entry)
         if resolved is None:
             return
@@ -67,7 +68,9 @@ class Attachments:
         if check_name(PluginKind.RENDERER, op, self.findings):
             check_settings(PluginKind.RENDERER, op.text, settings, f"renderer '{op.text}'", self.findings)
         file = written_out.text if written_out is not None else out
-        self.renders.setdefault(target, []).append(Render(op.text, file, plain_mapping(settings), path))
+        self.renders.setdefault(target, []).append(
+            Render(op.text, file, per_dataset=when in PER_DATASET, settings=plain_mapping(settings), path=path)
+        )
 
     def _target(self, stage: str, other: str | None, entry: Located) -> str:
         named = entry.get("from")
@@ -137,12 +140,3 @@ class Attachments:
             )
             return entry
         return merge(known[use.text], entry)
-
-
-def inspections(model: StageModel, node: Located, path: KeyPath) -> tuple[PluginUse, ...]:
-    """What a stage wants to have looked at."""
-    written = zip(model.inspect or (), one_or_many(node.get("inspect")), strict=False)
-    return tuple(
-        PluginUse(one.kind, plain_mapping(entry.without("kind")), (*path, "inspect", index))
-        for index, (one, entry) in enumerate(written)
-    )

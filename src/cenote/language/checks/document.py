@@ -18,13 +18,13 @@ from cenote.language.checks.data import (
 )
 from cenote.language.checks.execution import check_execution
 from cenote.language.checks.findings import Findings
-from cenote.language.checks.plugins import load_plugins
+from cenote.language.checks.observers import check_hooks, check_observers
+from cenote.language.checks.plugins import load_plugins, registered_constants
 from cenote.language.checks.stages import Surroundings, check_stages
 from cenote.language.checks.validation import described, keys_of, validated
 from cenote.language.origins import KeyPath, Origin
 from cenote.language.schema.document import (
     AnalysisModel,
-    ObserverModel,
     OutputModel,
     SiteModel,
     SystematicsModel,
@@ -55,8 +55,10 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
         pools=pools,
         labels=pools.union(*(pool.labels for pool in execution.pools)),
     )
+    check_hooks(root, findings)
     attachments = Attachments(Styles(root.get("styles"), findings), root.get("outputs"), findings)
     analysis = _check_analysis(root, misspelt, findings)
+    stages = check_stages(analysis.get("stages") if analysis else None, around, attachments, findings)
     return Workflow(
         file=file,
         folder=file.parent,
@@ -65,8 +67,9 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
         sources=sources,
         fields=check_fields(root, streams, findings),
         joins=joins,
-        constants=_constants(analysis, findings),
-        stages=check_stages(analysis.get("stages") if analysis else None, around, attachments, findings),
+        constants={**registered_constants(root.get("registry"), findings), **_constants(analysis, findings)},
+        stages=stages,
+        observers=check_observers(root, streams, findings),
         systematics=_systematics(root.get("systematics"), findings),
         execution=execution,
         plugins=plugins,
@@ -102,11 +105,6 @@ def _check_top_level(root: Located, findings: Findings) -> set[str]:
         list(entries(style, f"style '{name}'", findings))
     for name, kind in entries(root.get("registry"), "'registry'", findings):
         list(entries(kind, f"'registry.{name}'", findings))
-    observers = root.get("observers")
-    if observers is not None:
-        for observer in observers.items or [observers]:
-            validated(ObserverModel, observer, "an observer", findings)
-        findings.accept("observers", ("observers",), matters=False)
     return misspelt
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from cenote import errors
 from cenote.language.checks.config import check_configs
+from cenote.language.checks.dask_settings import with_dask_settings
 from cenote.language.checks.data import entries
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings, plain_mapping
@@ -28,6 +29,7 @@ def check_execution(root: Located, findings: Findings) -> Execution:
     """Where and how it runs; what is wrong is noted and replaced by the default."""
     node = root.get("execution") or Located({}, "built-in")
     entries(node, "'execution'", findings)  # says so if it is none
+    node = with_dask_settings(node, findings)
     model = validated(ExecutionModel, node.without("pools", "resources"), "'execution'", findings) or ExecutionModel()
     for key, kind in (("backend", PluginKind.BACKEND), ("strategy", PluginKind.STRATEGY)):
         check_name(kind, node.get(key), findings)

@@ -32,18 +32,20 @@ REGISTRY_KINDS = {
 }
 """Words under `registry`, ours and FAST-HEP's."""
 
-OTHER_REGISTRY_KINDS = {
-    "functions": True,
-    "constants": True,
-    "observers": False,
-    "hooks": False,
-    "compile_hooks": False,
-    "progress_sinks": False,
-    "report_templates": False,
-    "product_handlers": False,
-    "resource_kinds": False,
-}
-"""FAST-HEP's other words, and whether leaving them out could change results."""
+OTHER_REGISTRY_KINDS = (
+    "functions",
+    "constants",
+    "observers",
+    "hooks",
+    "compile_hooks",
+    "progress_sinks",
+    "report_templates",
+    "product_handlers",
+    "resource_kinds",
+)
+"""FAST-HEP's other words."""
+KNOWN_FUNCTIONS = ("numpy:", "awkward:", "fasthep_")
+"""Functions of these makers are named as expressions have them; one that they lack is an error where it is used."""
 
 
 def load_plugins(root: Located, folder: Path, findings: Findings) -> tuple[PluginSource, ...]:
@@ -99,7 +101,7 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
     found = []
     for word, names in (node.mapping if node else {}).items():
         if word in OTHER_REGISTRY_KINDS:
-            findings.accept(f"registry.{word}", ("registry", word), matters=OTHER_REGISTRY_KINDS[word])
+            _note_others(word, names, findings)
             continue
         if word not in REGISTRY_KINDS:
             known = [*REGISTRY_KINDS, *OTHER_REGISTRY_KINDS]
@@ -116,6 +118,30 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
             source = PluginSource(target.text, REGISTRY_KINDS[word].value, name, ("registry", word, name))
             if _loaded(source, target, findings):
                 found.append(source)
+    return found
+
+
+def _note_others(word: str, names: Located, findings: Findings) -> None:
+    """Constants are there, and so are functions of expressions that have a known maker; what is not is said."""
+    if word == "functions":
+        for name, entry in names.mapping.items():
+            if not (entry.text or "").startswith(KNOWN_FUNCTIONS):
+                findings.accept(f"registry.functions.{name}: own functions in expressions", ("registry", word, name))
+    elif word != "constants":
+        findings.accept(f"registry.{word}", ("registry", word), matters=False)
+
+
+def registered_constants(node: Located | None, findings: Findings) -> dict[str, Any]:
+    """The values under `registry.constants`, by name."""
+    constants = node.get("constants") if node is not None else None
+    found: dict[str, Any] = {}
+    for name, entry in (constants.mapping if constants is not None else {}).items():
+        if isinstance(entry.value, bool | int | float | str):
+            found[name] = entry.value
+        else:
+            findings.report(
+                errors.BAD_VALUE, f"registry.constants.{name} should be a number, true, false or text", entry
+            )
     return found
 
 

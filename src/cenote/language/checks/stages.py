@@ -8,7 +8,7 @@ from itertools import chain
 
 from cenote import errors
 from cenote.errors import Problem
-from cenote.language.checks.attachments import Attachments, inspections
+from cenote.language.checks.attachments import Attachments
 from cenote.language.checks.execution import check_modifiers, check_pool_name, one_or_many
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings, explained_by_plugins, known_names
@@ -151,7 +151,6 @@ class _Checker:
             scope=model.scope,
             depends_on=model.depends_on or (),
             requirement=self._requirement(draft),
-            inspect=inspections(model, draft.node, draft.path),
             path=draft.path,
         )
 
@@ -201,7 +200,7 @@ class _Checker:
         if draft.model.variations:
             self.findings.accept("pictures per variation", (*draft.path, "variations"))
         entry = draft.node.holding(dict(content))
-        self.attachments.draw(target, entry, draft.path, out=draft.id)
+        self.attachments.draw(target, entry, draft.path, out=draft.id, when=draft.model.when)
         self.drawn[draft.id] = target
 
     def _requirement(self, draft: _Draft) -> Requirement:

@@ -195,9 +195,18 @@ class ObserverModel(LanguageModel, extra="allow"):
     """A snapshot of the columns at some stages. Other keys are the observer's."""
 
     kind: str
-    """`hep.branches` or `hep.schema_snapshot`."""
+    """`hep.branches` (names) or `hep.schema_snapshot` (names, types, makers)."""
     at: PlainNames = ()
-    """Where: `stage.NAME` or `read.SOURCE`."""
+    """Where: `read.SOURCE`, `join.NAME`, `stage.ID`, `write.ID.0` (the first skim of a stage)."""
+    out: PlainName | None = None
+    """The folder below `products/` for its files; without it, `branches` or `schema`."""
+
+
+class HookModel(LanguageModel, extra="allow"):
+    """Something that FAST-HEP calls while it runs. Other keys are the hook's."""
+
+    kind: str
+    """Those of FAST-HEP itself are built in: errors, warnings and use of resources are always reported."""
 
 
 class SiteModel(LanguageModel):
@@ -243,11 +252,14 @@ class WorkflowModel(LanguageModel):
     styles: dict[str, Free] | None = None
     """How pictures look; `use:` inherits, `with:` changes."""
     observers: Annotated[tuple[ObserverModel, ...], OneOrMany()] | None = None
-    """Schema snapshots. Not available yet: left out with a warning."""
+    """Snapshots of columns, in files below `products/`."""
+    execution_hooks: Annotated[tuple[HookModel, ...], OneOrMany()] | None = None
+    """Accepted for FAST-HEP's sake; hooks other than FAST-HEP's own are left out with a warning."""
     plugins: PlainNames | None = None
     """Python files or packages with own operations, sources, modifiers."""
     registry: dict[str, dict[str, Any]] | None = None
-    """Plugins by kind and name: `{impl: "module:object"}`; not available yet: `functions` and `constants`."""
+    """Plugins by kind and name: `{impl: "module:object"}`; `constants` are values by name, as in `analysis.globals`;
+    `functions` are those of the expressions; own ones: not available yet."""
     pool_profiles: dict[PlainName, PoolModel] | None = None
     """Pools that `execution.pools.NAME.use` refers to."""
     execution: ExecutionModel | None = None

@@ -49,7 +49,13 @@ def _folder(value: Any) -> str:  # Any: whatever the YAML holds
 
 def _quoted(pattern: str) -> Describe:
     """The schema of a number that may stand in quotes; limits are looked at after it is a number."""
-    return lambda usual: {"anyOf": [usual, {"type": "string", "pattern": pattern}]}
+
+    def described(usual: dict[str, Any]) -> dict[str, Any]:
+        from cenote.plugins.settings import ALSO_WRITTEN
+
+        return {**usual, ALSO_WRITTEN: [{"type": "string", "pattern": pattern}]}
+
+    return described
 
 
 def _number_in(value: Any) -> Any:  # Any: whatever the YAML holds

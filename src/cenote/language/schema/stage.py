@@ -68,7 +68,7 @@ class RenderModel(LanguageModel, extra="allow"):
     """File name below `plots/`, folders included; without it, the id of the stage. An absolute path must be allowed by
     `execution.write_outside`."""
     when: When = "final"
-    """Drawn when the run ends; at other times: not available yet, left out with a warning."""
+    """`final`: one picture when the run ends; `dataset`: one of each dataset; else not available yet, left out."""
     from_: str | None = Field(None, alias="from")
     """Another stage whose product is drawn."""
 
@@ -77,7 +77,9 @@ class InspectModel(LanguageModel, extra="allow"):
     """A snapshot of the columns at a stage. Other keys are the observer's."""
 
     kind: str
-    """`hep.branches` or `hep.schema_snapshot`."""
+    """`hep.branches` (names) or `hep.schema_snapshot` (names, types, makers)."""
+    out: PlainName | None = None
+    """The folder below `products/` for its files; without it, `branches` or `schema`."""
 
 
 class StageModel(LanguageModel):
@@ -109,7 +111,7 @@ class StageModel(LanguageModel):
     render: Annotated[tuple[Annotated[RenderModel, OrText("style")], ...], OneOrMany()] | None = None
     """Pictures and tables of its product."""
     inspect: Annotated[tuple[InspectModel, ...], OneOrMany()] | None = None
-    """Schema snapshots. Not available yet: left out with a warning."""
+    """Snapshots of its columns, in files below `products/`."""
     execution: StageExecutionModel | None = None
     """Where it may run."""
     out: str | None = None

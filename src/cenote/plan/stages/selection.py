@@ -24,7 +24,7 @@ def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str]
     return replace(
         workflow,
         stages=tuple(
-            replace(stage, write=(), render=(), inspect=()) if stage.id in helpers else stage
+            replace(stage, write=(), render=()) if stage.id in helpers else stage
             for stage in workflow.stages
             if stage.id in kept
         ),

@@ -157,6 +157,32 @@ def axis_called(histogram: Any, name: str, free: Sequence[int], *, stage: str) -
     raise errors.CenoteError(errors.unknown_name(errors.RENDER_FAILED, message, name, names, what="axes"))
 
 
+def only(histogram: Any, name: str, wanted: Sequence[str], *, stage: str) -> Any:
+    """The histogram with these categories of an axis alone, in this order."""
+    axes = {axis.name: axis for axis in histogram.axes if _categories(axis) is not None}
+    if name not in axes:
+        words = f"the histogram of stage '{stage}' has no axis of categories '{name}' to select from"
+        raise errors.CenoteError(errors.unknown_name(errors.RENDER_FAILED, words, name, axes, what="axes"))
+    there = list(axes[name])
+    for one in wanted:
+        if one not in there:
+            words = f"the axis '{name}' of the histogram of stage '{stage}' has no '{one}'"
+            raise errors.CenoteError(errors.unknown_name(errors.RENDER_FAILED, words, one, there, what="categories"))
+    return _of_categories(histogram, [axis.name for axis in histogram.axes].index(name), wanted)
+
+
+def _of_categories(histogram: Any, position: int, wanted: Sequence[str]) -> Any:
+    """A copy with these categories of the axis at this position; hist's own way to pick them is called experimental."""
+    import hist
+
+    axis, axes = histogram.axes[position], list(histogram.axes)
+    axes[position] = hist.axis.StrCategory(list(wanted), name=axis.name, label=axis.label, growth=True)  # no overflow
+    found = hist.Hist(*axes, storage=histogram.storage_type())
+    taken = [list(axis).index(one) for one in wanted]
+    found.view(flow=True)[...] = np.take(histogram.view(flow=True), taken, axis=position)
+    return found
+
+
 def dataset_names(histogram: Any, roles: Roles) -> list[str]:
     """The datasets along the dataset axis; empty without one."""
     return [] if roles.dataset is None else list(histogram.axes[roles.dataset])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,6 +44,8 @@ class Picture(Renderer):
     """What is done to the datasets before drawing: grouping, scaling."""
     variation: str | None = None
     """Which variation is drawn, of a histogram that has several; without it, `nominal`."""
+    select: Mapping[str, str | tuple[str, ...]] = Field(default_factory=dict)
+    """Axis of categories → the one, or those, that are drawn: `{dataset: [dy, ttbar]}`."""
 
     @classmethod
     def warm_up(cls) -> None:
@@ -60,6 +63,28 @@ class Picture(Renderer):
         if shape.variations:
             wanted = self.variation or bins.NOMINAL
             must_hold(wanted, shape.variations, "variation", stage=context.stage, listed_as="variations")
+
+    def draw_each(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """A picture of each dataset along the dataset axis; without one, of all of them together."""
+        histogram = self.histogram(product, context)
+        roles = bins.roles(histogram, context.datasets)
+        if roles.dataset is None:
+            return self.draw(product, target, context)
+        axis = histogram.axes[roles.dataset].name
+        return [
+            path
+            for name in bins.dataset_names(histogram, roles)
+            for path in self.model_copy(update={"select": {**self.select, axis: name}}).draw(
+                product, target / file_name(name), context
+            )
+        ]
+
+    def histogram(self, product: Any, context: DrawContext) -> Any:
+        """The product, if it is a histogram that can be drawn; only what is selected of it."""
+        found = histogram_of(product, context)
+        for name, wanted in self.select.items():
+            found = bins.only(found, name, [wanted] if isinstance(wanted, str) else wanted, stage=context.stage)
+        return found
 
     def finish(
         self,
@@ -106,7 +131,7 @@ class PicturePerAxis(Picture):
 
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
-        histogram, wanted = histogram_of(product, context), self.axes.x.name
+        histogram, wanted = self.histogram(product, context), self.axes.x.name
         roles = bins.roles(histogram, context.datasets, wanted=[wanted] if wanted else [])
         if self.draws_datasets and not roles.free and roles.dataset is not None:
             roles = Roles(None, roles.variation, (roles.dataset,))
@@ -160,3 +185,8 @@ def broken_note(samples: Sequence[Sample]) -> str | None:
     """What to say of bins that are not finite."""
     broken = sum(sample.counts.broken for sample in samples)
     return f"{plural(broken, 'bin')} not finite, drawn as empty" if broken else None
+
+
+def file_name(name: str) -> str:
+    """A dataset's name as part of a path."""
+    return re.sub(r"[^\w.+=-]+", "_", name).strip(".") or "dataset"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -19,7 +18,7 @@ from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import bins, canvas, frame
 from cenote.renderers.support.bins import BinAxis, Roles
-from cenote.renderers.support.picture import Picture, broken_note, histogram_of, must_hold, shows_data
+from cenote.renderers.support.picture import Picture, broken_note, file_name, must_hold, shows_data
 from cenote.renderers.support.samples import Sample, samples_of, transformed
 from cenote.renderers.support.style import AxisStyle
 
@@ -82,7 +81,7 @@ class Heatmap2D(Picture):
 
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write the pictures; see `Renderer.draw`."""
-        histogram = histogram_of(product, context)
+        histogram = self.histogram(product, context)
         wanted = [name for name in (self.axes.x.name, self.axes.y.name) if name]
         roles = bins.roles(histogram, context.datasets, wanted=wanted)
         chosen = self._two_axes(histogram, roles, context)
@@ -191,8 +190,3 @@ def _needs_two_axes(kind: errors.ErrorKind, axes: Sequence[str], stage: str) -> 
         details=(f"axes: {listed(axes)}",),
         hint="choose two with axes.x.name and axes.y.name" if len(axes) > 2 else "draw it with hist1d",
     )
-
-
-def file_name(name: str) -> str:
-    """A dataset's name as part of a path."""
-    return re.sub(r"[^\w.+=-]+", "_", name).strip(".") or "dataset"
