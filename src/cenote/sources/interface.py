@@ -106,6 +106,10 @@ class Source(Plugin):
         """What `read` does, told by `cut_places` where to find it. The file may have changed since."""
         raise NotImplementedError(f"{type(self).__name__} cuts places, and does not say how to read there")
 
+    def fetch_placed(self, url: str, start: int, stop: int, places: bytes) -> None:
+        """Begin to fetch what `read_placed` will soon be asked for, which may never happen. Returns at once; what goes
+        wrong is told by the reading."""
+
     def frees_lock(self, url: str, columns: Sequence[str], places: bytes) -> bool:
         """Whether reading these, with or without places, is left nearly all to code without Python's lock, so that
         threads can share a process."""

@@ -24,7 +24,7 @@ from cenote.modifiers.support.measures import Measured, joined
 from cenote.modifiers.support.warnings_kept import KeptWarnings
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plan.plan import FusedSteps, Partition, PlannedModifier, Segment, Step, maker_of, skims_of
+from cenote.plan.plan import FusedSteps, Partition, PlannedModifier, Segment, SourceStep, Step, maker_of, skims_of
 from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.shipped import bring_along, extend_path
@@ -275,13 +275,11 @@ class TaskRunner:
             return incoming[""]
         step, partition = work.segment.source, piece.partition
         assert step is not None, "the plan lets only segments with a source read"
-        if work.segment.index not in self._sources:
-            self._sources[work.segment.index] = self._make(PluginKind.SOURCE, step.kind, step.settings)
+        source = self._source(work.segment.index, step)
         first, last = piece.rows or (0, partition.events)
         names = step.columns[partition.dataset]
         in_file = [step.renames.get(name, name) for name in names]
         lacking = [name for name in partition.lacks if name in in_file]
-        source = self._sources[work.segment.index]
         try:
             there = list(dict.fromkeys(name for name in in_file if name not in lacking))
             asked = (self._found(partition.url), there, partition.start + first, partition.start + last)
@@ -304,6 +302,22 @@ class TaskRunner:
             constants=self.run_spec.constants,
         )
         return incoming[""]
+
+    def fetch_ahead(self, spec: TaskSpec) -> None:
+        """Begin to fetch what a task will read: the next one here, as far as is known. Returns at once."""
+        segment, piece = self.run_spec.segments[spec.segment], spec.pieces[0] if spec.pieces else None
+        step = segment.source
+        if piece is None or step is None or segment.scope != "partition" or spec.split > 1 or not piece.places:
+            return
+        partition = piece.partition
+        with suppress(Exception):  # if it matters, the reading will say so
+            source = self._source(segment.index, step)
+            source.fetch_placed(self._found(partition.url), partition.start, partition.stop, piece.places)
+
+    def _source(self, segment: int, step: SourceStep) -> Source:
+        if segment not in self._sources:
+            self._sources[segment] = self._make(PluginKind.SOURCE, step.kind, step.settings)
+        return self._sources[segment]
 
     def _found(self, url: str) -> str:
         """A file's name as it is from here: jobs may begin in another folder than the driver, or go to one."""

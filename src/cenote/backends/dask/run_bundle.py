@@ -41,6 +41,8 @@ from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec, TimeLimit
 
 PLUGIN = "cenote"
 _POOL = "resource."
+_WAITS = "constrained"
+"""What Dask calls a task that is here, and waits for the resource of its pool."""
 _LOOK_EVERY = 0.1
 _MEMORY_MARGIN = 0.95
 """Share of its memory at which a worker gives up, before the system or the batch system kills it without a word."""
@@ -128,6 +130,23 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         """Tell the driver: on the stream that also says when Dask has a result, and before it does."""
         self.worker.loop.add_callback(self.worker.batched_send, {"op": OPERATION, "message": encode(message)})
 
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """Dask says that a task has come, and waits for the resource of its pool."""
+        del key, start
+        if finish == _WAITS and len(self.worker.state.constrained) == 1:
+            self._fetch_next()
+
+    def fetch_ahead(self) -> None:
+        """A bundle begins: begin to fetch what the next one will read."""
+        self.worker.loop.add_callback(self._fetch_next)
+
+    def _fetch_next(self) -> None:
+        """In the thread in which Dask keeps its tasks."""
+        waiting = self.worker.state.constrained
+        if waiting and getattr(waiting.peek().run_spec, "func", None) is run_bundle:
+            _, _, specs, *_ = waiting.peek().run_spec.args
+            self.runner.fetch_ahead(specs[0])
+
     def on_step(self, key: str, task: int, stage: str, limit: TimeLimit | None) -> None:
         """A stage of a task begins in this thread."""
         thread = threading.get_ident()
@@ -180,6 +199,7 @@ def _run_all(
     upstream: Sequence[Parcel],
 ) -> Parcel:
     plugin.send(BundleStarted(plugin.worker.name, key))
+    plugin.fetch_ahead()
     inputs: dict[str, Any] = dict(inline)
     for earlier in upstream:
         inputs.update(earlier.events)

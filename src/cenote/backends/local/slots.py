@@ -63,6 +63,10 @@ class SlotTable:
                 return self._waiting[pool].popleft(), pool, heapq.heappop(self._free[pool])
         return None
 
+    def first(self, pool: str) -> TaskSpec | None:
+        """The next one that waits for this pool."""
+        return self._waiting[pool][0] if self._waiting[pool] else None
+
     def alike(self, spec: TaskSpec, pool: str) -> int:
         """How many tasks that wait for this pool come right after each other and do the same as this one."""
         return sum(1 for _ in takewhile(lambda one: key_of(one) == key_of(spec), self._waiting[pool]))

@@ -90,6 +90,11 @@ class _Group:
     data: memoryview | None = None
 
 
+def groups_of(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """First and last byte of what is read together."""
+    return [(group.start, group.stop) for group in _groups(ranges, gap)]
+
+
 def _groups(ranges: Iterable[tuple[int, int]], gap: int) -> list[_Group]:
     groups: list[_Group] = []
     for seek, size in sorted(set(ranges)):

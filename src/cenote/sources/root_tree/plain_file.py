@@ -18,6 +18,7 @@ from cenote.sources.root_tree.clusters import boundaries
 from cenote.sources.root_tree.fetching import opened_bytes
 from cenote.sources.root_tree.file_record import HEADER_SIZE, find_tree, read_header
 from cenote.sources.root_tree.places import note
+from cenote.sources.root_tree.read_ahead import AHEAD
 from cenote.sources.root_tree.tree_shape import BranchRecord, TreeRecord
 from cenote.sources.support.files import explained, is_remote, local_path, local_stamp
 from cenote.values import dataclass
@@ -113,9 +114,9 @@ def read_branches(
     remote = is_remote(url)
     if not remote and identity != local_stamp(url):
         return None
+    ranges = _all_ranges(url, branches.values(), start, stop)
     with opened_bytes(url) as file:
-        first = [(0, HEADER_SIZE)] if remote else []
-        fetch = file.merged([*first, *_ranges(branches.values(), start, stop)])
+        fetch = AHEAD.take(url, ranges) or file.merged(ranges)
         if remote and read_header(fetch(0, HEADER_SIZE)).identity != identity:
             return None
         for name, branch in branches.items():
@@ -125,6 +126,17 @@ def read_branches(
                 except (NotPlainError, UnknownAlgorithmError):
                     continue
     return columns
+
+
+def fetch_ahead(url: str, branches: Mapping[str, PlainBranch], start: int, stop: int) -> None:
+    """Begin to fetch what `read_branches` will be asked for; returns at once."""
+    AHEAD.begin(url, _all_ranges(url, branches.values(), start, stop))
+
+
+def _all_ranges(url: str, branches: Iterable[PlainBranch], start: int, stop: int) -> list[tuple[int, int]]:
+    """With those that tell whether a file elsewhere is still the same."""
+    first = [(0, HEADER_SIZE)] if is_remote(url) else []
+    return [*first, *_ranges(branches, start, stop)]
 
 
 def _ranges(branches: Iterable[PlainBranch], start: int, stop: int) -> Iterable[tuple[int, int]]:

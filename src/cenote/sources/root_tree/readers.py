@@ -15,7 +15,7 @@ from cenote.operations.support.events import Column
 from cenote.sources.interface import FileInfo, find_column
 from cenote.sources.root_tree.baskets import PlainBranch
 from cenote.sources.root_tree.places import Places, read_places
-from cenote.sources.root_tree.plain_file import PlainFile, forget, plain_file, read_branches
+from cenote.sources.root_tree.plain_file import PlainFile, fetch_ahead, forget, plain_file, read_branches
 from cenote.sources.root_tree.tree_shape import UnfamiliarError
 from cenote.sources.support.files import explained
 
@@ -49,6 +49,11 @@ def read_placed(
     if found is None:
         return read(url, tree, columns, start, stop)
     return _read_rest(url, tree, columns, start, stop, found)
+
+
+def fetch_placed(url: str, start: int, stop: int, places: bytes) -> None:
+    """Begin to fetch what `read_placed` will be asked for; returns at once."""
+    fetch_ahead(url, read_places(places).branches, start, stop)
 
 
 def are_plain(url: str, tree: str | None, columns: Sequence[str], places: bytes) -> bool:

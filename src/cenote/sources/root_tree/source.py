@@ -53,6 +53,12 @@ class RootTreeSource(Source):
 
         return read_placed(url, self.tree, columns, start, stop, places)
 
+    def fetch_placed(self, url: str, start: int, stop: int, places: bytes) -> None:
+        """By a thread, or by the system itself."""
+        from cenote.sources.root_tree.readers import fetch_placed
+
+        fetch_placed(url, start, stop, places)
+
     def frees_lock(self, url: str, columns: Sequence[str], places: bytes) -> bool:
         """Where no column is left to uproot."""
         from cenote.sources.root_tree.readers import are_plain
