@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cenote.modifiers.support.measures import Folded
 from cenote.report.products_shown import data_uri
@@ -71,7 +71,7 @@ def _shown(run: RunFolder, modifier: ModifierRecord) -> ShownModifier:
 def _tables(modifier: ModifierRecord) -> Iterator[MeasureTable]:
     of_stages = [(stage, found.values) for stage, found in modifier.measured if found.values]
     if of_stages:
-        calls = {stage: MeasureCell(f"{found.calls:,}", found.calls) for stage, found in modifier.measured}
+        calls = [MeasureCell(f"{found.calls:,}", found.calls) for _, found in modifier.measured if found.values]
         yield _table(modifier, "Stages", "Stage", of_stages, calls)
     for stage, found in modifier.measured:
         if found.rows:
@@ -83,15 +83,15 @@ def _table(
     caption: str,
     first: str,
     rows: Iterable[tuple[str, Mapping[str, Folded]]],
-    calls: Mapping[str, MeasureCell] | None = None,
+    calls: Sequence[MeasureCell] = (),
 ) -> MeasureTable:
     rows = list(rows)
     there = {name: value for _, values in rows for name, value in values.items()}
     names = [*(name for name in modifier.measures if name in there), *(n for n in there if n not in modifier.measures)]
     titles = [modifier.title(name) if isinstance(there[name], dict) else f"#{modifier.title(name)}" for name in names]
     cells = [
-        (row, (*([calls[row]] if calls else ()), *(_cell(modifier, name, values.get(name)) for name in names)))
-        for row, values in rows
+        (row, (*calls[number : number + 1], *(_cell(modifier, name, values.get(name)) for name in names)))
+        for number, (row, values) in enumerate(rows)
     ]
     return MeasureTable(caption, (first, *(("#Calls",) if calls else ()), *titles), tuple(cells))
 

@@ -66,7 +66,8 @@ class StageRecord(msgspec.Struct, frozen=True):
     not_run: int = 0
     """Abandoned, or not begun when the run ended."""
     seconds: float = 0.0
-    """Of this stage alone, all its tasks together."""
+    """Of this stage alone, all its tasks together. The time of a compiled loop is shared out by the events that each of
+    its stages saw."""
     events_in: int = 0
     events_out: int = 0
     rate: float | None = None
@@ -83,7 +84,9 @@ class CompiledRecord(msgspec.Struct, frozen=True):
     """Stages that ran as one compiled loop, and what the modifiers around it measured; of each alone it is unknown."""
 
     stages: tuple[str, ...]
+    """All stages of the loop."""
     modifiers: tuple[MeasuredStage, ...] = ()
+    """The modifiers around it, in their order."""
 
 
 class StateRecord(msgspec.Struct, frozen=True):
@@ -254,7 +257,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes, the largest of all tasks."""
     stages: tuple[StageRecord, ...] = ()
     compiled: tuple[CompiledRecord, ...] = ()
-    """Those that modifiers were around."""
+    """What modifiers measured of stages that ran as one compiled loop: of the loop, not of each stage."""
     pools: tuple[PoolRecord, ...] = ()
     products: tuple[ProductRecord, ...]
     fallbacks: tuple[FallbackRecord, ...] = ()

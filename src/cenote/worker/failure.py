@@ -29,6 +29,8 @@ class ModifierFailure(Exception):  # noqa: N818  # carries what was raised; not 
     def __init__(self, modifier: str, problem: BaseException) -> None:
         super().__init__(words_of(problem))
         self.modifier, self.problem = modifier, problem
+        self.around = ""
+        """The stages that it is around, where these are several."""
 
 
 def failure_of(
@@ -38,6 +40,7 @@ def failure_of(
     if isinstance(problem, ModifierFailure):
         info = failure_of(problem.problem, stage=stage, partition=partition, reading=reading)
         words = f"modifier '{problem.modifier}': {info.message}"
+        words += f"; it is around {problem.around}" if problem.around else ""
         return msgspec.structs.replace(info, message=words, modifier=problem.modifier)
     cause: Literal["error", "bad_input", "oom"] = "bad_input" if reading else "error"
     if isinstance(problem, MemoryError):

@@ -572,7 +572,8 @@ def _observed(calls: Sequence[tuple[Modifier, StageCall]], loop: Operation, even
     try:
         return run_modified(calls, loop.run, events)
     except ModifierFailure as failure:
-        failure.problem.add_note(f"it is around {compiled_together(calls[0][1].stages)}")
+        if len(calls[0][1].stages) > 1:
+            failure.around = compiled_together(calls[0][1].stages)
         raise
 
 

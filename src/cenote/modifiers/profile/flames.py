@@ -19,7 +19,12 @@ INTERVAL = 0.001
 """Seconds between samples."""
 MISSING = "there is no flame graph, because a worker lacks pyinstrument: pip install 'cenote[profile]'"
 BUSY = "another profiler is active, so that there is no flame graph of some calls; other measurements are complete"
-_INSTALLED = ("site-packages/", "dist-packages/", f"python{sys.version_info[0]}.{sys.version_info[1]}/")
+_INSTALLED = (
+    "site-packages/",
+    "dist-packages/",
+    f"python{sys.version_info[0]}.{sys.version_info[1]}/",
+    f"{Path(own_code.__file__).parents[3]}/",
+)
 """After which a path tells people something."""
 _KIND = "folded"
 _OURS = str(Path(own_code.__file__).parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -67,6 +68,13 @@ class ModifierContract(PluginContract):
         assert found.product == expected.product
         assert found.events.names == expected.events.names
         assert all(same_column(found.events[name], expected.events[name]) for name in expected.events.names)
+
+    def test_what_observes_compiled_stages_needs_no_columns(self, made: Modifier) -> None:
+        if made.obstacle():
+            pytest.skip("its stages are not compiled")
+        events, call = sample_events(), replace(self.call(), stage="One … Two", stages=("One", "Two"))
+        loop = Result(replace(events, columns={}, size=0))
+        assert run_modified([(made, call)], lambda _events: loop, events) is loop
 
     def test_what_the_stage_raises_comes_through(self, made: Modifier) -> None:
         problem = LookupError("no such thing")
