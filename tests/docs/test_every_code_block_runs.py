@@ -50,6 +50,8 @@ MACHINE = Machine(cpus=4, memory=16 * 10**9)
 BLOCK = re.compile(r"(?ms)^(?:<!-- (?P<note>[^>\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$")
 START = re.compile(r"(?m)^<!-- start: (\S+) -->$")
 PROGRESS = re.compile(r"^ *[\d.]+(?: ?[a-z]+)+  (?:\d+ of \d+ tasks?|saving and drawing)|^ *\S+ (?:ms|s) +planning")
+WAITING = re.compile(r"^ *\S+ waits for pool '|^ *worker \S+ has not answered")
+"""What a busy machine is told of on stderr, and a quiet one is not."""
 EXIT_CODE = "echo $?"
 AMOUNT = re.compile(r"\b(?:\d+h )?(?:\d+m )?\d[\d.]* ?(ms|s|min|kB|MB|GB)\b")
 
@@ -240,12 +242,25 @@ def run_python(block: Block, desk: Desk) -> None:
 # --- commands -------------------------------------------------------------------------------------------------------
 
 
+class Messages(io.StringIO):
+    """What a command writes to stderr goes to the same place as the rest, but for how it waits."""
+
+    def __init__(self, told: io.StringIO) -> None:
+        super().__init__()
+        self._told, self._line = told, ""
+
+    def write(self, text: str) -> int:
+        *whole, self._line = (self._line + text).split("\n")
+        self._told.writelines(f"{line}\n" for line in whole if not WAITING.match(line))
+        return len(text)
+
+
 def run_commands(block: Block, desk: Desk) -> None:
     """A command may fail only where the page asks for its exit code next."""
     typed = commands_of(block.text)
     for number, (command, shown) in enumerate(typed):
         told = io.StringIO()
-        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(Messages(told)):
             desk.exit_code = run_command(shlex.split(command), desk.exit_code)
         if shown:
             compare(f"{block}: $ {command}", shown, told.getvalue().splitlines())
