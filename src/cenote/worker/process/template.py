@@ -3,7 +3,8 @@
 Started as `python -m cenote.worker.process.template DESCRIPTOR WHAT …`: the socket to whoever asks, and what to import,
 modules (`cenote.worker.process.main`) and plugins (`source:root_tree`); where those have a function `warm_up`, it is
 called. It never runs code of a task itself: each process is forked from it, in the state in which it is, and runs a
-module as `python -m` would.
+module as `python -m` would. When what it has imported is no longer what is installed, it ends in place of forking:
+whoever asked starts another one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import NoReturn
 
 import msgspec
 
+from cenote.worker.process.imported_software import ImportedSoftware
 from cenote.worker.process.shown import show_as
 
 LENGTH_BYTES = 4
@@ -104,6 +106,7 @@ class _Server:
         """Handle of a process → its number."""
         self._waiting = select.poll()
         self._waiting.register(asker, select.POLLIN)
+        self._software = ImportedSoftware()
 
     def serve(self) -> tuple[ForkRequest, list[int]] | None:
         """What this process is to become, in a forked one, with descriptors; None when nobody will ask any more."""
@@ -113,11 +116,15 @@ class _Server:
                 for descriptor, _ in self._waiting.poll():
                     if descriptor in self._watched:
                         self._reap(descriptor)
-                    elif (asked := self._received()) is None:
+                    elif (asked := self._received()) is None or self._is_outdated(asked[0]):
                         return None
                     elif self._fork(*asked):
                         return asked
         return None
+
+    def _is_outdated(self, asked: ForkRequest) -> bool:
+        """Those that are watched would end with this process; they belong to one run, which has one software."""
+        return not asked.watched and self._software.has_changed
 
     def _fork(self, asked: ForkRequest, given: Sequence[int]) -> bool:
         """Whether this is the new process."""
