@@ -146,6 +146,7 @@ TIMED_OUT = ErrorKind("timed-out", 20, "A task ran longer than the stage's timeo
 UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read during the run.")
 RENDER_FAILED = ErrorKind("render-failed", 20, "A picture could not be drawn; the numbers are saved.")
 WORKER_LOST = ErrorKind("worker-lost", 21, "Workers were lost repeatedly while running the same task.")
+DRIVER_LOST = ErrorKind("driver-lost", 21, "The process of a service that drove the run was ended from outside.")
 NO_WORKER = ErrorKind("no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.")
 DAMAGED_RESULT = ErrorKind(
     "damaged-result", 31, "Stored results could not be read back, even after they were recomputed."

@@ -161,6 +161,11 @@ def take_over() -> None:
         atexit.register(_owner.ignore)  # the first to be registered is the last to be called
 
 
+def is_program() -> bool:
+    """Whether the process is the command `cenote`, and not somebody's Python."""
+    return _owner.is_program
+
+
 def leave(code: int) -> None:
     """The command is over and the process ends with this code, whatever is received from now on."""
     _owner.code = code

@@ -260,5 +260,62 @@ def test_a_submitted_run_can_be_cancelled_and_gives_its_leases_back(desk: Desk, 
     wait_for(service.leases_are_over)
 
 
+def warm_driver(desk: Desk, service: OwnService) -> None:
+    """Run once: afterwards the service has a process ready that drives runs."""
+    words = ("run", "flow.yaml", "--service", str(service.home.path), "--out", "first", "--quiet")
+    assert desk.cenote(*words).returncode == 0
+    wait_for(lambda: any(pool.name == "drivers" and pool.workers for pool in service.connect().pool_records()))
+
+
+def test_the_next_command_is_run_by_a_warm_process_as_if_it_were_run_here(
+    desk: Desk, flow: Path, service: OwnService
+) -> None:
+    warm_driver(desk, service)
+    code = """if "MY_WORD" in os.environ:  # workers have other variables
+    seen = f"{os.environ['MY_WORD']} {os.umask(0o027):o} {os.getcwd()}"
+    open("seen.txt", "w").write(seen)"""
+    (desk.folder / "ops.py").write_text(f"{(desk.folder / 'ops.py').read_text()}\n{code}\n")
+    words = [sys.executable, "-m", "cenote", "run", "-", "--service", str(service.home.path), "--out", "out"]
+    environment = {**os.environ, "MY_WORD": "hello"}
+    with flow.open() as text:
+        done = subprocess.run(
+            words,
+            stdin=text,
+            cwd=desk.folder,
+            env=environment,
+            umask=0o027,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("succeeded in")
+    assert (desk.folder / "seen.txt").read_text() == f"hello 27 {desk.folder}"
+    (driver,) = [task for task in service.connect().tasks() if task.name == "run out, driver"]
+    assert driver.wait(timeout=60)
+    assert bits(cenote.open_run(desk.folder / "out")) == local_bits(flow)
+    wrong = desk.cenote("run", "missing.yaml", "--service", str(service.home.path), "--out", "wrong")
+    assert (wrong.returncode, wrong.stdout) == (10, "")
+    assert "missing.yaml" in wrong.stderr
+
+
+@pytest.mark.usefixtures("flow")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_of_a_warm_process_ends_with_the_command(desk: Desk, service: OwnService, number: signal.Signals) -> None:
+    warm_driver(desk, service)
+    slow = "analysis.stages.BuildIndex.params={seconds: 5}"
+    words = ("run", "flow.yaml", "--service", str(service.home.path), "--out", "out", "--set", slow)
+    with desk.started(*words) as typed:
+        wait_for(lambda: any(isinstance(event, TaskStarted) for event in events_of(desk.folder / "out")))
+        owner = lock_owner(desk.folder / "out")
+        assert owner is not None
+        assert owner.process != typed.pid, "it was run here"
+        typed.send_signal(number)
+        assert typed.wait() == (130 if number is signal.SIGINT else -9)
+    wait_for(lambda: not is_locked(desk.folder / "out"))
+    assert cenote.open_run(desk.folder / "out").status == "cancelled"
+    wait_for(service.leases_are_over)
+
+
 def parent_of(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cenote import errors
 from cenote.cli.submitted import SubmittedRun
-from cenote.client.connection import Connection
+from cenote.client.connection import Connection, connect
 from cenote.client.python_call import PythonCall
 from cenote.client.records import NewPool, NewTask, ServiceRecord
 from cenote.client.task_handle import TaskHandle
@@ -31,6 +31,7 @@ _GRACE = 60
 _YOUNG = 60.0
 """Seconds in which a file may belong to a task that is not in the queue yet."""
 _MODULE = "cenote.cli.submitted"
+_ON_TERMINAL = "cenote.cli.lent_terminal"
 _WARM = (_MODULE, "cenote.cli.warm_driver")
 
 
@@ -60,6 +61,42 @@ def hand_over(connection: Connection, arguments: Sequence[str], *, out: Path, st
     except BaseException:
         file.unlink(missing_ok=True)
         raise
+
+
+def hand_over_terminal(connection: Connection, listening: Path, *, out: Path) -> TaskHandle:
+    """Let a warm process of the service run the command that listens there, which lends it its terminal."""
+    call = PythonCall(module=_ON_TERMINAL, arguments=(str(listening),), warm=_WARM)
+    asked = NewTask(
+        name=f"run {out.name}, driver",
+        pool=POOL,
+        python=call,
+        grace=_GRACE,
+        run=str(out.absolute()),
+        requeue=False,  # its terminal is gone by then
+    )
+    return connection.task(connection.add_task(asked).id)
+
+
+def drivers_are_warm(connection: Connection) -> bool:
+    """Whether a process of this service can drive a run of this program in a moment."""
+    if not _may_drive(connection, connection.service):
+        return False
+    found = [pool for pool in connection.pool_records() if pool.name == POOL]
+    return bool(found) and found[0].on_demand and found[0].busy < found[0].workers * found[0].slots
+
+
+def warm_drivers(service: str | None) -> None:
+    """Let the next run on this service find a process that has its imports; this one does not wait for it."""
+    with connect(service or None) as connection:
+        if _may_drive(connection, connection.service) and not drivers_are_warm(connection):
+            call = PythonCall(module=_ON_TERMINAL, arguments=(os.devnull,), warm=_WARM)
+            connection.add_task(NewTask(name="imports for drivers", pool=_pool(connection), python=call))
+
+
+def _may_drive(connection: Connection, service: ServiceRecord) -> bool:
+    """Whether it runs on this machine, for this user, with this Python."""
+    at_home = connection.caller.names_files and Path(service.home).is_dir()
+    return at_home and service.python == sys.executable
 
 
 def _driver(connection: Connection, service: ServiceRecord, file: Path, out: Path) -> NewTask:

@@ -8,12 +8,14 @@ from pathlib import Path
 from cenote.backends.dask import worker
 from cenote.language.read import read_workflow
 from cenote.plugins import registry
+from cenote.plugins.installed import look_again
 from cenote.plugins.kinds import PluginKind
 
 _MODULES = (
     "cenote.api",
     "cenote.backends.dask.session",
     "cenote.cli.commands.run",
+    "cenote.cli.lent_terminal",
     "cenote.cli.streams",
     "cenote.cli.views.progress.live",
     "cenote.operations.support.custom",
@@ -57,3 +59,4 @@ def warm_up() -> None:
             registry.load(kind, name).warm_up()
     read_workflow(Path("rehearsal.yaml"), content=_REHEARSED)
     worker.warm_up()
+    look_again()  # each driver has folders of its own to import from

@@ -27,6 +27,12 @@ def installed(kind: PluginKind) -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=kind.package)}
 
 
+def look_again() -> None:
+    """Forget what was found: `sys.path` may be another one from now on."""
+    installed.cache_clear()
+    _texts.cache_clear()
+
+
 def spare_pydantic_its_search() -> None:
     """Tell pydantic that it has no plugins, where it has none: it would look into every package that is installed."""
     if not _may_be_declared(_PYDANTIC):

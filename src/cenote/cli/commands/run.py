@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cenote.cli.options import JSON_OPTION, Choices, workflow_choices
+from cenote.cli.options import JSON_OPTION, LEASING, Choices, workflow_choices
 from cenote.cli.run_options import refuse_contradictions, run_folder, run_options
+from cenote.errors import CenoteError
 
 if TYPE_CHECKING:  # what `cenote run --help` must not pay for
     from rich.console import Console
 
-    from cenote.api import Run
+    from cenote.api import Analysis, Run
     from cenote.cli.views.progress.silence import Silence
     from cenote.engine.messages import AnyEvent
     from cenote.plan.plan import Plan
@@ -50,12 +52,14 @@ def command(
     FILE may be `-`: the workflow is read from standard input, and relative names count from the current folder.
     Progress goes to stderr, the outcome to stdout. Ctrl-C ends the run cleanly; the same command continues it.
     """
-    from cenote.cli.streams import user_code_aside
-    from cenote.plan.record import json_text
-
     refuse_contradictions(fresh=fresh, resume=resume, replace=replace, quiet=quiet, verbose=choices.verbose)
     folder = run_folder(choices, out)
     choices = choices.leasing(service)
+    if not dry_run and (code := _run_there(choices, service, folder)) is not None:
+        return code
+    from cenote.cli.streams import user_code_aside
+    from cenote.plan.record import json_text
+
     analysis = choices.load()
     told = _console() if choices.verbose or not (quiet or as_json) else None
     asked["fresh"] = fresh or replace
@@ -63,13 +67,14 @@ def command(
         if dry_run:
             preview = analysis.preview(folder, **asked, progress=progress.planning)
         else:
+            printer = _event_printer(told, choices.verbose) if told and choices.verbose else None
             run = analysis.run(
                 folder,
                 **asked,
                 resume=resume,
                 report=not no_report,
                 listen=progress,
-                hear=_event_printer(told, choices.verbose) if told and choices.verbose else None,
+                hear=_hearer(analysis, service, printer),
                 progress=progress.planning,
                 packing=progress.packing,
                 command=["cenote", *sys.argv[1:]],
@@ -86,6 +91,36 @@ def command(
         again = shlex.join(["cenote", "run", *choices.as_arguments(), "--out", str(folder)])
         tell_outcome(run, again=again, quiet=quiet)
     return run.exit_code
+
+
+def _run_there(choices: Choices, service: str | None, folder: Path) -> int | None:
+    """The exit code, where a process of the service runs this command for us."""
+    from cenote.cli.lend_terminal import may_lease, run_there, was_typed
+
+    return run_there(service, folder) if was_typed() and may_lease(choices) else None
+
+
+def _hearer(analysis: Analysis, service: str | None, printer: Hearer | None) -> Hearer | None:
+    """Where the workers are leases, the service gets a process ready for the next command, once this run's first task
+    has begun: until then its workers need the CPUs."""
+    from cenote.cli.lend_terminal import was_typed
+
+    execution = analysis.workflow.execution
+    if not was_typed() or LEASING not in {execution.strategy, *(pool.strategy for pool in execution.pools)}:
+        return printer
+    from cenote.cli.drivers import warm_drivers
+    from cenote.engine.messages import TaskStarted
+
+    places = [service or execution.config.get("service")]
+
+    def hear(plan: Plan, event: AnyEvent) -> None:
+        if printer is not None:
+            printer(plan, event)
+        if places and isinstance(event, TaskStarted):
+            with suppress(CenoteError):  # then the next command is run where it is typed, as this one
+                warm_drivers(places.pop())
+
+    return hear
 
 
 def _console() -> Console:
