@@ -32,7 +32,6 @@ def test_the_list_has_every_operation_with_a_line_about_it() -> None:
     assert set(registry.names(PluginKind.OPERATION)) <= set(listed)
     assert all(row["description"] for row in listed.values())
     assert listed["hep.inference"]["available"] is True
-    assert listed["hep.align_schema"]["available"] is False
     assert "hep.define" in told()
 
 

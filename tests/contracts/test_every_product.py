@@ -14,6 +14,7 @@ from cenote.products.cutflow import CutflowProduct
 from cenote.products.files import FilesProduct
 from cenote.products.histogram import HistogramProduct
 from cenote.products.object import ObjectProduct
+from cenote.products.table import Table
 from cenote.testing.contracts import ProductContract
 from cenote.testing.sample_events import sample_events
 
@@ -39,6 +40,14 @@ class TestGrowingHistogram(ProductContract):
             hist.new.StrCat([], name="run", growth=True).Reg(3, 0, 3, name="x").Int64().fill(run=runs, x=[0.5, 1.5])
             for runs in (["b", "a"], ["c", "a"], ["b", "b"])
         ]
+
+
+class TestTable(ProductContract):
+    plugin = Table
+
+    def parts(self) -> list[Any]:
+        values = {"n": {"op": "count"}, "km": {"op": "max", "of": "hour * 2"}}
+        return made_by("aggregate", {"by": ["hour", "HLT"], "values": values, "by_dataset": True})
 
 
 class TestCutflow(ProductContract):

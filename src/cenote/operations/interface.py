@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import PrivateAttr
 
@@ -64,6 +64,8 @@ class Operation(Plugin):
     """The kind of product it makes (`histogram`, `cutflow`, `files`, `object`), or None."""
     software: ClassVar[Mapping[str, str]] = {}
     """Modules that workers need for it beyond what Cenote itself needs → the extra of Cenote that installs them."""
+    from_files: ClassVar[tuple[str, ...]] = ()
+    """Settings that may stand in a YAML or JSON file of their own, named instead of them."""
     fingerprint: ClassVar[str] = ""
     """Changes whenever the code gives other results for the same settings (custom: a hash of the source)."""
     takes_device_columns: ClassVar[bool] = False
@@ -115,6 +117,10 @@ class Operation(Plugin):
         What `reads` names is read in any case. `run` adds the copies whose columns the events have.
         """
         return {}
+
+    def whose_columns(self) -> Literal["first", "last", "error"]:
+        """Of branches that hold different columns of one name: whose counts; `error`: none, where it is read."""
+        return "error"
 
     def keeps(self) -> Collection[str] | None:
         """The only columns for the next stage; None for all."""

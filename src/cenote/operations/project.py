@@ -26,7 +26,7 @@ class Project(Operation):
       params: {keep: [speed, hour]}
     """
 
-    keep: tuple[str, ...] = Field(validation_alias=AliasChoices("keep", "columns"), min_length=1)
+    keep: tuple[str, ...] = Field(validation_alias=AliasChoices("keep", "columns", "fields"), min_length=1)
     """Names of columns, or patterns such as `Muon_*`."""
 
     def resolve(self, columns: Collection[str]) -> Self:

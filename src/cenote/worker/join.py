@@ -24,6 +24,8 @@ def _joined(one: Events, other: Events) -> Events:
     if _same_events(one.index, other.index):
         return replace(one, columns={**one.columns, **other.columns})
     rows_one, rows_other = _rows(one), _rows(other)
+    if any(len(rows) and np.any(np.diff(rows) <= 0) for rows in (rows_one, rows_other)):
+        raise ValueError("one of the branches has several rows for an event (explode): they cannot be joined again")
     common = np.intersect1d(rows_one, rows_other, assume_unique=True)
     from_one = _taken(one, np.searchsorted(rows_one, common))
     from_other = _taken(other, np.searchsorted(rows_other, common))

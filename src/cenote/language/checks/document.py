@@ -49,6 +49,7 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     execution = check_execution(root, findings)
     pools = _written(root, "execution", "pools") | {pool.name for pool in execution.pools}
     around = Surroundings(
+        folder=file.parent,
         datasets=dataset_names(root),
         streams=streams,
         primary_stream=check_primary_stream(root, streams, findings),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
+from pathlib import Path
 
 from cenote import errors
 from cenote.errors import Problem
 from cenote.language.checks.attachments import Attachments
 from cenote.language.checks.execution import check_modifiers, check_pool_name, one_or_many
 from cenote.language.checks.findings import Findings
+from cenote.language.checks.mapping_files import with_mapping_files
 from cenote.language.checks.plugins import check_settings, explained_by_plugins, known_names
 from cenote.language.checks.validation import described, validated
 from cenote.language.execution import Amounts
@@ -27,6 +29,8 @@ from cenote.values import dataclass
 class Surroundings:
     """What stages may refer to."""
 
+    folder: Path
+    """The workflow's."""
     datasets: frozenset[str]
     streams: frozenset[str]
     """Sources and joins."""
@@ -57,7 +61,8 @@ def check_stages(
     if not isinstance(node.value, list):
         findings.report(errors.BAD_VALUE, f"'analysis.stages' should be a list, not {described(node)}", node)
         return ()
-    return _Checker(node.value, around, attachments, findings).stages()
+    written = [with_mapping_files(stage, around.folder, findings) for stage in node.value]
+    return _Checker(written, around, attachments, findings).stages()
 
 
 @dataclass

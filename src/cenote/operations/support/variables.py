@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from cenote.expressions.expression import EXPRESSION, ExpressionText
 from cenote.expressions.functions import FUNCTIONS
 from cenote.operations.support.evaluation import cast, evaluate, event_column
 from cenote.operations.support.events import Column, Events
+from cenote.operations.support.matrix import combinations
 from cenote.plugins.settings import AlsoWritten, Settings
 
 if TYPE_CHECKING:
@@ -116,36 +116,7 @@ def _written_out(value: Any) -> Any:  # Any: whatever the YAML holds
         ]
     if not isinstance(value, Sequence) or isinstance(value, str):
         return value
-    return [entry for given in value for entry in _combinations(given)]
-
-
-def _combinations(entry: Any) -> Iterator[Any]:  # Any: whatever the YAML holds
-    if not isinstance(entry, Mapping) or "matrix" not in entry:
-        yield entry
-        return
-    pattern = {key: value for key, value in entry.items() if key != "matrix"}
-    axes = {str(axis): _axis_values(values) for axis, values in dict(entry["matrix"]).items()}
-    for values in product(*axes.values()):
-        yield _filled_in(pattern, dict(zip(axes, values, strict=True)))
-
-
-def _axis_values(values: Any) -> list[Any]:  # Any: whatever the YAML holds
-    if isinstance(values, Mapping):
-        limits = values.get("range")
-        if not isinstance(limits, Mapping) or "stop" not in limits:
-            raise PydanticCustomError("bad_matrix", "a matrix axis is a list, or {range: {start, stop, step}}", {})
-        return list(range(int(limits.get("start", 0)), int(limits["stop"]), int(limits.get("step", 1))))
-    return list(values)
-
-
-def _filled_in(value: Any, axes: Mapping[str, Any]) -> Any:  # Any: whatever the YAML holds
-    if isinstance(value, str):
-        for axis, inserted in axes.items():
-            value = value.replace(f"{{{axis}}}", str(inserted))
-        return value
-    if isinstance(value, Mapping):
-        return {key: _filled_in(inner, axes) for key, inner in value.items()}
-    return [_filled_in(inner, axes) for inner in value] if isinstance(value, list) else value
+    return [entry for given in value for entry in combinations(given)]
 
 
 Variables = Annotated[

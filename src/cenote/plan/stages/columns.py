@@ -70,7 +70,7 @@ class _Walk:
         for name in self.inputs[stage.id]:
             if name != SOURCE:
                 self.read_after[name].update(needed)
-        if len(self.inputs[stage.id]) > 1:
+        if len(self.inputs[stage.id]) > 1 and applied.operation.whose_columns() == "error":
             self._check_clash(stage, needed)
 
     def _check_clash(self, stage: ResolvedStage, needed: frozenset[str]) -> None:

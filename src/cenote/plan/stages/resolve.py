@@ -252,7 +252,8 @@ class _Resolving:
         Where there is no other, events pass it by.
         """
         scopes = {need: self.scopes.get(need, Scope.PARTITION) for need in stage.needs}
-        return tuple(need for need in stage.needs if scopes[need] is Scope.PARTITION) or stage.needs
+        found = tuple(need for need in stage.needs if scopes[need] is Scope.PARTITION) or stage.needs
+        return found[::-1] if len(found) > 1 and _first_wins(stage) else found
 
     def _root(self, stage: Stage) -> str:
         sources = [source.id for source in self.workflow.sources]
@@ -445,6 +446,15 @@ def _shared(inputs: Iterable[Available | None]) -> list[str]:
 def same_settings(one: Operation, other: Operation) -> bool:
     """Whether both have the same settings, whatever columns they were resolved for."""
     return one.__dict__ == other.__dict__
+
+
+def _first_wins(stage: Stage) -> bool:
+    """Whether the first of its inputs has the last word on columns that several hold: then it comes last."""
+    try:
+        operation: Operation = registry.make(PluginKind.OPERATION, stage.op, stage.params)
+    except CenoteError:
+        return False  # the language's check has said so
+    return operation.whose_columns() == "first"
 
 
 def _resolved(operation: Operation, columns: Available | None) -> Operation:

@@ -49,7 +49,7 @@ class OperationContract(PluginContract):
         assert received.run(self.events()).product == made.run(self.events()).product
 
     def test_it_needs_no_column_but_those_it_declares(self, made: Operation) -> None:
-        there = self.events().keep({*made.reads(), *(made.keeps() or ())})
+        there = self.events().keep({*made.reads(), *made.copies().values(), *(made.keeps() or ())})
         result, everywhere = made.run(there), made.run(self.events())
         assert set(result.events.names) - set(there.names) == set(made.adds()) - set(there.names)
         for column in made.adds():

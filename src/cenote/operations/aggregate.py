@@ -1,0 +1,108 @@
+"""The operation `aggregate`: numbers of groups of rows, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from cenote.expressions.arrays import dimensions
+from cenote.expressions.expression import ExpressionText
+from cenote.jagged import ak, is_awkward
+from cenote.language.schema.forms import OneOrMany
+from cenote.operations.interface import Operation, Result
+from cenote.operations.support.evaluation import evaluate, event_column
+from cenote.operations.support.events import Column, Events
+from cenote.plugins.settings import Settings
+from cenote.products.table import GroupedTable, Total
+
+
+class Aggregated(Settings):
+    """A column of the table."""
+
+    op: Literal["count", "sum", "mean", "min", "max"]
+    """What is made of the values of a group."""
+    of: ExpressionText | None = None
+    """The values: a column, or an expression; `count` needs none."""
+
+
+class Aggregate(Operation):
+    """Groups rows by the values of columns and makes one line of each group; missing values are left out.
+
+    Sums are added in the order of partitions, so they are equal on every backend.
+    """
+
+    example: ClassVar[str] = """
+    - id: ByHour
+      op: aggregate
+      params:
+        by: hour
+        values: {trips: {op: count}, fastest: {op: max, of: speed}, mean_km: {op: mean, of: kilometres}}
+    """
+    product: ClassVar[str | None] = "table"
+
+    by: Annotated[tuple[str, ...], OneOrMany()] = ()
+    """Columns whose values make the groups; none for one line of everything."""
+    values: Annotated[dict[str, Aggregated], Field(min_length=1)]
+    """Name of a column of the table → what stands there: `{op: sum, of: weight}`."""
+    by_dataset: bool = False
+    """Whether datasets are groups of their own."""
+
+    def reads(self) -> Collection[str]:
+        """The columns of groups and of expressions."""
+        return tuple(dict.fromkeys((*self.by, *self.names_in(*(one.of for one in self.values.values())))))
+
+    def run(self, events: Events) -> Result:
+        """Sum each group up; groups are in the order of their first row."""
+        keys = [_plain(events[name], f"'{name}'") for name in self.by]
+        order: dict[tuple[object, ...], int] = {}
+        listed = [column.tolist() for column in keys]
+        dataset = (events.dataset.name,) if self.by_dataset else ()
+        if keys:
+            groups = np.array(
+                [order.setdefault((*dataset, *key), len(order)) for key in zip(*listed, strict=True)], np.int64
+            )
+        else:
+            order, groups = {dataset: 0}, np.zeros(events.size, np.int64)
+        columns = {name: self._totals(one, events, groups, len(order)) for name, one in self.values.items()}
+        names = (*(("dataset",) if self.by_dataset else ()), *self.by)
+        lines = {key: tuple(columns[name][number] for name in columns) for key, number in order.items()}
+        return Result(events, GroupedTable(names, tuple((name, one.op) for name, one in self.values.items()), lines))
+
+    def _totals(self, one: Aggregated, events: Events, groups: Column, size: int) -> list[Total]:
+        if one.of is None:
+            return [Total(count) for count in np.bincount(groups, minlength=size).tolist()]
+        values = event_column(evaluate(one.of, events), events, f"'{one.of}'")
+        missing = np.zeros(len(values), np.bool_)
+        if is_awkward(values) and dimensions(values) == 1:
+            missing = ak.to_numpy(ak.is_none(values))
+            values = ak.fill_none(values, 0)
+        plain = _plain(values, f"'{one.of}'")
+        number = np.where(missing, 0, plain) if plain.dtype.kind in "biuf" else plain
+        if number.dtype.kind not in "biuf":
+            raise ValueError(f"'{one.of}' is no number: only `count` goes without")
+        number = number.astype(np.int64 if number.dtype.kind in "biu" else np.float64)
+        there = ~missing
+        counts = np.bincount(groups[there], minlength=size)
+        sums = np.zeros(size, number.dtype)
+        np.add.at(sums, groups[there], number[there])
+        least, most = _limits(number.dtype)
+        low, high = np.full(size, most, number.dtype), np.full(size, least, number.dtype)
+        np.minimum.at(low, groups[there], number[there])
+        np.maximum.at(high, groups[there], number[there])
+        return [Total(*each) for each in zip(counts.tolist(), sums.tolist(), low.tolist(), high.tolist(), strict=True)]
+
+
+def _plain(values: Column, what: str) -> Column:
+    if dimensions(values) != 1:
+        raise ValueError(f"{what} has lists: `explode` makes rows of them")
+    return np.asarray(ak.to_list(values)) if is_awkward(values) else np.asarray(values)
+
+
+def _limits(dtype: np.dtype[np.generic]) -> tuple[float, float]:
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    limits = np.iinfo(np.int64)
+    return int(limits.min), int(limits.max)

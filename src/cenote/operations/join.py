@@ -1,0 +1,167 @@
+"""The operation `join`: columns of a table in a file, found by the values of columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from cenote import errors
+from cenote.expressions.arrays import dimensions
+from cenote.jagged import ak, is_awkward
+from cenote.language.schema.forms import OneOrMany
+from cenote.names import listed
+from cenote.operations.interface import Operation, Result
+from cenote.operations.support.candidates import refuse_all_existing
+from cenote.operations.support.events import Column, Events
+from cenote.plugins.resources import workflow_file
+from cenote.plugins.settings import AlsoWritten
+from cenote.text import plural
+from cenote.values import dataclass
+
+
+def _keys(value: Any) -> Any:  # Any: whatever the YAML holds
+    """A name stands for the column of that name in both."""
+    if isinstance(value, str):
+        return {value: value}
+    return {name: name for name in value} if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The table: where the line of each key is, and the columns."""
+
+    at: Mapping[tuple[Any, ...], int]
+    columns: Mapping[str, Column]
+
+
+class JoinTable(Operation):
+    """Adds columns of a table: those of the line whose keys an event has."""
+
+    example: ClassVar[str] = """
+    - id: WithPeriods
+      op: join
+      params: {file: hours.csv, on: hour, columns: [rush], default: 0}
+    """
+
+    file: str
+    """A CSV file with a header, a JSON file (a list of mappings), or a parquet file, beside the workflow."""
+    on: Annotated[
+        dict[str, str],
+        BeforeValidator(_keys),
+        Field(min_length=1),
+        AlsoWritten({"type": "string"}, {"type": "array", "items": {"type": "string"}}),
+    ]
+    """Column → key of the table; a name, or a list of names, where both are called the same."""
+    columns: Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1)]
+    """Columns of the table to add."""
+    how: Literal["left", "inner"] = "left"
+    """What becomes of events without a line: `left` keeps them, with the `default`; `inner` drops them."""
+    default: float | str | bool | None = None
+    """What they get; without it, they are an error."""
+
+    _table: _Lines | None = PrivateAttr(default=None)
+
+    def resolve(self, columns: Collection[str]) -> Self:
+        """Raises `column-clash` where a column is there already."""
+        refuse_all_existing(self.adds(), columns, self.stage)
+        return super().resolve(columns)
+
+    def reads(self) -> Collection[str]:
+        """The columns that are looked up."""
+        return tuple(self.on)
+
+    def adds(self) -> Collection[str]:
+        """Those of the table."""
+        return self.columns
+
+    def depends_on_files(self) -> Collection[str]:
+        """The table."""
+        return (self.file,)
+
+    def check_files(self, files: Mapping[str, Path]) -> None:
+        """It has the columns, and each key once."""
+        for path in files.values():
+            self._read(path)
+
+    def prepare(self) -> None:
+        """Read the table."""
+        self._table = self._read(workflow_file(self.file))
+
+    def run(self, events: Events) -> Result:
+        """Find the line of each event; every different key is looked up once."""
+        table = self._table or self._read(workflow_file(self.file))
+        lines = self._lines(table, [_values(events[name], name) for name in self.on], events.size)
+        there = lines >= 0
+        if self.how == "inner":
+            events, lines, there = events.where(there), lines[there], there[there]
+        elif self.default is None and not there.all():
+            odd = int(np.flatnonzero(~there)[0])
+            key = listed(str(events[name][odd]) for name in self.on)
+            raise ValueError(f"{self.file} has no line for {key}; so it is for {plural(int((~there).sum()), 'event')}")
+        return Result(
+            events.with_columns({name: self._column(table.columns[name], lines, there) for name in self.columns})
+        )
+
+    def _lines(self, table: _Lines, keys: Sequence[Column], size: int) -> NDArray[np.int64]:
+        codes = np.zeros(size, np.int64)
+        for key in keys:
+            different, inverse = np.unique(key, return_inverse=True)
+            codes = codes * len(different) + inverse
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        found = [table.at.get(tuple(key[row].item() for key in keys), -1) for row in first]
+        return np.array(found, np.int64)[inverse] if size else np.zeros(0, np.int64)
+
+    def _column(self, values: Column, lines: NDArray[np.int64], there: NDArray[np.bool_]) -> Column:
+        taken = values[np.where(there, lines, 0)] if len(values) else np.zeros(len(lines))
+        if there.all():
+            return taken
+        return np.where(there, taken, np.asarray(self.default))
+
+    def _read(self, path: Path) -> _Lines:
+        columns = _table_columns(path)
+        wanted = dict.fromkeys((*self.on.values(), *self.columns))
+        if missing := [name for name in wanted if name not in columns]:
+            words = f"the table {self.file} has no column {listed(missing)}"
+            raise errors.CenoteError(
+                errors.unknown_name(errors.BAD_INPUT, words, missing[0], columns, what="columns of the table")
+            )
+        keys = list(zip(*(columns[name].tolist() for name in self.on.values()), strict=True))
+        at = {key: number for number, key in reversed(list(enumerate(keys)))}
+        if len(at) < len(keys):
+            twice = next(key for number, key in enumerate(keys) if at[key] != number)
+            raise errors.error(errors.BAD_INPUT, f"the table {self.file} has two lines for {listed(map(str, twice))}")
+        return _Lines(at, columns)
+
+
+def _values(column: Column, name: str) -> Column:
+    if dimensions(column) != 1:
+        raise ValueError(f"'{name}' has a list per event: `explode` makes rows of them")
+    return np.asarray(ak.to_list(column)) if is_awkward(column) else np.asarray(column)
+
+
+def _table_columns(path: Path) -> dict[str, Column]:
+    """Name → values; text that is a number in every line is one."""
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        return {name: np.asarray(values) for name, values in pq.read_table(path).to_pydict().items()}
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = json.load(file) if path.suffix == ".json" else list(csv.DictReader(file))
+    names = rows[0] if rows else ()
+    return {name: _numbers([row.get(name) for row in rows]) for name in names}
+
+
+def _numbers(values: Sequence[Any]) -> Column:
+    for kind in (int, float):
+        try:
+            return np.array([kind(value) if isinstance(value, str) else value for value in values])
+        except (TypeError, ValueError):
+            continue
+    return np.array(values)
