@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import uproot
@@ -17,6 +18,7 @@ from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import Source
 from cenote.sources.parquet import ParquetSource
 from cenote.sources.root_tree.source import RootTreeSource
+from cenote.sources.zip import ZipSource
 from cenote.testing.contracts import SourceContract
 
 CLUSTER = 40
@@ -67,6 +69,18 @@ class TestParquet(InClusters):
         pq.write_table(pa.table(arrays), path, row_group_size=CLUSTER)
 
 
+class TestZip(SourceContract):
+    """Two trees of one file."""
+
+    plugin = ZipSource
+
+    def write(self, path: Path, columns: Mapping[str, Column]) -> None:
+        types = {name: c.type.content if isinstance(c, ak.Array) else c.dtype for name, c in columns.items()}
+        with uproot.recreate(path) as file:
+            file.mktree("Events", types).extend(dict(columns))
+            file.mktree("l1UpgradeTree", {"n": np.int64}).extend({"n": np.arange(len(next(iter(columns.values()))))})
+
+
 def test_every_source_is_checked_here() -> None:
-    checked = {one.plugin for one in InClusters.__subclasses__()}
+    checked = {one.plugin for one in (*InClusters.__subclasses__(), TestZip)}
     assert checked == {registry.load(PluginKind.SOURCE, name) for name in registry.built_in_names(PluginKind.SOURCE)}

@@ -235,8 +235,9 @@ def test_fields_and_joins_arrive(workflow: Load) -> None:
         analysis: {stages: []}
     """
     loaded = workflow(text)
-    (join,) = loaded.joins
-    assert (join.inputs, join.prefixes) == (("a", "b"), ("A", "b"))
+    (join,) = loaded.sources  # which is what its own sources are read through
+    assert (join.id, join.kind, join.of) == ("both", "zip", ("a", "b"))
+    assert [one["prefix"] for one in join.settings["inputs"]] == ["A", "b"]
     assert [(f.alias, f.stream, f.branch) for f in loaded.fields] == [
         ("pt", "both", "A.Muon_Pt"),
         ("eta", None, "Muon_Eta"),

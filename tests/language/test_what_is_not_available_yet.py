@@ -28,7 +28,6 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
     ("text", "words", "place"),
     [
         ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
-        ("joins: {j: {inputs: [events]}}" + AFTER, "joins: 'j'", "1:12"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions.f", "1:27"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
         (STAGE % "write: {path: x.root, when: final}", "writing when: final", "1:54"),
@@ -98,7 +97,7 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
 
 
 MARKED = {
-    "": ("systematics", "joins", "registry"),
+    "": ("systematics", "registry"),
     "StageModel": ("variations", "op"),
     "WriteModel": ("when",),
     "RenderModel": ("when",),

@@ -228,6 +228,12 @@ MISTAKES = [
         "two datasets are named 'a'",
     ),
     Mistake(
+        "same prefix",
+        "sources: {a: {}, b: {}}\njoins: {j: »{inputs: [a, {source: b, prefix: a}]}}" + AFTER,
+        errors.BAD_VALUE,
+        "two inputs of join 'j' have the prefix 'a'",
+    ),
+    Mistake(
         "same source and join",
         "sources: {events: {}}\njoins: {»events: {inputs: [events]}}" + AFTER,
         errors.DUPLICATE_ID,

@@ -14,6 +14,7 @@ import cenote
 from cenote import errors
 from cenote.errors import CenoteError
 from cenote.operations.aggregate import Aggregate
+from cenote.operations.cms.match_l1t_jets import MatchL1tJets
 from cenote.operations.explode import Explode
 from cenote.operations.hep.align_schema import AlignSchema
 from cenote.operations.hep.project_fields import ProjectFields
@@ -100,3 +101,33 @@ def test_whole_numbers_are_summed_exactly() -> None:
     events = sample_events(3).with_columns({"big": np.array([2**62, 1, 1])})
     table = Aggregate(values={"s": {"op": "sum", "of": "big"}}).for_stage("s").run(events).product
     assert table.rows() == [(2**62 + 2,)]
+
+
+def test_trigger_jets_are_matched_as_loops_by_hand_match_them() -> None:
+    events = sample_events(200)
+    sides = {"reco": "Jet", "l1": "Muon"}
+    columns = {side: {"et": f"{name}_pt", "eta": f"{name}_eta", "phi": f"{name}_phi"} for side, name in sides.items()}
+    found = MatchL1tJets(**columns, dr_max=1.0).for_stage("s").run(events).events
+    listed = {
+        n: ak.to_list(events[n]) for n in (f"{name}_{f}" for name in sides.values() for f in ("pt", "eta", "phi"))
+    }
+    expected = []
+    for i in range(events.size):
+        jets = list(zip(listed["Jet_pt"][i], listed["Jet_eta"][i], listed["Jet_phi"][i], strict=True))
+        seen = list(zip(listed["Muon_pt"][i], listed["Muon_eta"][i], listed["Muon_phi"][i], strict=True))
+        if not seen or not any(et > 20 for et, _, _ in jets):
+            continue
+        matched, far = [], []
+        for et, eta, phi in jets:
+            turns = [abs((phi - p + np.pi) % (2 * np.pi) - np.pi) for _, _, p in seen]
+            distances = [float(np.hypot(eta - e, turn)) for (_, e, _), turn in zip(seen, turns, strict=True)]
+            best = int(np.argmin(distances))
+            if distances[best] <= 1.0:
+                matched.append((et, seen[best][0]))
+            else:
+                far.append(distances[best])
+        expected.append((matched, far))
+    assert found["n_matched"].tolist() == [len(matched) for matched, _ in expected]
+    assert found["matched_reco_et"].tolist() == [[one for one, _ in matched] for matched, _ in expected]
+    assert found["matched_l1_et"].tolist() == [[other for _, other in matched] for matched, _ in expected]
+    assert ak.flatten(found["unmatched_dr"]).tolist() == pytest.approx([dr for _, far in expected for dr in far])

@@ -49,6 +49,8 @@ class SourceUse:
     """What becomes of columns that some files lack: an error, left out, or filled."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Column → what it is filled with; without it, what its type has."""
+    of: tuple[str, ...] = ()
+    """The sources that a join reads side by side."""
     path: KeyPath = ()
 
 
@@ -59,19 +61,6 @@ class Field:
     alias: str
     stream: str | None
     branch: str
-    path: KeyPath = ()
-
-
-@dataclass(frozen=True)
-class Join:
-    """An entry of `joins`: several sources side by side."""
-
-    id: str
-    kind: str
-    inputs: tuple[str, ...]
-    prefixes: tuple[str, ...] = ()
-    """Under which name the columns of each input appear, in the order of `inputs`."""
-    on_mismatch: str = "error"
     path: KeyPath = ()
 
 
@@ -234,7 +223,6 @@ class Workflow:
     datasets: tuple[Dataset, ...] = ()
     sources: tuple[SourceUse, ...] = ()
     fields: tuple[Field, ...] = ()
-    joins: tuple[Join, ...] = ()
     constants: Mapping[str, Any] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
     systematics: Mapping[str, Any] | None = None

@@ -38,23 +38,6 @@ NOT_PLUGINS = frozenset({"interface", "support"})
 """In a plugin folder: what a plugin of the kind is, and what several of them share."""
 
 PLANNED: dict[PluginKind, dict[str, str]] = {
-    PluginKind.OPERATION: dict.fromkeys(
-        (
-            "hep.clean",
-            "hep.build_pairs",
-            "hep.build_recoil",
-            "hep.build_lepton_met_candidate",
-            "hep.choose",
-            "hep.weights.lookup_csv",
-            "hep.weights.pdf_envelope",
-            "hep.align_schema",
-            "hep.merge_fields",
-            "hep.project_fields",
-            "hep.zip_join",
-            "hep.correctionlib",
-        ),
-        "more HEP operations",
-    ),
     PluginKind.RENDERER: dict.fromkeys(("hep.render.comparison", "hep.render.project"), "more renderers"),
     PluginKind.CREDENTIAL: {"kerberos": "Kerberos tickets for workers"},
 }

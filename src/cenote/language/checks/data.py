@@ -10,8 +10,8 @@ from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings
 from cenote.language.checks.validation import described, keys_of, validated
 from cenote.language.origins import KeyPath
-from cenote.language.schema.document import DataDefaultsModel, DatasetModel, FieldModel, JoinModel, SourceModel
-from cenote.language.workflow import Dataset, Field, Join, SourceUse
+from cenote.language.schema.document import DataDefaultsModel, DatasetModel, FieldModel, SourceModel
+from cenote.language.workflow import Dataset, Field, SourceUse
 from cenote.language.yaml.source import Located
 from cenote.names import nearest
 from cenote.plugins.kinds import PluginKind
@@ -147,31 +147,6 @@ def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
     )
 
 
-def check_joins(root: Located, sources: Iterable[str], findings: Findings) -> tuple[Join, ...]:
-    """The joins, each of sources that are there."""
-    known, found = set(sources), []
-    for name, node in entries(root.get("joins"), "'joins'", findings):
-        model = validated(JoinModel, node, f"join '{name}'", findings)
-        if name in known:
-            findings.report(errors.DUPLICATE_ID, f"a source and a join are both named '{name}'", node, on_key=True)
-        if model is None:
-            continue
-        for index, one in enumerate(model.inputs):
-            written = node.mapping["inputs"].items[index]
-            _check_stream(written.get("source") or written, one.source, known, findings)
-        found.append(
-            Join(
-                id=name,
-                kind=model.kind,
-                inputs=tuple(one.source for one in model.inputs),
-                prefixes=tuple(one.prefix or one.source for one in model.inputs),
-                on_mismatch=model.on_mismatch,
-                path=("joins", name),
-            )
-        )
-    return tuple(found)
-
-
 def check_fields(root: Located, streams: Iterable[str], findings: Findings) -> tuple[Field, ...]:
     """The aliases, each of a source or join that is there."""
     known, found = set(streams), []
@@ -182,7 +157,7 @@ def check_fields(root: Located, streams: Iterable[str], findings: Findings) -> t
         model = validated(FieldModel, node, f"field '{alias}'", findings)
         if model is None:
             continue
-        _check_stream(node.get("stream"), model.stream, known, findings)
+        check_stream(node.get("stream"), model.stream, known, findings)
         found.append(Field(alias, model.stream, model.branch, path=("fields", alias)))
     return tuple(found)
 
@@ -192,11 +167,12 @@ def check_primary_stream(root: Located, streams: Iterable[str], findings: Findin
     node = root.get("primary_stream")
     if node is None or node.value is None:
         return None
-    _check_stream(node, node.text, set(streams), findings)
+    check_stream(node, node.text, set(streams), findings)
     return node.text
 
 
-def _check_stream(node: Located | None, name: str | None, known: set[str], findings: Findings) -> None:
+def check_stream(node: Located | None, name: str | None, known: set[str], findings: Findings) -> None:
+    """Note a source or join that is referred to and not there."""
     if node is not None and name not in known:
         shown = node.holding(name)
         findings.report_unknown(

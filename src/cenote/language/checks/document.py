@@ -10,7 +10,6 @@ from cenote.language.checks.attachments import Attachments
 from cenote.language.checks.data import (
     check_datasets,
     check_fields,
-    check_joins,
     check_primary_stream,
     check_sources,
     dataset_names,
@@ -18,6 +17,7 @@ from cenote.language.checks.data import (
 )
 from cenote.language.checks.execution import check_execution
 from cenote.language.checks.findings import Findings
+from cenote.language.checks.joins import check_joins, read_by_stages
 from cenote.language.checks.observers import check_hooks, check_observers
 from cenote.language.checks.plugins import load_plugins, registered_constants
 from cenote.language.checks.stages import Surroundings, check_stages
@@ -43,7 +43,7 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     plugins = load_plugins(root, file.parent, findings)
     sources = check_sources(root, findings)
     source_ids = _written(root, "sources") | {source.id for source in sources}
-    joins = check_joins(root, source_ids, findings)
+    joins = check_joins(root, sources, findings)
     streams = source_ids | _written(root, "joins")
     datasets = check_datasets(root, findings)
     execution = check_execution(root, findings)
@@ -60,17 +60,19 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     attachments = Attachments(Styles(root.get("styles"), findings), root.get("outputs"), findings)
     analysis = _check_analysis(root, misspelt, findings)
     stages = check_stages(analysis.get("stages") if analysis else None, around, attachments, findings)
+    observers = check_observers(root, streams, findings)
     return Workflow(
         file=file,
         folder=file.parent,
         version=_version(root, findings),
         datasets=datasets,
-        sources=sources,
+        sources=read_by_stages(
+            sources, joins, stages, {place.removeprefix("read.") for o in observers for place in o.at}
+        ),
         fields=check_fields(root, streams, findings),
-        joins=joins,
         constants={**registered_constants(root.get("registry"), findings), **_constants(analysis, findings)},
         stages=stages,
-        observers=check_observers(root, streams, findings),
+        observers=observers,
         systematics=_systematics(root.get("systematics"), findings),
         execution=execution,
         plugins=plugins,

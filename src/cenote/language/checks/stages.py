@@ -12,6 +12,7 @@ from cenote.errors import Problem
 from cenote.language.checks.attachments import Attachments
 from cenote.language.checks.execution import check_modifiers, check_pool_name, one_or_many
 from cenote.language.checks.findings import Findings
+from cenote.language.checks.joins import ZIP_JOIN, joined_by
 from cenote.language.checks.mapping_files import with_mapping_files
 from cenote.language.checks.plugins import check_settings, explained_by_plugins, known_names
 from cenote.language.checks.validation import described, validated
@@ -188,6 +189,8 @@ class _Checker:
         sources = [name for name in inputs if name in self.around.streams and name not in self.ids]
         stages = [name for name in (*inputs, *(model.needs or ())) if name in self.ids]
         needs = tuple(dict.fromkeys(self.drawn.get(name, name) for name in stages))
+        if model.op == ZIP_JOIN and len(sources) > 1:
+            return needs, joined_by(draft.id)
         return needs, sources[0] if sources else None
 
     def _check_stage_name(self, name: Located, also: frozenset[str] = frozenset()) -> None:

@@ -90,7 +90,10 @@ class JoinInputModel(LanguageModel):
     source: str
     """The source."""
     prefix: str | None = None
-    """Under which name its columns appear; without it, the source's."""
+    """Its columns are called `<prefix>_<column>`, or `prefix.column`; without it, the name of the source."""
+    file: str | None = None
+    """Where its events are in files of their own (friends): a path with `{name}`, `{stem}` and `{folder}` of the
+    dataset's file. A relative one is beside it."""
 
 
 class JoinModel(LanguageModel):
@@ -100,8 +103,8 @@ class JoinModel(LanguageModel):
     """`zip`: the first event with the first, and so on."""
     inputs: Annotated[tuple[Annotated[JoinInputModel, OrText("source")], ...], Field(min_length=1)]
     """The sources to join."""
-    on_mismatch: Literal["error"] = "error"
-    """Different numbers of events are an error."""
+    on_mismatch: Literal["error", "warn"] = "error"
+    """Where they have different numbers of events: an error, or a warning and only as many as all of them have."""
 
 
 class VariationWeightModel(LanguageModel):
@@ -240,7 +243,7 @@ class WorkflowModel(LanguageModel):
     fields: dict[str, Annotated[FieldModel, OrText("branch")]] | None = None
     """Other names for columns."""
     joins: dict[PlainName, JoinModel] | None = None
-    """Sources side by side. Not available yet."""
+    """Sources side by side: several trees of a file, or files that belong together."""
     primary_stream: str | None = None
     """The source or join that stages start from, where there are several."""
     analysis: AnalysisModel | None = None

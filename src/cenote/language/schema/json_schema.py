@@ -106,7 +106,7 @@ def _settings(name: str) -> type[BaseModel]:
 
 def _operation_names(written: dict[str, Any], operations: dict[str, type[BaseModel]]) -> dict[str, Any]:
     """Names to complete; any other text may be an operation of one's own."""
-    names = sorted({*operations, *PLANNED[PluginKind.OPERATION], *registry.built_in_names(PluginKind.RENDERER)})
+    names = sorted({*operations, *PLANNED.get(PluginKind.OPERATION, ()), *registry.built_in_names(PluginKind.RENDERER)})
     return {**written, "anyOf": [{"enum": names}, {"type": "string"}]}
 
 

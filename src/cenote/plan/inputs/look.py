@@ -18,6 +18,7 @@ from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
+from cenote.sources.zip import ZipSource
 from cenote.text import plural
 from cenote.values import dataclass
 
@@ -117,7 +118,7 @@ def look_at_inputs(workflow: Workflow, look: Look, *, progress: InputsProgress |
             bad.append(BadFile(dataset.name, use.id, url, placed))
         else:
             infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
-    warnings = [*_in_the_current_folder(found_of), *_in_two_datasets(found_of)]
+    warnings = [*_in_the_current_folder(found_of), *_in_two_datasets(found_of), *_cut_short(workflow, infos)]
     return Inputs(infos, tuple(bad), tuple(problems), tuple(warnings))
 
 
@@ -127,6 +128,21 @@ def _in_the_current_folder(found_of: Mapping[str, FoundFiles]) -> Iterator[str]:
     if written:
         shown = f"'{written[0]}'" if len(written) == 1 else f"'{written[0]}' and {len(written) - 1} more"
         yield f"{shown}: not beside the workflow, taken from the current folder, {Path.cwd()}"
+
+
+def _cut_short(workflow: Workflow, infos: Mapping[tuple[str, str], Sequence[FileInfo]]) -> Iterator[str]:
+    """A word for each file of which some events are left out, because not all sources side by side have them."""
+    for (_, name), files in infos.items():
+        use = next(use for use in workflow.sources if use.id == name)
+        source = _source(workflow, use, []) if use.of else None
+        if isinstance(source, ZipSource) and source.on_mismatch == "warn":
+            asked = [(one.source, one.kind, one.url(info.url)) for info in files for one in source.inputs]
+            answers = iter(describe_all(asked))
+            for info in files:
+                found = [(one, answer) for one in source.inputs if isinstance(answer := next(answers), FileInfo)]
+                if len({answer.entries for _, answer in found}) > 1:
+                    counts = f"{source.counted(found)}: the first {info.entries} are read"
+                    yield f"join '{name}': sources of {info.url} have different numbers of events, {counts}"
 
 
 def _in_two_datasets(found_of: Mapping[str, FoundFiles]) -> Iterator[str]:

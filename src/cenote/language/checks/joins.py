@@ -1,0 +1,112 @@
+"""Check `joins`, and make a source of each: what reads several sources side by side is a source itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from cenote import errors
+from cenote.language.checks.data import check_stream, entries
+from cenote.language.checks.execution import one_or_many
+from cenote.language.checks.findings import Findings
+from cenote.language.checks.validation import validated
+from cenote.language.origins import KeyPath
+from cenote.language.schema.document import JoinInputModel, JoinModel
+from cenote.language.workflow import SourceUse, Stage
+from cenote.language.yaml.source import Located
+
+ZIP, ZIP_JOIN = "zip", "hep.zip_join"
+"""The source that reads others side by side, and the operation that stands for a join."""
+
+
+def joined_by(stage: str) -> str:
+    """The name of the source that a stage `hep.zip_join` starts from."""
+    return f"{stage}.join"
+
+
+def check_joins(root: Located, sources: Sequence[SourceUse], findings: Findings) -> tuple[SourceUse, ...]:
+    """A source for each entry of `joins`, and for each stage that joins sources."""
+    known = {source.id: source for source in sources}
+    written = {*known, *(root.get("sources") or root.holding({})).mapping}
+    found = []
+    for name, node in entries(root.get("joins"), "'joins'", findings):
+        model = validated(JoinModel, node, f"join '{name}'", findings)
+        if name in written:
+            findings.report(errors.DUPLICATE_ID, f"a source and a join are both named '{name}'", node, on_key=True)
+        if model is None:
+            continue
+        for index, one in enumerate(model.inputs):
+            item = node.mapping["inputs"].items[index]
+            check_stream(item.get("source") or item, one.source, written, findings)
+        if all(one.source in known for one in model.inputs):
+            found.append(_joined(name, model, known, node, ("joins", name), findings))
+    return (*found, *_of_stages(root, known, findings))
+
+
+def _of_stages(root: Located, known: Mapping[str, SourceUse], findings: Findings) -> list[SourceUse]:
+    found = []
+    for number, node in enumerate(one_or_many(root.get("analysis", "stages"))):
+        op, named = node.get("op"), node.get("id")
+        if op is None or op.text != ZIP_JOIN or named is None or named.text is None:
+            continue
+        inputs = [(entry.get("node") or entry).text or "" for entry in one_or_many(node.get("from") or node.get("in"))]
+        if len(inputs) < 2 or any(name not in known for name in inputs):
+            words = f"stage '{named.text}': {ZIP_JOIN} joins sources, two or more of them under `from`"
+            findings.report(errors.BAD_VALUE, words, op, hint="for branches of stages there is hep.merge_fields")
+            continue
+        prefixes = {
+            str(one.get("name")): one.get("prefix")
+            for one in (node.get("params", "inputs") or node.holding([])).plain() or ()
+            if isinstance(one, dict)
+        }
+        given = [JoinInputModel(source=name, prefix=prefixes.get(name)) for name in inputs]
+        mismatch = node.get("params", "on_mismatch")
+        policy = "warn" if mismatch is not None and mismatch.text == "warn" else "error"
+        model = JoinModel(inputs=tuple(given), on_mismatch=policy)
+        path = ("analysis", "stages", number)
+        found.append(_joined(joined_by(named.text), model, known, node, path, findings))
+    return found
+
+
+def _joined(
+    name: str, model: JoinModel, known: Mapping[str, SourceUse], node: Located, path: KeyPath, findings: Findings
+) -> SourceUse:
+    """What holds for all of its sources holds for it."""
+    uses = [known[one.source] for one in model.inputs]
+    limits = {(use.start, use.stop) for use in uses}
+    if len(limits) > 1:
+        words = f"the sources of join '{name}' have different `start` or `stop`: they are read side by side"
+        findings.report(errors.BAD_VALUE, words, node)
+    prefixes = [one.source if one.prefix is None else one.prefix for one in model.inputs]
+    if twice := next((prefix for prefix in prefixes if prefixes.count(prefix) > 1), None):
+        words = f"two inputs of join '{name}' have the prefix '{twice}'"
+        findings.report(errors.BAD_VALUE, words, node, hint="give one of them a `prefix` of its own")
+    inputs = [
+        {
+            "prefix": prefix,
+            "kind": use.kind,
+            "settings": dict(use.settings),
+            **({"file": one.file} if one.file else {}),
+        }
+        for one, use, prefix in zip(model.inputs, uses, prefixes, strict=True)
+    ]
+    return SourceUse(
+        id=name,
+        kind=ZIP,
+        settings={"inputs": inputs, "on_mismatch": model.on_mismatch},
+        start=uses[0].start,
+        stop=uses[0].stop,
+        of=tuple(use.id for use in uses),
+        chunk_size=next((use.chunk_size for use in uses if use.chunk_size), None),
+        path=path,
+    )
+
+
+def read_by_stages(
+    sources: Sequence[SourceUse], joins: Sequence[SourceUse], stages: Sequence[Stage], named: Collection[str]
+) -> tuple[SourceUse, ...]:
+    """What has to be opened: joins first, since stages start there unless they say otherwise, then their own sources
+    only where somebody reads them by themselves."""
+    used = {stage.source for stage in stages if not stage.needs and stage.source is not None} | set(named)
+    inside = {name for join in joins for name in join.of}
+    apart = [source for source in sources if source.id in used or source.id not in inside]
+    return (*joins, *apart)
