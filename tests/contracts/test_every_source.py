@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,30 @@ import awkward as ak
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import uproot
+from pyarrow import csv as arrow_csv
 
-from cenote.operations.support.events import Column
+from cenote.errors import CenoteError
+from cenote.operations.support.events import Column, DatasetInfo, Events
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.sinks.arrow import ArrowSink
+from cenote.sinks.hdf5 import Hdf5Sink
+from cenote.sinks.json import JsonSink
+from cenote.sources.arrow import ArrowSource
+from cenote.sources.csv import CsvSource
+from cenote.sources.hdf5 import Hdf5Source
 from cenote.sources.interface import Source
+from cenote.sources.json import JsonSource
 from cenote.sources.parquet import ParquetSource
 from cenote.sources.root_tree.source import RootTreeSource
+from cenote.sources.toy import ToySource
+from cenote.sources.workshop.parquet import WorkshopParquet
+from cenote.sources.workshop.toy_source import WorkshopToySource
 from cenote.sources.zip import ZipSource
 from cenote.testing.contracts import SourceContract
+from cenote.testing.sample_events import same_column
 
 CLUSTER = 40
 
@@ -81,6 +96,81 @@ class TestZip(SourceContract):
             file.mktree("l1UpgradeTree", {"n": np.int64}).extend({"n": np.arange(len(next(iter(columns.values()))))})
 
 
+def plain_columns(*, lists: bool) -> dict[str, Column]:
+    """What text can hold: whole numbers, doubles, flags; lists of doubles."""
+    number = np.arange(100)
+    counts = number % 4
+    more = {"Muon_pt": ak.unflatten(np.arange(counts.sum()) / 4, counts)} if lists else {}
+    return {"number": number, "weight_w": np.sqrt(number), "trigger": number % 3 == 0, **more}
+
+
+class TestCsv(SourceContract):
+    plugin = CsvSource
+    unnoticed = ("cut in half", "cut early", "something else")
+
+    def columns(self) -> Mapping[str, Column]:
+        return plain_columns(lists=False)
+
+    def write(self, path: Path, columns: Mapping[str, Column]) -> None:
+        arrow_csv.write_csv(pa.table(dict(columns)), path)
+
+
+class TestJson(SourceContract):
+    plugin = JsonSource
+    unnoticed = ("cut in half",)
+
+    def columns(self) -> Mapping[str, Column]:
+        return plain_columns(lists=True)
+
+    def write(self, path: Path, columns: Mapping[str, Column]) -> None:
+        JsonSink().write(Events(columns, 100, DatasetInfo("mc")), path)
+
+
+class TestArrow(SourceContract):
+    plugin = ArrowSource
+
+    def write(self, path: Path, columns: Mapping[str, Column]) -> None:
+        ArrowSink().write(Events(columns, 100, DatasetInfo("mc")), path)
+
+
+class TestHdf5(SourceContract):
+    plugin = Hdf5Source
+
+    def write(self, path: Path, columns: Mapping[str, Column]) -> None:
+        Hdf5Sink().write(Events(columns, 100, DatasetInfo("mc")), path)
+
+
+class TestWorkshopParquet(TestParquet):
+    plugin = WorkshopParquet
+
+
+@pytest.mark.parametrize("plugin", [ToySource, WorkshopToySource])
+def test_what_is_generated_does_not_depend_on_how_it_is_cut(plugin: type[ToySource]) -> None:
+    source = plugin(nevents=25_000, seed=3)
+    info = source.describe("toy://ttbar")
+    assert info.entries == 25_000
+    whole = source.read("toy://ttbar", list(info.columns), 0, 25_000)
+    cuts = [0, 1, 9_999, 10_000, 20_001, 25_000]
+    parts = [source.read("toy://ttbar", list(info.columns), *ends) for ends in pairwise(cuts)]
+    for name, column in whole.items():
+        assert same_column(ak.concatenate([ak.Array(part[name]) for part in parts]), ak.Array(column)), name
+    assert not np.array_equal(
+        whole["MET"], plugin(nevents=25_000, seed=4).read("toy://ttbar", ["MET"], 0, 25_000)["MET"]
+    )
+    px = -(ak.sum(whole["Muon_Px"], axis=1) + ak.sum(whole["Jet_Px"], axis=1))
+    assert np.allclose(whole["MET_Px"], px)
+
+
+def test_a_process_that_is_none_is_named_with_the_nearest() -> None:
+    with pytest.raises(CenoteError) as caught:
+        ToySource().describe("toy://ttbr")
+    (problem,) = caught.value.problems
+    assert problem.hint == "did you mean 'toy://ttbar'?"
+
+
 def test_every_source_is_checked_here() -> None:
-    checked = {one.plugin for one in (*InClusters.__subclasses__(), TestZip)}
+    checked = {
+        one.plugin for one in (*InClusters.__subclasses__(), *SourceContract.__subclasses__()) if hasattr(one, "plugin")
+    }
+    checked |= {WorkshopParquet, ToySource, WorkshopToySource}
     assert checked == {registry.load(PluginKind.SOURCE, name) for name in registry.built_in_names(PluginKind.SOURCE)}

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 
+import awkward as ak
+import numpy as np
+import pytest
+
 import cenote
+from cenote.sources.toy import ToySource
 
 from .conftest import Desk
 
@@ -64,3 +69,43 @@ def test_a_place_that_is_not_there_cannot_be_observed(desk: Desk) -> None:
     assert checked.returncode == 11, checked.stderr
     assert "there is no 'stage.Vers' to observe" in checked.stdout + checked.stderr
     assert "did you mean 'stage.Vars'?" in checked.stdout + checked.stderr
+
+
+TOY = """
+sources: {events: {kind: workshop.toy_source, nevents: 25000, seed: 42, dataset: smoke, chunk_size: CHUNK}}
+analysis:
+  stages:
+    - {id: Vars, op: hep.define, params: {variables: [{name: pt, expr: "leading(sqrt(Muon_Px**2 + Muon_Py**2))"}]}}
+    - id: Pt
+      op: hep.hist
+      params: {axes: [{name: pt, source: pt, bins: {low: 0, high: 120, nbins: 12}}]}
+      render: []
+    - id: Rare
+      op: filter
+      params: {expr: "MET > 700"}
+      write:
+        - {kind: csv, path: rare.csv, when: final, keep: [EventNumber, MET]}
+        - kind: console_table
+          path: rare.txt
+          when: final
+          columns: [{field: MET, format: .1f}]
+          sort_by: MET
+          limit: 2
+"""
+
+
+@pytest.mark.parametrize(("workers", "chunk"), [(1, 30000), (2, 4000)])
+def test_generated_events_need_no_dataset_and_one_file_holds_all(desk: Desk, workers: int, chunk: int) -> None:
+    flow = desk.write("flow.yaml", TOY.replace("CHUNK", str(chunk)))
+    run = cenote.load(flow).run(desk.folder / "out", workers=workers)
+    assert run.status == "succeeded", str(run.failures)
+    names = ["Muon_Px", "Muon_Py", "MET", "EventNumber"]
+    px, py, met, number = ToySource(nevents=25000, seed=42).read("toy://dy", names, 0, 25000).values()
+    leading = ak.fill_none(ak.firsts(np.sqrt(px**2 + py**2)), 0.0)
+    expected, _ = np.histogram(ak.to_numpy(leading), 12, (0, 120))
+    assert run.product("Pt").values().tolist() == expected.tolist()
+    rows = (desk.folder / "out/products/rare.csv").read_text().splitlines()
+    assert rows[0] == '"EventNumber","MET"'
+    assert [int(row.split(",")[0]) for row in rows[1:]] == number[met > 700].tolist()
+    table = (desk.folder / "out/products/rare.txt").read_text().splitlines()
+    assert table[2:] == [f"{value:.1f}" for value in sorted(met[met > 700])[:2]]

@@ -30,7 +30,6 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
         ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions.f", "1:27"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
-        (STAGE % "write: {path: x.root, when: final}", "writing when: final", "1:54"),
         (OVERLAY, "a picture of several products", "2:21"),
     ],
 )
@@ -99,7 +98,6 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
 MARKED = {
     "": ("systematics", "registry"),
     "StageModel": ("variations", "op"),
-    "WriteModel": ("when",),
     "RenderModel": ("when",),
 }
 """Keys that are accepted and not executed, as the tests above have them."""

@@ -124,7 +124,9 @@ class Write:
     """As written; `{dataset}` and `{part}` are filled in."""
     keep: tuple[str, ...] | None = None
     per_dataset: bool = False
-    """One file for each dataset; else one for each partition."""
+    """One file for each dataset."""
+    per_run: bool = False
+    """One file of all datasets; else, and without `per_dataset`, one for each partition."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     path: KeyPath = ()
 

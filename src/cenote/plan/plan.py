@@ -62,6 +62,8 @@ class WriteStep:
     keep: tuple[str, ...]
     per_dataset: bool = False
     """Whether the parts become one file per dataset when the run ends."""
+    per_run: bool = False
+    """Whether the parts of all datasets become one file when the run ends."""
 
 
 @dataclass(frozen=True)

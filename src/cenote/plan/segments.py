@@ -249,5 +249,6 @@ def _write_step(stage: ResolvedStage, number: int) -> WriteStep:
         settings=dict(entry.settings),
         path_template=entry.path_template,
         per_dataset=entry.per_dataset,
+        per_run=entry.per_run,
         keep=tuple(dict.fromkeys(name for applied in stage.applied.values() for name in applied.writes[number])),
     )

@@ -17,6 +17,13 @@ class Sink(Plugin):
     suffix: ClassVar[str] = ""
     """Of the files it writes, with the dot."""
 
+    demands_whole: ClassVar[bool] = False
+    """Whether it is of use only where its parts become one file."""
+
+    def wants(self) -> tuple[str, ...] | None:
+        """The columns that it is given where `keep` names none; None for all."""
+        return None
+
     @classmethod
     def can_merge(cls) -> bool:
         """Whether it says how files become one: what `when: dataset` needs."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cenote.jagged import ak
-from cenote.operations.support.events import Column, Events
+from cenote.operations.support.events import Events
 from cenote.sinks.interface import Sink
-from cenote.sources.interface import flat_name
+from cenote.sinks.support.arrow_tables import table_of
 
 ROWS_PER_GROUP = 100_000
 """Two row groups make a partition of the usual size when the file is read again."""
@@ -36,7 +33,7 @@ class ParquetSink(Sink):
 
     def write(self, events: Events, target: Path) -> None:
         """One file; without events it still holds every column."""
-        table = pa.table({flat_name(name): _to_arrow(column) for name, column in events.columns.items()})
+        table = table_of(events)
         pq.write_table(table, target, compression=self.compression, row_group_size=ROWS_PER_GROUP)
 
     def merge(self, parts: Sequence[Path], target: Path) -> None:
@@ -46,12 +43,3 @@ class ParquetSink(Sink):
         with pq.ParquetWriter(target, schema, compression=self.compression) as writer:
             for part in filled:
                 writer.write_table(pq.read_table(part).cast(schema), row_group_size=ROWS_PER_GROUP)
-
-
-def _to_arrow(column: Column) -> Any:  # Any: pyarrow publishes no types
-    if isinstance(column, np.ndarray) and column.ndim == 1:
-        return pa.array(column)
-    array = ak.from_numpy(column) if isinstance(column, np.ndarray) else ak.Array(column)
-    if "unknown" in str(array.type):
-        array = ak.values_astype(array, np.float64, including_unknown=True)
-    return ak.to_arrow(ak.to_packed(array), extensionarray=False, list_to32=True, string_to32=True)

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 from cenote.names import column_name
 from cenote.operations.support.events import Column
@@ -80,6 +81,11 @@ def find_column(name: str, columns: Container[str]) -> str | None:
 
 class Source(Plugin):
     """Reads events. Its fields are the settings under `sources.<id>`."""
+
+    @classmethod
+    def own_dataset(cls, settings: Mapping[str, Any]) -> dict[str, Any] | None:  # noqa: ARG003  # for generators
+        """Name, files and event type of the dataset of a workflow without any; None for what reads files."""
+        return None
 
     def stamp(self, url: str) -> str:
         """Found without opening the file; while it stays the same, so does what `describe` says. Empty: unknown."""

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from cenote import errors
 from cenote.errors import ErrorKind
-from cenote.jagged import ak
 from cenote.operations.support.events import Column
-from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
+from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column
+from cenote.sources.support.arrow_columns import column_of, columns_in, type_at
 from cenote.sources.support.files import (
     explained,
     is_remote,
@@ -58,7 +58,7 @@ class ParquetSource(Source):
             metadata = opened.file.metadata
             sizes = _sizes(metadata)
             columns = {
-                name: ColumnInfo(str(_type_at(opened.file.schema_arrow, path)), sizes[path])
+                name: ColumnInfo(str(type_at(opened.file.schema_arrow, path)), sizes[path])
                 for name, path in opened.columns.items()
             }
             groups = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
@@ -71,7 +71,7 @@ class ParquetSource(Source):
             opened = _opened(url, local_stamp(url))
             paths = {name: _path_of(opened, name, url, errors.UNREADABLE_INPUT) for name in columns}
             table = _rows(opened.file, list(dict.fromkeys(paths.values())), start, stop)
-            return {name: _as_column(table.column(path[0]), path[1:]) for name, path in paths.items()}
+            return {name: column_of(table.column(path[0]), path[1:]) for name, path in paths.items()}
 
 
 @lru_cache(maxsize=OPEN_FILES)
@@ -91,7 +91,7 @@ def _opened(url: str, stamp: str) -> _OpenFile:
             f"{url} is not a Parquet file, or is cut short",
             hint="copy it again, or wait until its writer has closed it",
         ) from problem
-    return _closing(_OpenFile(file, size, stamp, _columns(file.schema_arrow)))
+    return _closing(_OpenFile(file, size, stamp, columns_in(file.schema_arrow)))
 
 
 def _opened_remote(url: str) -> _OpenFile:
@@ -100,37 +100,12 @@ def _opened_remote(url: str) -> _OpenFile:
     filesystem, path = fsspec.core.url_to_fs(url, **remote_options(url))
     size = int(filesystem.info(path).get("size") or 0)
     file = pq.ParquetFile(filesystem.open(path, "rb"), pre_buffer=True)
-    return _closing(_OpenFile(file, size, stamp_of(url), _columns(file.schema_arrow)))
+    return _closing(_OpenFile(file, size, stamp_of(url), columns_in(file.schema_arrow)))
 
 
 def _closing(opened: _OpenFile) -> _OpenFile:
     weakref.finalize(opened, opened.file.close, force=True)
     return opened
-
-
-def _columns(schema: Any) -> dict[str, tuple[str, ...]]:
-    paths = {".".join(path): path for field in schema for path in _leaves((field.name,), field.type)}
-    return {name: paths[path] for name, path in named(paths).items()}
-
-
-def _leaves(path: tuple[str, ...], of_type: Any) -> list[tuple[str, ...]]:
-    """Records are opened up, also inside lists; anything else is one column."""
-    inner = of_type.value_type if _is_list(of_type) else of_type
-    if not pa.types.is_struct(inner) or inner.num_fields == 0:
-        return [path]
-    return [leaf for field in inner for leaf in _leaves((*path, field.name), field.type)]
-
-
-def _is_list(of_type: Any) -> bool:
-    return bool(pa.types.is_list(of_type) or pa.types.is_large_list(of_type) or pa.types.is_fixed_size_list(of_type))
-
-
-def _type_at(schema: Any, path: tuple[str, ...]) -> Any:
-    found = schema.field(path[0]).type
-    for name in path[1:]:
-        inner = found.value_type if _is_list(found) else found
-        found = inner.field(name).type
-    return found
 
 
 def _sizes(metadata: Any) -> Counter[tuple[str, ...]]:
@@ -182,39 +157,3 @@ def _rows(file: Any, paths: list[tuple[str, ...]], start: int, stop: int) -> Any
     table = file.read_row_groups(groups, columns=leaves, use_threads=False)
     offset = start - begins[groups[0]] if groups else 0
     return table.slice(offset, max(0, stop - start))
-
-
-def _as_column(values: Any, inner: tuple[str, ...]) -> Column:
-    """Plain numpy for one number per event without gaps, awkward for the rest."""
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_decimal(values.type):
-        values = values.cast(pa.float64())
-    if not values.null_count and _is_number(values.type):
-        return values.to_numpy()
-    array = ak.from_arrow(values)
-    for name in inner:
-        array = array[name]
-    array = ak.transform(_without_empty_options, array)
-    if array.ndim > 1:
-        return ak.from_regular(array, axis=None)
-    layout = array.layout
-    return layout.data if isinstance(layout, ak.contents.NumpyArray) else array
-
-
-def _is_number(of_type: Any) -> bool:
-    types = pa.types
-    return bool(
-        types.is_integer(of_type)
-        or types.is_floating(of_type)
-        or types.is_boolean(of_type)
-        or types.is_timestamp(of_type)
-        or types.is_duration(of_type)
-    )
-
-
-def _without_empty_options(layout: Any, **_: Any) -> Any:
-    """Arrow calls nearly everything nullable; only what has a gap stays optional."""
-    if layout.is_option and not layout.mask_as_bool(valid_when=False).any():
-        return layout.project()
-    return None

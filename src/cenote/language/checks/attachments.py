@@ -23,6 +23,7 @@ from cenote.plugins.kinds import PluginKind
 NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
 """Keys of a resolved picture that are not settings of its renderer."""
 NOT_THE_SINKS = ("kind", "path", "keep", "use", "when", "from", "mode")
+AT_THE_END = ("final", "run_end")
 PER_PARTITION = ("partition", "partition_end")
 PER_DATASET = ("dataset", "dataset_end")
 PLACEHOLDERS = ("dataset", "part", "partition_id")
@@ -80,24 +81,24 @@ class Attachments:
         return other
 
     def _write(self, target: str, model: WriteModel, entry: Located, path: KeyPath) -> None:
-        per_dataset = model.when in PER_DATASET
-        if not per_dataset and model.when not in PER_PARTITION:
-            self.findings.accept(f"writing when: {model.when}", path)
-        known, where = (PLACEHOLDERS[:1], " where a dataset has one file") if per_dataset else (PLACEHOLDERS, "")
-        self._check_braces("path", entry.get("path"), known, where)
+        per_dataset, per_run = model.when in PER_DATASET, model.when in AT_THE_END
+        known = () if per_run else PLACEHOLDERS[:1] if per_dataset else PLACEHOLDERS
+        where = "where all datasets have one file" if per_run else "where a dataset has one file" if per_dataset else ""
+        self._check_braces("path", entry.get("path"), known, f" {where}".rstrip())
         merged = self._with_layout(entry)
         settings, keep = merged.without(*NOT_THE_SINKS), merged.get("keep")
         if check_name(PluginKind.SINK, entry.get("kind"), self.findings):
             check_settings(PluginKind.SINK, model.kind, settings, f"sink '{model.kind}'", self.findings)
-            if per_dataset:
-                self._check_merges(model.kind, entry.get("when"))
+            self._check_when(model.kind, entry, whole=per_dataset or per_run)
         columns = tuple(item.text or "" for item in one_or_many(keep)) if keep is not None else None
+        columns = columns or self._wanted(model.kind, settings)
         self.writes.setdefault(target, []).append(
             Write(
                 model.kind,
                 model.path,
                 keep=columns,
                 per_dataset=per_dataset,
+                per_run=per_run,
                 settings=plain_mapping(settings),
                 path=path,
             )
@@ -115,18 +116,33 @@ class Attachments:
                     what="names in braces",
                 )
 
-    def _check_merges(self, sink: str, when: Located | None) -> None:
-        """Note a sink that cannot put parts together."""
+    def _wanted(self, sink: str, settings: Located) -> tuple[str, ...] | None:
+        """The columns that a sink asks for by itself."""
         try:
-            merges = registry.load(PluginKind.SINK, sink).can_merge()
+            made = registry.make(PluginKind.SINK, sink, settings.plain() if settings.mapping else {})
+        except CenoteError:
+            return None  # check_settings has said so
+        return made.wants()  # type: ignore[no-any-return]  # the registry gives any plugin
+
+    def _check_when(self, sink: str, entry: Located, *, whole: bool) -> None:
+        """Note a sink that cannot put parts together, and one that has to."""
+        try:
+            found = registry.load(PluginKind.SINK, sink)
         except CenoteError:
             return  # check_settings has said so
-        if not merges:
+        if whole and not found.can_merge():
             self.findings.report(
                 errors.BAD_VALUE,
                 f"sink '{sink}' cannot write one file for a whole dataset: it cannot join parts",
-                when,
+                entry.get("when"),
                 hint="leave `when` out: then every partition has a file",
+            )
+        if found.demands_whole and not whole:
+            self.findings.report(
+                errors.BAD_VALUE,
+                f"sink '{sink}' makes one file of everything",
+                entry.get("when") or entry,
+                hint="write `when: final`, or `when: dataset` for one of each dataset",
             )
 
     def _with_layout(self, entry: Located) -> Located:

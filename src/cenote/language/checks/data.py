@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
 from cenote import errors
+from cenote.errors import CenoteError
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings
 from cenote.language.checks.validation import described, keys_of, validated
@@ -14,6 +17,7 @@ from cenote.language.schema.document import DataDefaultsModel, DatasetModel, Fie
 from cenote.language.workflow import Dataset, Field, SourceUse
 from cenote.language.yaml.source import Located
 from cenote.names import nearest
+from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 
 
@@ -145,6 +149,19 @@ def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
         defaults=model.defaults or {},
         path=path,
     )
+
+
+def generated_datasets(sources: Iterable[SourceUse]) -> tuple[Dataset, ...]:
+    """Of a workflow without datasets: those of sources that need no files."""
+    found = []
+    for use in sources:
+        try:
+            own = registry.load(PluginKind.SOURCE, use.kind).own_dataset(use.settings)
+        except (CenoteError, ImportError, ValidationError):
+            continue  # whoever checks the source says so
+        if own is not None:
+            found.append(Dataset(**own, path=use.path))
+    return tuple(found[:1])
 
 
 def check_fields(root: Located, streams: Iterable[str], findings: Findings) -> tuple[Field, ...]:

@@ -14,6 +14,7 @@ from cenote.language.checks.data import (
     check_sources,
     dataset_names,
     entries,
+    generated_datasets,
 )
 from cenote.language.checks.execution import check_execution
 from cenote.language.checks.findings import Findings
@@ -45,12 +46,12 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     source_ids = _written(root, "sources") | {source.id for source in sources}
     joins = check_joins(root, sources, findings)
     streams = source_ids | _written(root, "joins")
-    datasets = check_datasets(root, findings)
+    datasets = check_datasets(root, findings) or generated_datasets(sources)
     execution = check_execution(root, findings)
     pools = _written(root, "execution", "pools") | {pool.name for pool in execution.pools}
     around = Surroundings(
         folder=file.parent,
-        datasets=dataset_names(root),
+        datasets=dataset_names(root) | {dataset.name for dataset in datasets},
         streams=streams,
         primary_stream=check_primary_stream(root, streams, findings),
         pools=pools,

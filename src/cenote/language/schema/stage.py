@@ -46,7 +46,7 @@ class WriteModel(LanguageModel, extra="allow"):
     use: str | None = None
     """A layout of `outputs` merged under this."""
     when: When = "partition"
-    """`partition`: a file for each partition; `dataset`: one for each dataset, in its order; else not available yet."""
+    """`partition`: a file for each partition; `dataset`: one for each dataset, in its order; `final`: one for all."""
     from_: str | None = Field(None, alias="from")
     """Another stage whose events are written."""
     mode: Literal["recreate"] = "recreate"

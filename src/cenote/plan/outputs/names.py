@@ -46,6 +46,13 @@ def skim_path(template: str, *, dataset: str, part: str | None, suffix: str) -> 
     return Path(whole + (ending or suffix))
 
 
+def whole_path(template: str, *, dataset: str | None, suffix: str) -> Path:
+    """The file of a whole dataset; without a dataset, of the whole run: `table.txt` is taken as written."""
+    if dataset is not None:
+        return skim_path(template, dataset=dataset, part=None, suffix=suffix)
+    return Path(template if Path(template).suffix else template + suffix)
+
+
 def parts_folder(whole: Path) -> Path:
     """Where the parts of a file that holds a whole dataset lie until the run ends, below `products/`."""
     return PARTS / (whole.relative_to("/") if whole.is_absolute() else whole)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from cenote import errors, storage
 from cenote.errors import Place, Problem
 from cenote.language.workflow import Workflow
-from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, skim_path
+from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, skim_path, whole_path
 from cenote.plan.plan import Plan
 
 SETTING = "execution.write_outside"
@@ -61,6 +61,7 @@ def _paths(plan: Plan, workflow: Workflow) -> Iterator[tuple[Place | None, Path]
             for dataset in plan.datasets:
                 part = None if write.per_dataset else "00000"
                 name = skim_path(write.path_template, dataset=dataset.name, part=part, suffix="")
+                name = whole_path(write.path_template, dataset=None, suffix="") if write.per_run else name
                 yield workflow.place(*write.path, "path"), Path(PRODUCTS) / name
     for product in plan.products:
         for number, render in enumerate(product.renders):

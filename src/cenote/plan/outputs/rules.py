@@ -8,7 +8,7 @@ from pathlib import Path
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
-from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, product_stem, skim_path
+from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, product_stem, skim_path, whole_path
 from cenote.plan.outputs.outside import refused_name
 from cenote.plan.plan import maker_of, skims_of
 from cenote.plan.stages.resolve import Resolved, ResolvedStage
@@ -132,6 +132,8 @@ def _skims(write: Write, stage: ResolvedStage, resolved: Resolved) -> Iterable[P
         suffix = registry.load(PluginKind.SINK, write.kind).suffix
     except CenoteError:
         return []
+    if write.per_run:
+        return [whole_path(write.path_template, dataset=None, suffix=suffix)]
     part = None if write.per_dataset else "00000"
     datasets = [name for number in stage.applied for name in resolved.flavours[number].datasets]
     return [skim_path(write.path_template, dataset=name, part=part, suffix=suffix) for name in datasets]

@@ -9,7 +9,7 @@ from typing import Any
 
 from cenote import errors, storage
 from cenote.operations.support.events import Events
-from cenote.plan.outputs.names import PARTS, parts_folder, skim_path
+from cenote.plan.outputs.names import PARTS, parts_folder, skim_path, whole_path
 from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_content, digest_of_file
@@ -35,9 +35,9 @@ def write_skim(
     sink = _sink(write)
     part = f"{piece.part:05}" if piece.rows is None else f"{piece.part:05}-{piece.rows[0]}"
     dataset = piece.partition.dataset
-    if write.per_dataset:
-        whole = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
-        name = parts_folder(whole) / f"{part}{whole.suffix}"
+    if write.per_dataset or write.per_run:
+        whole = whole_path(write.path_template, dataset=None if write.per_run else dataset, suffix=sink.suffix)
+        name = parts_folder(whole) / f"{dataset + '-' if write.per_run else ''}{part}{whole.suffix}"
     else:
         name = skim_path(write.path_template, dataset=dataset, part=part, suffix=sink.suffix)
     kept = events.keep(write.keep)
@@ -107,14 +107,15 @@ def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], 
     merged = []
     for write in writes if together else ():
         sink = _sink(write)
-        for dataset in dict.fromkeys(one["dataset"] for one in written if write.per_dataset):
-            name = skim_path(write.path_template, dataset=dataset, part=None, suffix=sink.suffix)
+        datasets = dict.fromkeys(one["dataset"] for one in written if write.per_dataset)
+        for dataset in [None] if write.per_run else datasets:
+            name = whole_path(write.path_template, dataset=dataset, suffix=sink.suffix)
             parts = together.pop(parts_folder(name), [])
             if parts:
                 with storage.appearing(folder / name, under_its_name=True) as temporary:
                     sink.merge([folder / part["path"] for part in parts], temporary)
                 entries, size = sum(part["entries"] for part in parts), (folder / name).stat().st_size
-                merged.append({"path": str(name), "dataset": dataset, "entries": entries, "bytes": size})
+                merged.append({"path": str(name), "dataset": dataset or "all", "entries": entries, "bytes": size})
     alone = [{key: one[key] for key in one if key != _SUM} for some in together.values() for one in some]
     return [*alone, *merged]
 

@@ -1,0 +1,112 @@
+"""Write a table for people: some rows, as text in columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from cenote.language.schema.forms import Count, OneOrMany
+from cenote.operations.support.events import Events
+from cenote.plugins.settings import Settings
+from cenote.sinks.interface import Sink
+from cenote.sinks.json import JsonSink
+
+Names = Annotated[tuple[str, ...], OneOrMany()]
+
+
+class ShownColumn(Settings):
+    """A column of the table."""
+
+    field: str | None = None
+    """The column of the events."""
+    template: str | None = None
+    """Instead of it, a text with columns in braces: `"{name} {planet}"`."""
+    header: str | None = None
+    """What stands above; without it, the name of the column."""
+    format: str = ""
+    """How a value is written, as Python has it: `.3f`."""
+    missing: str = ""
+    """What stands for a missing value."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.field is None) == (self.template is None):
+            raise PydanticCustomError("one_of_two", "a column of the table needs either 'field' or 'template'", {})
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the events that it shows."""
+        if self.field is not None:
+            return (self.field,)
+        return tuple(name for _, name, _, _ in Formatter().parse(self.template or "") if name)
+
+    def text(self, row: Mapping[str, Any]) -> str:
+        """The cell of a row."""
+        if self.template is not None:
+            return self.template.format_map({name: row.get(name, "") for name in self.names})
+        value = row.get(self.field or "")
+        return self.missing if value is None else format(value, self.format)
+
+
+class ConsoleTable(Sink):
+    """Writes a table as text, sorted and cut, of a dataset or of the whole run."""
+
+    example: ClassVar[str] = """
+    - id: Fast
+      op: filter
+      params: {expr: "speed > 50"}
+      write:
+        kind: console_table
+        path: fast.txt
+        when: final
+        columns: [{field: hour}, {field: speed, header: km/h, format: .1f}]
+        sort_by: speed
+        limit: 10
+    """
+    suffix: ClassVar[str] = ".txt"
+    demands_whole: ClassVar[bool] = True
+
+    columns: Annotated[tuple[ShownColumn, ...], Field(min_length=1)]
+    """The columns, from left to right."""
+    fields: Names = ()
+    """Columns of the events that are needed; those of `columns` and `sort_by` are in any case."""
+    sort_by: Names = ()
+    """Columns to sort by, the first one first; missing values come last. Without it, rows are in their order."""
+    limit: Count | None = None
+    """At most so many rows."""
+
+    def wants(self) -> tuple[str, ...]:
+        """What it shows and sorts by."""
+        shown = [name for column in self.columns for name in column.names]
+        return tuple(dict.fromkeys([*self.fields, *shown, *self.sort_by]))
+
+    def write(self, events: Events, target: Path) -> None:
+        """A part: a line per row, which `merge` reads."""
+        JsonSink().write(events, target)
+
+    def merge(self, parts: Sequence[Path], target: Path) -> None:
+        """Make the table."""
+        rows = [json.loads(line) for part in parts for line in self._lines(part)]
+        for name in reversed(self.sort_by):
+            rows.sort(key=lambda row: (row.get(name) is None, row.get(name) if row.get(name) is not None else 0))
+        cells = [[column.text(row) for column in self.columns] for row in rows[: self.limit]]
+        header = [column.header or column.field or column.template or "" for column in self.columns]
+        widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+        lines = [header, ["-" * width for width in widths], *cells]
+        text = "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        )
+        target.write_text(text + "\n", encoding="utf-8")
+
+    @staticmethod
+    def _lines(part: Path) -> list[str]:
+        """Of a part without events: none."""
+        text = part.read_text(encoding="utf-8")
+        return [] if text.startswith("{\n") else text.splitlines()

@@ -1,0 +1,126 @@
+"""Read HDF5 files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cenote import errors
+from cenote.jagged import ak
+from cenote.operations.support.events import Column
+from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
+from cenote.sources.support.files import explained, is_remote, local_path, local_stamp
+
+MOST_AT_ONCE = 1000
+"""Values of a list column whose lengths say how large it is."""
+
+
+class Hdf5Source(Source):
+    """Reads HDF5 files with h5py: datasets of equal length below a group are columns, and so are the fields of a table.
+
+    It needs the extra `hdf5`.
+    """
+
+    example: ClassVar[str] = """
+    sources:
+      events: {kind: hdf5, group: events}
+    """
+
+    group: str | None = None
+    """The group, or the table, that holds the columns; by default the only one of the file, or the whole file."""
+
+    def describe(self, url: str) -> FileInfo:
+        """Rows and columns."""
+        with explained(url, errors.BAD_INPUT), self._columns(url) as columns:
+            lengths = {len(values) for values in columns.values()}
+            if len(lengths) != 1:
+                what = "columns of different lengths" if lengths else "no columns"
+                raise errors.error(errors.BAD_INPUT, f"{url} holds {what} in {self.group or 'its groups'}")
+            infos = {name: ColumnInfo(str(values.dtype), _size(values)) for name, values in columns.items()}
+            return FileInfo(url, local_path(url).stat().st_size, local_stamp(url), lengths.pop(), infos)
+
+    def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
+        """Exactly these columns."""
+        with explained(url, errors.UNREADABLE_INPUT), self._columns(url) as known:
+            return {name: _values(known[_meant(name, known, url)], start, stop) for name in columns}
+
+    @contextmanager
+    def _columns(self, url: str) -> Iterator[dict[str, Any]]:
+        """Name → where its values are, as long as the file is open."""
+        if is_remote(url):
+            raise errors.error(errors.BAD_INPUT, f"{url}: HDF5 files are read from this machine only")
+        try:
+            import h5py
+        except ImportError:
+            words = f"reading {url} needs h5py, which is not installed"
+            raise errors.error(errors.ENVIRONMENT, words, hint="pip install 'cenote[hdf5]'") from None
+        if not local_path(url).exists():
+            raise FileNotFoundError(url)
+        with h5py.File(local_path(url), "r") as file:
+            if self.group is not None and self.group not in file:
+                words = f"{url} has no group '{self.group}'"
+                raise errors.CenoteError(
+                    errors.unknown_name(errors.BAD_INPUT, words, self.group, list(file), what="groups there")
+                )
+            only = next(iter(file)) if len(file) == 1 else "/"
+            found = file[self.group or only]
+            if isinstance(found, h5py.Dataset):
+                yield {name: _Field(found, name) for name in found.dtype.names or ()} or {"values": found}
+                return
+            paths: dict[str, Any] = {}
+            found.visititems(lambda path, one: paths.update({path: one}) if isinstance(one, h5py.Dataset) else None)
+            yield {name: paths[path] for name, path in named(paths).items()}
+
+
+class _Field:
+    """A field of a table, which is read by itself."""
+
+    def __init__(self, table: Any, name: str) -> None:
+        self.table, self.name = table, name
+        self.dtype, self.shape = table.dtype[name], table.shape
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: slice) -> Any:
+        return self.table[rows][self.name]
+
+
+def _meant(name: str, known: dict[str, Any], url: str) -> str:
+    meant = find_column(name, known)
+    if meant is None:
+        words = f"{url} has no column '{name}'"
+        raise errors.CenoteError(errors.unknown_name(errors.UNREADABLE_INPUT, words, name, known, what="columns there"))
+    return meant
+
+
+def _size(values: Any) -> int:
+    """Uncompressed bytes; of lists, from the first ones."""
+    if values.dtype.kind != "O":
+        return max(1, int(np.prod(values.shape)) * int(values.dtype.itemsize))
+    some = values[:MOST_AT_ONCE]
+    bytes_each = sum(int(getattr(one, "nbytes", len(one))) for one in some) / max(1, len(some))
+    return max(1, int(bytes_each * len(values)))
+
+
+def _values(values: Any, start: int, stop: int) -> Column:
+    read = values[start:stop]
+    if values.dtype.kind == "O":
+        return _lists(read, values.dtype)
+    if values.dtype.kind == "S":
+        return ak.Array([one.decode() for one in read.tolist()])
+    return ak.from_regular(ak.from_numpy(read), axis=None) if read.ndim > 1 else np.ascontiguousarray(read)
+
+
+def _lists(read: Any, dtype: Any) -> Column:
+    """Lists of numbers, or texts."""
+    import h5py
+
+    inner = h5py.check_vlen_dtype(dtype)
+    if inner is None or inner in (str, bytes):
+        return ak.Array([one.decode() if isinstance(one, bytes) else one for one in read.tolist()])
+    content = np.concatenate([np.zeros(0, inner), *read]).astype(inner, copy=False)
+    return ak.unflatten(content, np.array([len(one) for one in read], np.int64))
