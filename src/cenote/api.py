@@ -27,6 +27,7 @@ from cenote.plan.plan import MERGE, Plan
 from cenote.plan.probes.cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
 from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
+from cenote.plan.stages.variation_cost import cost_of_variations
 from cenote.plugins.capabilities import runs_here
 from cenote.runs.configured import PoolEnvironments
 from cenote.runs.credentials import RunCredentials
@@ -56,6 +57,8 @@ class CheckResult:
 
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What variations cost, where there are some."""
 
     @property
     def ok(self) -> bool:
@@ -64,7 +67,7 @@ class CheckResult:
 
     def __str__(self) -> str:
         lines = [*(f"warning: {warning}" for warning in self.warnings), *map(str, self.problems)]
-        return "\n".join(lines if self.problems else [*lines, "no problems"])
+        return "\n".join(lines if self.problems else [*lines, *self.notes, "no problems"])
 
     __repr__ = __str__
 
@@ -133,7 +136,7 @@ class Analysis:
 
     def _all_problems(self, *, read_files: bool) -> CheckResult:
         checked = self._checked
-        problems, warnings = list(checked.problems), list(checked.warnings)
+        problems, warnings, notes = list(checked.problems), list(checked.warnings), list[str]()
         known = {problem.place for problem in checked.problems}
         look = Look.FIRST if read_files else Look.NONE
         if checked.workflow is not None:
@@ -145,11 +148,12 @@ class Analysis:
                 found += PoolEnvironments(checked.workflow, pools).environment_problems()
             problems += [problem for problem in found if problem.place is None or problem.place not in known]
             warnings += analysed.warnings
+            notes += cost_of_variations(analysed.workflow)
         elif checked.rest is not None:
             with _as_far_as_known(checked.rest) as are_known:
                 found = stage_problems(checked.rest, look if are_known else Look.NONE)
             problems += [problem for problem in found if problem.place not in known]
-        return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)))
+        return CheckResult(tuple(errors.unique(problems)), tuple(dict.fromkeys(warnings)), tuple(notes))
 
     def plan(
         self,

@@ -290,9 +290,8 @@ def test_a_walltime_is_text_and_fine(desk_with_data: Desk) -> None:
     ("text", "words"),
     [
         ("registry: {functions: {f: 'math:sin'}}", ("flow.yaml:3:27: not available yet: registry.functions.f",)),
-        ("systematics: {variations: [{name: up}]}", ("flow.yaml:3:14: not available yet: systematics",)),
     ],
-    ids=["functions", "systematics"],
+    ids=["functions"],
 )
 def test_what_this_version_cannot_do_is_refused_by_check_as_by_run(
     desk_with_data: Desk, text: str, words: tuple[str, ...]

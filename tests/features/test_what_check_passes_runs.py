@@ -154,7 +154,7 @@ def hist(bins: str = "[5, 0, 1]", params: str = "", more: str = "") -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (hist() + "systematics: {variations: [{name: up}]}", "not available yet: systematics"),
+        (hist() + "systematics: {variations: [{name: up}]}", "variation 'up' changes nothing"),
         (hist() + "sources: {events: {tre: Events}}", "there is no key 'tre' in source 'events'"),
         (hist(params="weight_expr: dataset_xsec"), "reads 'dataset_xsec', but dataset 'e' does not have 'xsec'"),
         (hist("[10, 0, .inf]"), "should be a finite number, not inf"),

@@ -27,7 +27,7 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
 @pytest.mark.parametrize(
     ("text", "words", "place"),
     [
-        ("systematics: {variations: [{name: up, weight: {multiply: w}}]}" + AFTER, "systematics", "1:14"),
+        ("systematics: {variations: [{name: up, weight: {multiply: w}, export: {a: b}}]}" + AFTER, "exports", "1:70"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions.f", "1:27"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
         (OVERLAY, "a picture of several products", "2:21"),
@@ -96,7 +96,9 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
 
 
 MARKED = {
-    "": ("systematics", "registry"),
+    "": ("registry",),
+    "VariationModel": ("export",),
+    "SystematicsModel": ("profiles",),
     "StageModel": ("variations", "op"),
     "RenderModel": ("when",),
 }

@@ -34,8 +34,6 @@ def _planned(kind: PluginKind, name: str, path: KeyPath) -> _Found:
 
 
 def _computation(workflow: Workflow) -> _Found:
-    if workflow.systematics is not None:
-        yield _not_yet("systematics: variations in one pass over the data"), ("systematics",)
     for source in workflow.sources:
         yield from _planned(PluginKind.SOURCE, source.kind, source.path)
     for stage in workflow.stages:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from cenote.errors import Place
 from cenote.language.execution import Amounts, ExecutionSettings, Pool
 from cenote.language.origins import KeyPath, Origin
+from cenote.language.systematics import Fillings, Systematics, Varied
 from cenote.values import dataclass
 
 DEFAULT_EVENTTYPE = "mc"
@@ -28,6 +29,8 @@ class Dataset:
     nevents: int | None = None
     """At most this many events are read; None reads all."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    stands_for: str | None = None
+    """The dataset whose place it takes in a variation: it is none of its own then."""
     path: KeyPath = ()
 
 
@@ -90,11 +93,15 @@ class AppliesTo:
 
     eventtypes: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
+    exactly: frozenset[str] | None = None
+    """Instead of both, the datasets by name, those that stand for others among them."""
 
     def includes(self, dataset: Dataset) -> bool:
         """Whether the stage runs on this dataset."""
+        if self.exactly is not None:
+            return dataset.name in self.exactly
         return (not self.eventtypes or dataset.eventtype in self.eventtypes) and (
-            not self.datasets or dataset.name in self.datasets
+            not self.datasets or (dataset.stands_for or dataset.name) in self.datasets
         )
 
 
@@ -164,6 +171,12 @@ class Stage:
     requirement: Requirement = Requirement()
     write: tuple[Write, ...] = ()
     render: tuple[Render, ...] = ()
+    varied: Varied | None = None
+    """How it runs for a variation, where the plan added it for one."""
+    fillings: Fillings | None = None
+    """How its histogram is filled for variations."""
+    leaves_product: bool = True
+    """Whether what it makes is kept, if it makes something."""
     path: KeyPath = ()
 
 
@@ -227,7 +240,7 @@ class Workflow:
     fields: tuple[Field, ...] = ()
     constants: Mapping[str, Any] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
-    systematics: Mapping[str, Any] | None = None
+    systematics: Systematics | None = None
     observers: tuple[Observer, ...] = ()
     execution: Execution = Execution()
     plugins: tuple[PluginSource, ...] = ()

@@ -66,6 +66,10 @@ class Define(Operation):
         """The names defined."""
         return tuple(dict.fromkeys(variable.name for variable in self.variables))
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Evaluate in order."""
         return Result(with_variables(self.variables, events))

@@ -12,6 +12,7 @@ from pydantic import PrivateAttr
 
 from cenote.compiled.problems import NotCompiledError
 from cenote.expressions.expression import expression
+from cenote.language.systematics import Fillings
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
 from cenote.operations.support.kernels import Kernel
 from cenote.plugins.settings import Plugin
@@ -71,6 +72,9 @@ class Operation(Plugin):
     takes_device_columns: ClassVar[bool] = False
     """Whether `run` can compute with columns that lie on a GPU, as `gpu.preload` puts them there."""
 
+    takes_variations: ClassVar[bool] = False
+    """Whether its product has room for all variations, along one more axis."""
+
     _stage: str = PrivateAttr(default="")
     _columns: Collection[str] = PrivateAttr(default=())
 
@@ -126,6 +130,13 @@ class Operation(Plugin):
         """The only columns for the next stage; None for all."""
         return None
 
+    def keeps_every_event(self) -> bool:
+        """Whether the events that come in go on, all of them, as they are, with columns added at the most.
+
+        What is not sure says no: for a variation that changes what it reads, it then runs on events of its own.
+        """
+        return False
+
     def depends_on_files(self) -> Collection[str]:
         """Files that its results depend on, as its settings name them: beside the workflow, or absolute.
 
@@ -143,6 +154,14 @@ class Operation(Plugin):
     def shape(self) -> ProductShape:
         """What its product will look like."""
         return ProductShape(self.product)
+
+    def with_fillings(self, fillings: Fillings) -> Self:  # noqa: ARG002  # for histograms
+        """This operation, filling its product for variations too; only what says so by `takes_variations` can."""
+        return self
+
+    def as_params(self) -> dict[str, Any]:
+        """The settings as plain data: what travels to the workers."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     def prepare(self) -> None:
         """Once per worker before the first `run`: load a model, open a table."""
@@ -165,6 +184,12 @@ class Operation(Plugin):
     def why_not_compiled(self) -> str | None:
         """Why it has no compiled form, in words that follow its stage's name; None where `write_compiled` gives one."""
         return "its operation has no compiled form"
+
+    def obstacle(self) -> str | None:
+        """Why it is not compiled. A class that only inherits the compiled form of another one may do something else."""
+        if self.maker_of("run") is not self.maker_of("write_compiled"):
+            return self.why_not_compiled() or Operation.why_not_compiled(self)
+        return self.why_not_compiled()
 
     def write_compiled(self, form: StageForm) -> None:  # noqa: ARG002  # for operations that have one
         """Write what `run` does in typed values, so that it becomes machine code together with its neighbours.

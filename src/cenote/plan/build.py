@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cenote.errors import UNKNOWN_OPERATION, UNKNOWN_PLUGIN, CenoteError, Problem
+from cenote.errors import NOT_AVAILABLE, UNKNOWN_OPERATION, UNKNOWN_PLUGIN, CenoteError, Problem
 from cenote.language.availability import unavailable
 from cenote.language.workflow import Workflow
 from cenote.machine import Machine
@@ -24,6 +24,7 @@ from cenote.plan.stages.drawable import undrawable
 from cenote.plan.stages.modifiers import misfits
 from cenote.plan.stages.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.stages.software import missing_software
+from cenote.plan.stages.variations import expand, with_replaced_datasets, without_stages
 from cenote.plan.tasks import lay_out
 from cenote.plugins import own_files
 from cenote.plugins.resources import ResourceFile
@@ -35,6 +36,8 @@ from cenote.values import dataclass
 class Analysed:
     """A workflow whose stages are resolved against its data."""
 
+    workflow: Workflow
+    """With the stages that variations add."""
     placement: Placement
     inputs: Inputs
     resolved: Resolved
@@ -54,12 +57,13 @@ def analyse(
 ) -> Analysed:
     """Everything that can be found wrong with a workflow, at once. Whatever passes here has a plan."""
     later, left_out = unavailable(workflow)
+    workflow, inputs, resolved, unvaried = _read(workflow, look, progress)
     placement = place(workflow, machine, strict=strict)
-    inputs, resolved = _read(workflow, look, progress)
     flow = column_flow(workflow, resolved)
     lacking = what_is_lacking(workflow, inputs)
     no_data = [nothing_to_read(workflow)] if not workflow.datasets and look is not Look.NONE else []
     return Analysed(
+        workflow=workflow,
         placement=placement,
         inputs=inputs,
         resolved=resolved,
@@ -71,6 +75,7 @@ def analyse(
             *no_data,
             *inputs.problems,
             *resolved.problems,
+            *unvaried,
             *missing_software(workflow, resolved, placement),
             *misfits(workflow, resolved),
             *flow.problems,
@@ -84,16 +89,32 @@ def analyse(
 def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     later, _ = unavailable(workflow)
-    inputs, resolved = _read(workflow, look)
+    workflow, inputs, resolved, unvaried = _read(workflow, look)
     results = _result_problems(workflow, resolved)
-    found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *results]
+    found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *unvaried, *results]
     # Names that are not there were reported when the file was read, or are a broken plugin's.
     return [problem for problem in found if problem.kind not in (UNKNOWN_OPERATION, UNKNOWN_PLUGIN)]
 
 
-def _read(workflow: Workflow, look: Look, progress: InputsProgress | None = None) -> tuple[Inputs, Resolved]:
+def _read(
+    workflow: Workflow, look: Look, progress: InputsProgress | None = None
+) -> tuple[Workflow, Inputs, Resolved, Sequence[Problem]]:
+    """The workflow with what its variations add, its inputs, its stages; and what is wrong with variations."""
+    workflow = with_replaced_datasets(workflow)
     inputs = look_at_inputs(workflow, look, progress=progress)
-    return inputs, resolve_stages(workflow, flavours_of(workflow, known_columns(workflow, inputs)), inputs.refused())
+    columns, refused = known_columns(workflow, inputs), inputs.refused()
+    resolved = resolve_stages(workflow, flavours_of(workflow, columns), refused)
+    if workflow.systematics is None:
+        return workflow, inputs, resolved, ()
+    expanded = expand(workflow, resolved)
+    if resolved.problems or expanded.problems:
+        return workflow, inputs, resolved, expanded.problems
+    varied = resolve_stages(expanded.workflow, flavours_of(expanded.workflow, columns), refused)
+    unused = column_flow(expanded.workflow, varied).unused
+    if not unused:
+        return expanded.workflow, inputs, varied, ()
+    less = without_stages(expanded.workflow, unused)
+    return less, inputs, resolve_stages(less, flavours_of(less, columns), refused), ()
 
 
 def _result_problems(workflow: Workflow, resolved: Resolved) -> list[Problem]:
@@ -110,11 +131,13 @@ def build_plan(
 ) -> Plan:
     """The plan, or every reason why there is none. With `keep_going`, files that are bad fail later, on their own."""
     analysed = analyse(workflow, machine, Look.EVERY, strict=strict, progress=progress)
-    bad = analysed.inputs.unreadable()
+    bad, workflow = analysed.inputs.unreadable(), analysed.workflow
     if analysed.problems or (bad and not keep_going):
         raise CenoteError([*analysed.problems, *bad])
     fills = analysed.lacking.fills
     segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement, fills=fills)
+    if apart := _apart(workflow, segments):
+        raise CenoteError(apart)
     filled = _filled(workflow, segments)
     missing = _missing_columns(workflow, segments, analysed.inputs, filled)
     if missing and not keep_going:
@@ -139,6 +162,22 @@ def build_plan(
         resources=_resources(workflow, analysed.resolved),
         snapshots=snapshots(workflow, analysed.resolved, analysed.inputs),
     )
+
+
+def _apart(workflow: Workflow, segments: Sequence[Segment]) -> list[Problem]:
+    """A variation is filled into the histogram of the nominal stage where both run."""
+    home = {step.stage: segment.index for segment in segments for step in segment.steps}
+    return [
+        Problem(
+            NOT_AVAILABLE,
+            f"not available yet: variation '{step.varied.variation}' of stage '{step.varied.stage}' runs after other "
+            "pools than the nominal stage",
+            place=workflow.place("systematics"),
+        )
+        for segment in segments
+        for step in segment.steps
+        if step.varied is not None and step.fillings is not None and home[step.varied.stage] != segment.index
+    ]
 
 
 def _resources(workflow: Workflow, resolved: Resolved) -> tuple[ResourceFile, ...]:

@@ -72,7 +72,8 @@ def segment_digest(
 
 
 def _settings(step: Step) -> list[Any]:
-    return [step.params, step.own_params, [[*astuple(w)] for w in step.writes]]
+    varied = [[*astuple(one)] for one in (step.varied, step.fillings) if one is not None]
+    return [step.params, step.own_params, [[*astuple(w)] for w in step.writes], *varied]
 
 
 def partition_digest(partition: Partition, dataset: bytes) -> bytes:
@@ -88,6 +89,7 @@ def partition_digest(partition: Partition, dataset: bytes) -> bytes:
 def dataset_digest(dataset: DatasetInfo) -> bytes:
     """Of what operations may know of a dataset."""
     known = [dataset.name, dataset.eventtype, dataset.group, dataset.nevents, dict(dataset.metadata)]
+    known += [dataset.stands_in] if dataset.stands_in else []
     return bytes.fromhex(digest_of(known))
 
 

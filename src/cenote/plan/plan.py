@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cenote.language.execution import Amounts
+from cenote.language.systematics import Fillings, Varied
 from cenote.language.workflow import Render, Workflow
 from cenote.modifiers.support.measures import Measure
 from cenote.operations.support.events import DatasetInfo
@@ -95,6 +96,10 @@ class Step:
     adds: tuple[str, ...] = ()
     product: str | None = None
     """The kind of product, if it makes one."""
+    varied: Varied | None = None
+    """How it runs for a variation."""
+    fillings: Fillings | None = None
+    """How its histogram is filled for variations."""
     datasets: frozenset[str] | None = None
     """The datasets it applies to; None for all."""
     own_params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -108,6 +113,11 @@ class Step:
     retries: int = 0
     not_compiled: str = "its operation has no compiled form"
     """Why it runs the ordinary way, in words; empty where it is compiled together with its neighbours."""
+
+    @property
+    def product_name(self) -> str:
+        """What its product is called: that of a variation belongs to the histogram of the nominal stage."""
+        return self.varied.stage if self.varied and self.fillings else self.stage
 
     @property
     def compiled(self) -> bool:
@@ -205,7 +215,7 @@ class Segment:
         found: dict[str, str] = {}
         for step in self.steps:
             if step.product is not None:
-                found[step.stage] = step.product
+                found[step.product_name] = step.product
             if step.writes:
                 found[skims_of(step.stage)] = "files"
         return found

@@ -420,5 +420,6 @@ def _datasets(plan: Plan) -> Iterator[PlannedDataset]:
         partitions[partition.dataset] += 1
         files.setdefault(partition.dataset, set()).add(partition.url)
     for dataset in plan.datasets:
-        counts = len(files.get(dataset.name, ())), events[dataset.name], partitions[dataset.name]
-        yield PlannedDataset(dataset.name, dataset.eventtype, dataset.group, *counts)
+        name = dataset.own_name
+        counts = len(files.get(name, ())), events[name], partitions[name]
+        yield PlannedDataset(name, dataset.eventtype, dataset.group, *counts)

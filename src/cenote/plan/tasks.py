@@ -65,7 +65,7 @@ def lay_out(
     flavour_of = {name: number for number, flavour in enumerate(resolved.flavours) for name in flavour.datasets}
     segment_of = {stage: segment.index for segment in segments for stage in segment.stages}
     layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, segment_of))
-    of_dataset = {info.name: dataset_digest(info) for info in datasets}
+    of_dataset = {info.own_name: dataset_digest(info) for info in datasets}
     data = [partition_digest(partition, of_dataset[partition.dataset]) for partition in partitions]
     for segment in segments:
         parts = _add_runs(layout, segment, data)
@@ -117,8 +117,9 @@ def product_tasks(
 def _add_runs(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> list[int]:
     """One task per partition, one per dataset, or one for the run: it needs the events of all partitions there."""
     whole = segment.scope != "partition"
-    numbers = {info.name: -1 if segment.scope == "run" else number for number, info in enumerate(layout.datasets)}
-    imports = {info.name: segment.imports_for(info.name) for info in layout.datasets if applies(segment, info.name)}
+    numbers = {info.own_name: -1 if segment.scope == "run" else number for number, info in enumerate(layout.datasets)}
+    names = [info.own_name for info in layout.datasets]
+    imports = {name: segment.imports_for(name) for name in names if applies(segment, name)}
     wanted: dict[int, list[int]] = {}
     for position, partition in enumerate(layout.partitions):
         if partition.source == segment.root and partition.dataset in imports:

@@ -186,7 +186,7 @@ def _publish_one(
             Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
         plots: list[Path] = []
-        datasets = {info.name: info for info in plan.datasets}
+        datasets = {info.name: info for info in plan.datasets if not info.stands_in}
         context = DrawContext(stage=product.stage, datasets=datasets, partial=partial)
         for number, render in enumerate(product.renders):
             plot = folder.plots / plot_stem(product.name, number, render)

@@ -19,7 +19,7 @@ def make_run_spec(plan: Plan, *, store: Path, files: Path) -> RunSpec:
     """What all tasks share."""
     return RunSpec(
         segments=plan.segments,
-        datasets={info.name: info for info in plan.datasets},
+        datasets={info.own_name: info for info in plan.datasets},
         constants=dict(plan.workflow.constants),
         plugins=tuple((plugin.target, plugin.kind, plugin.name) for plugin in plan.workflow.plugins),
         sources=own_files.sources_of(plugin.target for plugin in plan.workflow.plugins),
@@ -37,7 +37,7 @@ class TaskSpecs:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._number_of = {info.name: number for number, info in enumerate(plan.datasets)}
+        self._number_of = {info.own_name: number for number, info in enumerate(plan.datasets)}
         self._partial: dict[int, str] = {}
         """Merges with parts missing → the name that their result lies under instead."""
         self._places = PlacesOfColumns(plan)
@@ -74,7 +74,7 @@ class TaskSpecs:
     def _positions(self, segment: Segment, number: int) -> list[int]:
         if segment.scope == "partition":
             return [number]
-        wanted = self._plan.datasets[number].name if segment.scope == "dataset" else None
+        wanted = self._plan.datasets[number].own_name if segment.scope == "dataset" else None
         return [
             position
             for position, partition in enumerate(self._plan.partitions)

@@ -24,6 +24,7 @@ from cenote.modifiers.support.measures import Measured, joined
 from cenote.modifiers.support.warnings_kept import KeptWarnings
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import DatasetInfo, Events
+from cenote.operations.support.varied import as_varied
 from cenote.plan.plan import FusedSteps, Partition, PlannedModifier, Segment, SourceStep, Step, maker_of, skims_of
 from cenote.plugins import registry, resources
 from cenote.plugins.kinds import PluginKind
@@ -298,7 +299,7 @@ class TaskRunner:
             size=last - first,
             index=None if piece.rows is None else np.arange(first, last),
             dataset=self.run_spec.datasets[partition.dataset],
-            datasets=tuple(self.run_spec.datasets),
+            datasets=tuple(name for name, info in self.run_spec.datasets.items() if not info.stands_in),
             constants=self.run_spec.constants,
         )
         return incoming[""]
@@ -351,19 +352,29 @@ class TaskRunner:
     def _finish(self, work: _Work, piece: Piece, step: Step, result: Result) -> None:
         """Keep the product of a step, and write its events to where somebody waits for them."""
         exports = work.segment.exports
-        if step.product is not None:
-            work.products[step.stage] = result.product
+        standing_in = bool(self.run_spec.datasets[piece.partition.dataset].stands_in)
+        if step.product is not None and not (standing_in and step.fillings is None):
+            self._keep(work, step, result.product)
         if step.stage in exports:
             leaving = replace(result.events.keep(exports[step.stage]), products={}, live=None)
             position = list(exports).index(step.stage)
             work.bytes_out += work.exchange.write(f"{work.spec.key}-{position}", packed(leaving))
-        for number, write in enumerate(step.writes):
+        for number, write in enumerate(() if standing_in else step.writes):
             with _blamed(step, piece.partition):
                 note = partial(self.written.note, skims_of(step.stage))
                 written = write_skim(write, result.events, self.run_spec.files, piece, note)
             work.products.setdefault(skims_of(step.stage), []).append(written)
             if number == 0:
                 work.bytes_out += int(written["bytes"])
+
+    def _keep(self, work: _Work, step: Step, product: Any) -> None:
+        """Keep a product; that of a variation is added to the nominal one."""
+        name = step.product_name
+        if name in work.products:
+            with _blamed(step, None):
+                parts = [work.products[name], product]
+                product = self._merged(work.segment, step, str(step.product), name, parts)
+        work.products[name] = product
 
     def _compiled(
         self, work: _Work, piece: Piece, group: CompiledGroup, values: Mapping[str, Events]
@@ -509,7 +520,9 @@ class TaskRunner:
         key = (segment.index, step.stage, dataset if dataset in step.own_params else "")
         with self._preparing:  # workers with several slots run tasks in threads
             if key not in self._operations:
-                operation: Operation = self._make(PluginKind.OPERATION, step.op, params).for_stage(step.stage)
+                known_as = step.varied.stage if step.varied else step.stage
+                made: Operation = self._make(PluginKind.OPERATION, step.op, params).for_stage(known_as)
+                operation = as_varied(made, step.varied, step.fillings)
                 operation.prepare()
                 self._operations[key] = operation
             return self._operations[key]

@@ -25,5 +25,7 @@ def command(choices: Choices, *, data: bool, as_json: bool) -> int:
     show_warnings(result.warnings)
     if not result.ok:
         raise CenoteError(result.problems)
+    for note in result.notes:
+        click.echo(note)
     click.echo(f"{choices.name}: no problems")
     return 0

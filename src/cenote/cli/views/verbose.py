@@ -130,7 +130,7 @@ def task_in_words(plan: Plan, task: int) -> str:
     if segment.scope == "run":
         return f"{named} on all data"
     if segment.scope == "dataset":
-        return f"{named} on {plan.datasets[place].name}"
+        return f"{named} on {plan.datasets[place].own_name}"
     partition = plan.partitions[place]
     return f"{named} on {partition.dataset}, {partition.url}, events {partition.start:,} to {partition.stop:,}"
 

@@ -22,13 +22,13 @@ from cenote.language.checks.joins import check_joins, read_by_stages
 from cenote.language.checks.observers import check_hooks, check_observers
 from cenote.language.checks.plugins import load_plugins, registered_constants
 from cenote.language.checks.stages import Surroundings, check_stages
+from cenote.language.checks.systematics import check_systematics
 from cenote.language.checks.validation import described, keys_of, validated
 from cenote.language.origins import KeyPath, Origin
 from cenote.language.schema.document import (
     AnalysisModel,
     OutputModel,
     SiteModel,
-    SystematicsModel,
     UseModel,
     WorkflowModel,
 )
@@ -74,7 +74,7 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
         constants={**registered_constants(root.get("registry"), findings), **_constants(analysis, findings)},
         stages=stages,
         observers=observers,
-        systematics=_systematics(root.get("systematics"), findings),
+        systematics=check_systematics(root, around.datasets, findings),
         execution=execution,
         plugins=plugins,
         unexecuted=tuple(findings.unexecuted),
@@ -147,13 +147,6 @@ def _check_keys(node: Located, known: list[str], what: str, findings: Findings) 
 def _constants(analysis: Located | None, findings: Findings) -> dict[str, object]:
     node = analysis.get("globals") if analysis else None
     return {name: child.plain() for name, child in entries(node, "'analysis.globals'", findings)}
-
-
-def _systematics(node: Located | None, findings: Findings) -> dict[str, object] | None:
-    if node is None or node.value is None:
-        return None
-    model = validated(SystematicsModel, node, "'systematics'", findings)
-    return model.model_dump(exclude_none=True) if model else None
 
 
 def _version(root: Located, findings: Findings) -> str:

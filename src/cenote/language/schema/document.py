@@ -110,59 +110,72 @@ class JoinModel(LanguageModel):
 class VariationWeightModel(LanguageModel):
     """How a variation changes weights."""
 
-    multiply: PlainNames
-    """Expressions that multiply every stage's weight."""
+    multiply: Annotated[tuple[str | int | float, ...], Field(min_length=1), OneOrMany()]
+    """Expressions that multiply the weight of every weighted histogram."""
 
 
 class VariationDatasetsModel(LanguageModel):
     """How a variation changes the input."""
 
-    replace: dict[str, str]
-    """Dataset to use instead, by the name of the nominal one."""
+    replace: Annotated[dict[str, str], Field(min_length=1)]
+    """Dataset → the dataset whose events take its place. Such a dataset is read for its variations only."""
+
+
+class VariationAppliesToModel(LanguageModel):
+    """The datasets that a variation changes. Short form: an event type."""
+
+    eventtypes: Annotated[tuple[Literal["data", "mc"], ...], OneOrMany()] = Field(
+        (), validation_alias=AliasChoices("eventtypes", "eventtype")
+    )
+    """Only datasets of this type: `data` or `mc`."""
+    datasets: PlainNames = ()
+    """Only these datasets."""
 
 
 class VariationModel(LanguageModel):
     """One systematic variation."""
 
-    name: str
-    """Its name; may hold `{axis}` of `matrix`."""
+    name: PlainName
+    """Its name along the axis `variation` of histograms; may hold `{axis}` of `matrix`."""
     mode: Literal["plan", "inline"] | None = None
-    """How it is computed; all variations are computed in one pass over the data."""
+    """Accepted for FAST-HEP's sake: all variations are computed in one pass over the data."""
     group: str | None = None
-    """What it belongs to, such as `jes`."""
+    """What it belongs to, such as `jes`; without it, the name without `_up` or `_down`."""
     direction: str | None = None
-    """`up` or `down`."""
+    """`up` or `down`; without it, what the name ends with."""
     metadata: Free | None = None
     """Further facts."""
-    applies_to: str | Free | None = None
-    """An event type, or `{eventtypes, datasets}`."""
+    applies_to: Annotated[VariationAppliesToModel, OrText("eventtypes")] | None = None
+    """The datasets that it changes; without it, all."""
     requires: PlainNames = ()
-    """Columns it needs."""
+    """Columns that must be there."""
     weight: VariationWeightModel | None = None
     """Changes weights."""
     replace: dict[str, str] | None = None
-    """Columns to read instead, in every expression."""
+    """Column → the column to read instead, in every stage."""
     datasets: VariationDatasetsModel | None = None
-    """Other input files."""
+    """Takes events from other files."""
     anchor: str | None = Field(None, validation_alias=AliasChoices("anchor", "stage"))
-    """The stage that changes."""
+    """The stage whose settings `patch` changes."""
     patch: Free | None = Field(None, validation_alias=AliasChoices("patch", "params"))
-    """Changes to that stage's params."""
+    """Changes to that stage's params: mappings are merged, everything else is replaced."""
     stop_before: PlainNames = ()
-    """Stages that do not see it."""
+    """Stages that do not see it, nor do those that follow them."""
     export: Free | None = None
-    """Columns that it leaves."""
-    matrix: dict[str, Any] | None = None
-    """Several variations from one entry: a list of values per name."""
+    """Columns that it leaves. Not available yet."""
+    matrix: dict[str, tuple[Any, ...]] | None = None
+    """Several variations from one entry: a list of values per name, which `{name}` stands for in all other texts."""
 
 
 class SystematicsModel(LanguageModel):
     """Variations of the analysis, all computed in one pass over the data."""
 
-    include_nominal: bool = False
-    """Whether the unchanged analysis is one of them."""
+    include_nominal: bool = True
+    """Accepted for FAST-HEP's sake: the unchanged analysis is always one of them, called `nominal`."""
     profiles: PlainNames = ()
-    """Files with more variations."""
+    """Files with more variations. Not available yet: `include` merges files."""
+    cutflows: bool = False
+    """Whether there is a cutflow for each variation that changes a selection; else there is the nominal one alone."""
     variations: tuple[VariationModel, ...] = ()
     """The variations."""
 
@@ -249,7 +262,7 @@ class WorkflowModel(LanguageModel):
     analysis: AnalysisModel | None = None
     """What to compute. A workflow that names data may do without: then it lists and checks the data."""
     systematics: SystematicsModel | None = None
-    """Variations of the analysis. Not available yet."""
+    """Variations of the analysis."""
     outputs: dict[str, OutputModel] | None = None
     """Layouts of files that stages write."""
     styles: dict[str, Free] | None = None

@@ -101,6 +101,10 @@ class BuildLeptonMetCandidate(Operation):
         lepton = (f"{self.output}_lepton_{name}" for name in self.keep.lepton)
         return (*candidate, *lepton, f"n{self.output}_W", f"n{self.output}_lepton")
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Select leptons, add the missing momentum to each, and select candidates."""
         leptons = rows_of(events, self.lepton, self._fields(events.names)).chosen(self.selection.lepton)

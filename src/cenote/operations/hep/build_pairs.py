@@ -121,6 +121,10 @@ class BuildPairs(Operation):
         members = (f"{self.output}_{member}{name}" for member in _MEMBERS for name in self.keep.constituents)
         return (*(f"{self.output}_Z_{name}" for name in self.keep.candidate), *members, f"n{self.output}_Z")
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Pair, select, add up, select again and sort."""
         objects = one_after_the_other([rows_of(events, name, self._fields) for name in self.collections])

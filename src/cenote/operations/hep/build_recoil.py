@@ -69,6 +69,10 @@ class BuildRecoil(Operation):
         """The fields that are kept, and the number of candidates."""
         return (*(f"{self.output}_{name}" for name in self.keep), f"n{self.output}")
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Add up, select, and keep the hardest."""
         candidates = self._candidates(events).chosen(self.selection)

@@ -88,6 +88,10 @@ class Choose(Operation):
         """The columns of the cases."""
         return tuple(self.cases[0].values)
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Find the case of each event, then its values."""
         masks = [event_mask(evaluate(case.when, events), events, case.when) for case in self.cases]

@@ -104,6 +104,10 @@ class Clean(Operation):
         names = {f"{output}_{field}" for output in self._outputs}
         return self.fields is not None or events.live is None or not names.isdisjoint(events.live)
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Keep what is far from everything else."""
         wanted = [name for name in self._fields(events.names) if self._is_read(name, events)]

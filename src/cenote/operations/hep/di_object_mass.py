@@ -85,6 +85,10 @@ class DiObjectMass(Operation):
         """The mass."""
         return (self._output,)
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """The mass of the first two objects that fulfil the mask."""
         lists = {component: lists_of(events[column]) for component, column in self._fields.items()}

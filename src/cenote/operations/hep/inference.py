@@ -112,6 +112,10 @@ class Inference(Operation):
         if isinstance(self.model, str):
             self._opened[""] = self._open(workflow_file(self.model).read_bytes())
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Evaluate the model on all rows."""
         model = self._model(events)

@@ -110,6 +110,10 @@ class SelectObjects(Operation):
         missing = self.missing_fields == "ignore" and bool(columns) and f"{self.collection}_{name}" not in columns
         return name in self.derived or not missing
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Select, sort and copy."""
         objects = _Objects(self.collection, events)

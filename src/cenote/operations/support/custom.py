@@ -90,6 +90,10 @@ class CustomOperation(Operation):
     def _names(self, declared: ColumnNames) -> Sequence[str]:
         return _listed(self.code.of_params(declared, self.params) if callable(declared) else declared)
 
+    def keeps_every_event(self) -> bool:
+        """As declared."""
+        return not self.declaration.filters and self.declaration.keeps is None
+
     def prepare(self) -> None:
         """Make the instance of a class, and let it prepare itself."""
         self._ready = self.code.ready(self.params)

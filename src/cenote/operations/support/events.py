@@ -28,6 +28,13 @@ class DatasetInfo:
     group: str | None = None
     nevents: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    stands_in: str | None = None
+    """Its own name, where it takes the place of the dataset `name` in a variation."""
+
+    @property
+    def own_name(self) -> str:
+        """The name of the dataset that the files belong to."""
+        return self.stands_in or self.name
 
     def facts(self) -> dict[str, Any]:
         """What expressions may ask of the dataset: `dataset_name`, `dataset_is_data`, `dataset_<metadata key>`."""

@@ -60,7 +60,7 @@ def _paths(plan: Plan, workflow: Workflow) -> Iterator[tuple[Place | None, Path]
         for write in stage.write:
             for dataset in plan.datasets:
                 part = None if write.per_dataset else "00000"
-                name = skim_path(write.path_template, dataset=dataset.name, part=part, suffix="")
+                name = skim_path(write.path_template, dataset=dataset.own_name, part=part, suffix="")
                 name = whole_path(write.path_template, dataset=None, suffix="") if write.per_run else name
                 yield workflow.place(*write.path, "path"), Path(PRODUCTS) / name
     for product in plan.products:

@@ -87,8 +87,8 @@ def _clash(first: _Claim, second: _Claim) -> Problem:
 
 def _claims(workflow: Workflow, resolved: Resolved, stage: ResolvedStage) -> Iterator[_Claim]:
     at_id = workflow.place(*stage.stage.path, "id")
-    kind = stage.operation.product
-    if kind is not None:
+    kind = stage.product
+    if kind is not None and not (stage.stage.varied and stage.stage.fillings):
         by = f"the product of stage '{stage.id}'"
         yield _Claim(PRODUCTS, product_stem(stage.id), (), by, at_id, "give one of the stages another id")
         for number, render in enumerate(renders_of(workflow, stage, kind)):

@@ -105,7 +105,7 @@ def sketch(plan: Plan) -> Sketch:
 
 
 def _data_card(plan: Plan) -> Card:
-    datasets = [dataset.name for dataset in plan.datasets]
+    datasets = [dataset.own_name for dataset in plan.datasets]
     named = datasets if len(datasets) <= 5 else [*datasets[:4], f"… {len(datasets) - 4} more"]
     rows = [CardRow(f"{format_count(plan.events)} events", f"{len(plan.partitions):,} partitions")]
     return Card("|data", DATA, (*rows, *(CardRow(name) for name in named)), "data")

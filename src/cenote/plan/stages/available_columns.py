@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import islice
+
+from cenote.language.systematics import is_twin
 
 
 class Available(Mapping[str, str]):
@@ -56,6 +59,14 @@ class Available(Mapping[str, str]):
         """With these columns and no others."""
         kept = [name for name in self if name in names]
         return Available({name: (at, self[name]) for at, name in enumerate(kept)}, len(kept))
+
+    def without_twins(self) -> Collection[str]:
+        """Those that are no variation's, beside nominal ones."""
+        return [name for name in self if not is_twin(name)] if self._has_twins else self
+
+    @cached_property
+    def _has_twins(self) -> bool:
+        return any(map(is_twin, self))
 
     def joined(self, other: Available) -> Available:
         """With the other's columns too; its definitions win."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from cenote import errors
 from cenote.errors import Problem
@@ -25,6 +25,8 @@ class ColumnFlow:
     """(flavour, stage) → the stages its events really come from (`SOURCE` for the files): stages that do not
     apply, or that see all data at once, let events pass by."""
     problems: tuple[Problem, ...] = ()
+    unused: frozenset[str] = frozenset()
+    """Stages beside nominal ones whose columns nobody reads: no variation needs them."""
 
 
 @dataclass
@@ -38,6 +40,7 @@ class _Walk:
     read_after: dict[str, set[str]] = field(default_factory=dict)
     needed: dict[str, frozenset[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
 
     @property
     def flavour(self) -> SchemaGroup:
@@ -63,6 +66,10 @@ class _Walk:
         applied = stage.applied[self.number]
         after = self.read_after[stage.id]
         after.update(*applied.writes)
+        if is_beside(stage) and after.isdisjoint(applied.adds):
+            applied = replace(applied, reads=(), adds=())
+        else:
+            self.used.add(stage.id)
         passing = set() if stage.scope is not Scope.PARTITION else after - set(applied.adds)
         copied = {column for name, column in applied.operation.copies().items() if name in after}
         needed = frozenset(passing.union(applied.reads, copied))
@@ -105,6 +112,7 @@ def column_flow(workflow: Workflow, resolved: Resolved) -> ColumnFlow:
     needed: dict[tuple[int, str], frozenset[str]] = {}
     inputs: dict[tuple[int, str], tuple[str, ...]] = {}
     problems: list[Problem] = []
+    used: set[str] = set()
     for number in range(len(resolved.flavours)):
         walk = _Walk(workflow, resolved, number)
         walk.run()
@@ -113,9 +121,16 @@ def column_flow(workflow: Workflow, resolved: Resolved) -> ColumnFlow:
             inputs[number, stage.id] = walk.inputs[stage.id]
         needed.update({(number, stage): columns for stage, columns in walk.needed.items()})
         problems.extend(walk.problems)
+        used |= walk.used
     return ColumnFlow(
         live={stage: frozenset(columns) for stage, columns in live.items()},
         needed=needed,
         inputs=inputs,
         problems=tuple(problems),
+        unused=frozenset(stage.id for stage in resolved.stages if is_beside(stage) and stage.id not in used),
     )
+
+
+def is_beside(stage: ResolvedStage) -> bool:
+    """Whether a stage computes columns of a variation beside the nominal ones."""
+    return stage.stage.varied is not None and stage.stage.varied.beside

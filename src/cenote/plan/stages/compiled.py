@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cenote.language.workflow import PluginUse
-from cenote.operations.interface import Operation, Scope
+from cenote.operations.interface import Scope
 from cenote.plan.stages.modifiers import class_of
 from cenote.plan.stages.resolve import ResolvedStage
 
@@ -20,11 +20,4 @@ def why_not_compiled(stage: ResolvedStage, modifiers: Sequence[PluginUse]) -> st
     if stage.scope is not Scope.PARTITION:
         return f"it sees a whole {stage.scope.value}"
     operations = [stage.operation, *(applied.operation for applied in stage.applied.values())]
-    return next(filter(None, map(_obstacle, operations)), "")
-
-
-def _obstacle(operation: Operation) -> str | None:
-    """A class that only inherits the compiled form of another one may do something else."""
-    if operation.maker_of("run") is not operation.maker_of("write_compiled"):
-        return operation.why_not_compiled() or Operation.why_not_compiled(operation)
-    return operation.why_not_compiled()
+    return next(filter(None, (operation.obstacle() for operation in operations)), "")

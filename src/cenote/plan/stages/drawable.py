@@ -16,7 +16,7 @@ from cenote.renderers.interface import DrawContext, Renderer
 
 def undrawable(workflow: Workflow, stages: Iterable[ResolvedStage]) -> list[Problem]:
     """What is wrong with pictures that stages ask for."""
-    datasets = {info.name: info for info in dataset_infos(workflow)}
+    datasets = {info.name: info for info in dataset_infos(workflow) if not info.stands_in}
     return [
         problem.at(workflow.place(*render.path))
         for stage in stages

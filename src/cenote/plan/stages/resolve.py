@@ -14,10 +14,12 @@ from typing import Any
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.expressions.functions import CONSTANTS
+from cenote.language.systematics import is_twin
 from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow, Write
 from cenote.names import column_name, did_you_mean, listed, nearest
 from cenote.operations.interface import Operation, Scope
 from cenote.operations.support.events import DATASET, DatasetInfo
+from cenote.operations.support.varied import VariedOperation, as_varied
 from cenote.plan.stages.available_columns import Available
 from cenote.plan.stages.depends_on import files_of, products_lacking, texts_in
 from cenote.plugins import registry
@@ -54,7 +56,7 @@ class Applied:
 
     def params(self) -> dict[str, Any]:
         """The settings as plain data: what travels to the workers."""
-        return self.operation.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return self.operation.as_params()
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class ResolvedStage:
     def id(self) -> str:
         """The stage's id."""
         return self.stage.id
+
+    @property
+    def product(self) -> str | None:
+        """The kind of product that it leaves, if it leaves one."""
+        return self.operation.product if self.stage.leaves_product else None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -123,9 +130,17 @@ def in_order(stages: Sequence[Stage]) -> list[Stage]:
 
 def dataset_infos(workflow: Workflow) -> tuple[DatasetInfo, ...]:
     """What operations may know of the datasets."""
+    known = {dataset.name: dataset for dataset in workflow.datasets}
     return tuple(
-        DatasetInfo(d.name, eventtype=d.eventtype, group=d.group, nevents=d.nevents, metadata=d.metadata)
-        for d in workflow.datasets
+        DatasetInfo(
+            dataset.stands_for or dataset.name,
+            eventtype=dataset.eventtype,
+            group=known[dataset.stands_for or dataset.name].group,
+            nevents=dataset.nevents,
+            metadata=dataset.metadata,
+            stands_in=dataset.name if dataset.stands_for else None,
+        )
+        for dataset in workflow.datasets
     )
 
 
@@ -185,12 +200,12 @@ class _Resolving:
     def infos(self) -> dict[str, DatasetInfo]:
         """Dataset → what operations may know of it."""
         unnamed = {name: DatasetInfo(name) for flavour in self.flavours for name in flavour.datasets}
-        return unnamed | {info.name: info for info in dataset_infos(self.workflow)}
+        return unnamed | {info.own_name: info for info in dataset_infos(self.workflow)}
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
         """Dataset → what expressions may ask of it."""
-        return {info.name: info.facts() for info in dataset_infos(self.workflow)}
+        return {info.own_name: info.facts() for info in dataset_infos(self.workflow)}
 
     def add(self, stage: Stage) -> None:
         inputs = {number: self._input(number, stage) for number in range(len(self.flavours))}
@@ -291,7 +306,9 @@ class _Resolving:
         applying = [number for number, flavour in enumerate(self.flavours) if stage.id in flavour.applies]
         try:
             with registry.blamed(PluginKind.OPERATION, stage.op):
-                operation: Operation = registry.make(PluginKind.OPERATION, stage.op, stage.params).for_stage(stage.id)
+                known_as = stage.varied.stage if stage.varied else stage.id
+                made: Operation = registry.make(PluginKind.OPERATION, stage.op, stage.params).for_stage(known_as)
+                operation = as_varied(made, stage.varied, stage.fillings)
                 resolved = {n: _resolved(operation, inputs[n]) for n in applying} or {-1: operation}
                 first = next(iter(resolved.values()))
                 if operation.product is not None and not all(same_settings(first, one) for one in resolved.values()):
@@ -356,7 +373,7 @@ class _Resolving:
             n: self.available[n, stage.id] for n, flavour in enumerate(self.flavours) if stage.id in flavour.applies
         }
         if entry.keep is None:
-            return {number: tuple(columns or ()) for number, columns in after.items()}
+            return {number: tuple(columns.without_twins() if columns else ()) for number, columns in after.items()}
         found = {
             number: {wanted: _matching(wanted, columns) for wanted in entry.keep} for number, columns in after.items()
         }
@@ -440,11 +457,14 @@ class _Resolving:
 def _shared(inputs: Iterable[Available | None]) -> list[str]:
     """The columns that all have, in the order of the first; none where one is not known."""
     first, *others = [*inputs] or [None]
-    return [] if first is None else [name for name in first if all(other and name in other for other in others)]
+    shared = () if first is None else first.without_twins()
+    return [name for name in shared if all(other and name in other for other in others)]
 
 
 def same_settings(one: Operation, other: Operation) -> bool:
     """Whether both have the same settings, whatever columns they were resolved for."""
+    if isinstance(one, VariedOperation) and isinstance(other, VariedOperation):
+        return bool(one.how == other.how) and same_settings(one.inner, other.inner)
     return one.__dict__ == other.__dict__
 
 
@@ -458,7 +478,9 @@ def _first_wins(stage: Stage) -> bool:
 
 
 def _resolved(operation: Operation, columns: Available | None) -> Operation:
-    return operation if columns is None else operation.resolve(columns)
+    if columns is None:
+        return operation
+    return operation.resolve(columns.without_twins())
 
 
 def _matching(wanted: str, columns: Collection[str] | None) -> list[str]:
@@ -466,7 +488,7 @@ def _matching(wanted: str, columns: Collection[str] | None) -> list[str]:
     if columns is None:
         return [wanted]
     plain = column_name(wanted, columns)
-    return [plain] if plain in columns else fnmatch.filter(columns, wanted)
+    return [plain] if plain in columns else [name for name in fnmatch.filter(columns, wanted) if not is_twin(name)]
 
 
 def _after(stage: str, operation: Operation, columns: Available | None) -> Available | None:

@@ -15,8 +15,9 @@ from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.cli.views.tables.probe import VERDICT_STYLES
 from cenote.names import listed
 from cenote.placement.pools import PlacedPool, Verdict
-from cenote.plan.plan import MERGE, Plan
+from cenote.plan.plan import MERGE, Plan, StageSummary
 from cenote.plan.probes.result import Probed
+from cenote.plan.stages.variation_cost import cost_of_variations
 from cenote.plugins.capabilities import runs_here
 from cenote.text import first_to_last, format_age, format_amounts, format_pools, join_words, plural
 from cenote.units import format_count
@@ -49,8 +50,9 @@ _POOL_COLUMNS = (
 def show_plan(plan: Plan, console: Console) -> None:
     """Everything `cenote plan` prints, warnings apart."""
     console.print(stage_table(plan))
-    if len(plan.stages) > MOST_STAGES:
-        console.print(f"… and {len(plan.stages) - MOST_STAGES} more stages: cenote plan --json lists them all")
+    stages = len(written_stages(plan))
+    if stages > MOST_STAGES:
+        console.print(f"… and {stages - MOST_STAGES} more stages: cenote plan --json lists them all")
     console.print()
     console.print(pool_table(plan))
     console.print()
@@ -63,12 +65,18 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print(Group(*totals(plan)))
 
 
+def written_stages(plan: Plan) -> list[StageSummary]:
+    """The stages of the file, without those that variations add."""
+    added = {stage.id for stage in plan.workflow.stages if stage.varied is not None}
+    return [stage for stage in plan.stages if stage.stage not in added]
+
+
 def stage_table(plan: Plan) -> FittedTable:
-    """One row per stage."""
+    """One row per stage of the file."""
     modified = any(stage.modifiers for stage in plan.stages)
     table = _table((*_STAGE_COLUMNS, _MODIFIERS) if modified else _STAGE_COLUMNS)
     placed = {placement.stage: placement for placement in plan.placement.stages}
-    for stage in plan.stages[:MOST_STAGES]:
+    for stage in written_stages(plan)[:MOST_STAGES]:
         placement = placed.get(stage.stage)
         table.add_row(
             name(stage.stage, style="bold"),
@@ -175,6 +183,8 @@ def totals(plan: Plan) -> Iterator[RenderableType]:
         + (f", {merges:,} of them merges" if merges else ""),
     )
     yield from _compiled(plan)
+    for position, words in enumerate(cost_of_variations(plan.workflow)):
+        yield titled("" if position else "varied", words)
     kept = [stage for segment in plan.segments if segment.kept for stage in segment.exports]
     if kept:
         yield titled("kept", f"the events that leave {join_words(kept)}, for later runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -12,8 +13,10 @@ from cenote.compiled.values import Value
 from cenote.operations.hep.hist import axis as settings
 from cenote.operations.hep.hist.axis import Axis
 from cenote.operations.hep.hist.filling import empty_histogram, named_category
-from cenote.operations.hep.hist.operation import Hist, dataset_fill, is_dataset
+from cenote.operations.hep.hist.fillings import Filling
+from cenote.operations.hep.hist.operation import Hist, is_dataset
 from cenote.operations.support.stage_form import StageForm
+from cenote.operations.support.varied import with_replaced
 
 _EXACT = 2**24
 """Whole numbers up to here are exact in fractions of 32 bits."""
@@ -21,28 +24,36 @@ _EXACT = 2**24
 
 def write_compiled(operation: Hist, form: StageForm) -> None:
     """Fill one histogram for these events."""
-    axes, events, variations = operation.all_axes, form.events, operation.variations
+    axes, events, labels = operation.all_axes, form.events, operation.labels
     if not axes and operation.dataset_axis is not True:
         raise NotCompiledError("a histogram needs axes")
-    along = [_axis(axis, form) for axis in axes]
-    fills = [operation.axis_fill_of(axis, np.zeros(0), events) for axis in axes]
-    if operation.dataset_axis is True:
-        fills.insert(0, dataset_fill("dataset", "", events))
-        along.insert(0, _at_dataset(form))
-    labels = variations.labels if variations else ()
-    if variations:
-        fills.append(named_category(variations.axis, "", labels, labels[0]))
+    fills = operation.axis_fills([np.zeros(0)] * len(axes), events)
+    if labels:
+        fills.append(named_category(operation.variation_axis, "", labels, labels[0]))
     if len({fill.axis.name for fill in fills}) < len(fills):
         raise NotCompiledError("two axes have one name")
     form.histograms.append(partial(empty_histogram, [fill.axis for fill in fills], weighted=operation.weighted))
-    texts = operation.weights(events.dataset)
-    weights = {label: None if text is None else form.number(form.value(text)) for label, text in texts.items()}
-    given = [*(value for _, value in along), *(weight for weight in weights.values() if weight is not None)]
-    space = form.lists(given)  # lists of one weight decide about the entries of all of them
-    for label, weight in weights.items():
-        varied = [] if label is None else [(_fixed(len(labels), labels.index(label)), form.number(0))]
-        form.fill(0, [*along, *varied], weight, space, weighted=operation.weighted)
+    fillings = operation.fillings_for(events.dataset)
+    own = [one for one in fillings if not one.shifted]
+    for together in [*([own] if own else []), *([one] for one in fillings if one.shifted)]:
+        _fill_together(operation, form, together)
     form.product = lambda results: results.histograms[0]
+
+
+def _fill_together(operation: Hist, form: StageForm, fillings: Sequence[Filling]) -> None:
+    """Fill with the same entries: lists of one weight decide about those of all of them."""
+    events, labels = form.events, operation.labels
+    form.events = with_replaced(events, fillings[0].columns)
+    hist = fillings[0].hist or operation
+    along = [_axis(axis, form) for axis in hist.all_axes]
+    if hist.dataset_axis is True:
+        along.insert(0, _at_dataset(form))
+    weights = [None if one.weight is None else form.number(form.value(one.weight)) for one in fillings]
+    space = form.lists([*(value for _, value in along), *(weight for weight in weights if weight is not None)])
+    for one, weight in zip(fillings, weights, strict=True):
+        place = [] if one.label is None else [(_fixed(len(labels), labels.index(one.label)), form.number(0))]
+        form.fill(0, [*along, *place], weight, space, weighted=operation.weighted)
+    form.events = events
 
 
 def _axis(axis: Axis, form: StageForm) -> tuple[BinSearch, Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,33 +141,12 @@ def _within(low: int, high: int, values: Column) -> Column:
     return np.clip(numbers, low - 1, high)
 
 
-def filled(
-    fills: Sequence[AxisFill],
-    weights: Iterable[tuple[str | None, Column | None]],
-    *,
-    size: int,
-    weighted: bool,
-    variation: str,
-    labels: Sequence[str],
-) -> hist.Hist[Any]:
-    """A histogram filled once per weight (None: 1): with a label, at its place along a last axis called `variation`.
-
-    Weights are asked for one after the other, and need not be in memory at the same time.
-    """
-    varied = [named_category(variation, "", labels, labels[0])] if labels else []
-    product = empty_histogram([fill.axis for fill in [*fills, *varied]], weighted=weighted)
-    places = {label: place for place, label in enumerate(labels)}
-    for label, weight in weights:
-        _fill(product, fills, weight, size, place=None if label is None else places[label])
-    return product
-
-
 def empty_histogram(axes: Sequence[HistAxis], *, weighted: bool) -> hist.Hist[Any]:
     """With sums of weights, or with counts."""
     return hist.Hist(*axes, storage=hist.storage.Weight() if weighted else hist.storage.Int64())
 
 
-def _fill(product: hist.Hist[Any], fills: Sequence[AxisFill], weight: Column, size: int, place: int | None) -> None:
+def fill(product: hist.Hist[Any], fills: Sequence[AxisFill], weight: Column, size: int, place: int | None) -> None:
     """`hist.Hist.fill` costs 20 µs a call for naming axes; boost-histogram's own is called instead.
 
     What one of many variations costs does not depend on how many there are: only its `place` is touched.

@@ -5,36 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import AliasChoices, Field, PrivateAttr, field_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.compiled.obstacles import obstacle_in_any
-from cenote.expressions.expression import ExpressionText, expression
+from cenote.expressions.expression import ExpressionText
 from cenote.expressions.problems import EvaluationError
 from cenote.language.schema.forms import OneOrMany
+from cenote.language.systematics import NOMINAL, VARIATION_AXIS, Fillings
 from cenote.lean_imports import imported
 from cenote.operations.hep.hist.axis import Axis
 from cenote.operations.hep.hist.entries import aligned
-from cenote.operations.hep.hist.filling import (
-    AxisFill,
-    as_weight,
-    axis_fill,
-    filled,
-    named_category,
-)
+from cenote.operations.hep.hist.filling import AxisFill, axis_fill, named_category
+from cenote.operations.hep.hist.fillings import Filling, filled_with, with_systematics
 from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.operations.support.evaluation import evaluate
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
+from cenote.operations.support.varied import replaced_name
 from cenote.plugins.settings import Settings
 
 if TYPE_CHECKING:
     from cenote.operations.support.stage_form import StageForm
 
 DATASET_NAME = "dataset_name"
-NOMINAL = "nominal"
-_AT_ONCE = 16
-"""Weights that are evaluated together, where nothing but their own values depends on them."""
 
 
 class ApplyTo(Settings):
@@ -88,6 +81,7 @@ class Hist(Operation):
     """
 
     product: ClassVar[str | None] = "histogram"
+    takes_variations: ClassVar[bool] = True
 
     axes: Annotated[tuple[Axis, ...], OneOrMany()] = ()
     """`{name, type, source, bins, label, overflow}` each; a plain column name is enough for customary bins."""
@@ -101,6 +95,7 @@ class Hist(Operation):
     """Several weights in one pass."""
 
     _inferred: str | None = PrivateAttr(default=None)
+    _fillings: Fillings | None = PrivateAttr(default=None)
 
     @field_validator("dataset_axis", mode="before")
     @classmethod
@@ -141,15 +136,44 @@ class Hist(Operation):
         weighed = self.weight_expr is not None or self.variations is not None
         return self.storage == "weighted" or (self.storage is None and weighed)
 
+    def with_fillings(self, fillings: Fillings) -> Self:
+        """Filled for variations of the workflow too; see `Operation.with_fillings`."""
+        filling = self.model_copy()
+        filling._fillings = fillings  # noqa: SLF001  # a copy of itself
+        return filling
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The categories of the axis of variations; empty where there is no such axis."""
+        own = self.variations.labels if self.variations else ()
+        return own if self._fillings is None else tuple(dict.fromkeys([*own, *self._fillings.labels]))
+
+    @property
+    def variation_axis(self) -> str:
+        """The name of the axis of variations."""
+        return self.variations.axis if self.variations else VARIATION_AXIS
+
+    def fillings_for(self, dataset: DatasetInfo) -> list[Filling]:
+        """How a dataset fills it, one after the other."""
+        own = [Filling(label, text) for label, text in self.weights(dataset).items()]
+        return own if self._fillings is None else with_systematics(self, own, self._fillings, dataset)
+
     def reads(self) -> Collection[str]:
         """Columns of axes and weights."""
         varied = self.variations.weights.values() if self.variations else ()
         return self._names_with([self.weight_expr, *varied] if self.weighted else ())
 
     def reads_for(self, datasets: Collection[DatasetInfo]) -> Collection[str]:
-        """Datasets that are not varied need none of the weights of variations."""
-        weights = (text for dataset in datasets for text in self.weights(dataset).values())
-        return self._names_with(dict.fromkeys(weights))
+        """Datasets that are not varied need none of the columns and weights of variations."""
+        fillings = [filling for dataset in datasets for filling in self.fillings_for(dataset)]
+        if all(filling.plain for filling in fillings):
+            return self._names_with(dict.fromkeys(filling.weight for filling in fillings))
+        names = (
+            replaced_name(name, filling.columns)
+            for filling in fillings
+            for name in (filling.hist or self)._names_with([filling.weight])  # noqa: SLF001  # another one of these
+        )
+        return tuple(dict.fromkeys(names))
 
     def _names_with(self, weights: Iterable[str | None]) -> Collection[str]:
         own = [self.dataset_axis.source] if isinstance(self.dataset_axis, Axis) else []
@@ -164,45 +188,32 @@ class Hist(Operation):
             axes=tuple(axis.name for axis in self.axes) if clear and self.axes else None,
             drawn=tuple(drawn or [axis.name for axis in self.axes[:1]]),
             per_dataset=None if isinstance(self.dataset_axis, Axis) or not clear else bool(self.dataset_axis),
-            variations=self.variations.labels if self.variations else (),
+            variations=self.labels,
         )
 
     @classmethod
     def warm_up(cls) -> None:
         imported("hist")
 
+    def keeps_every_event(self) -> bool:
+        """It only looks at them."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Fill one histogram for these events."""
-        axes = self.all_axes
-        if not axes and self.dataset_axis is not True:
+        if not self.all_axes and self.dataset_axis is not True:
             raise EvaluationError("a histogram needs axes, and there is no column to choose one from")
-        weights = self.weights(events.dataset)
-        texts = [text for text in weights.values() if text is not None]
-        groups = _groups(texts, events) or [[]]
-        first = self._aligned(axes, groups[0], events)
-        fills = [self.axis_fill_of(axis, column, events) for axis, column in zip(axes, first, strict=False)]
-        if self.dataset_axis is True:
-            fills.insert(0, dataset_fill("dataset", "", events))
+        return Result(events, filled_with(self, self.fillings_for(events.dataset), events))
 
-        def columns() -> Iterator[Column]:
-            yield from first[len(axes) :]
-            for group in groups[1:]:
-                yield from self._aligned(axes, group, events)[len(axes) :]
-
-        given = columns()
-        product = filled(
-            fills,
-            ((label, None if text is None else as_weight(next(given))) for label, text in weights.items()),
-            size=events.size,
-            weighted=self.weighted,
-            variation=self.variations.axis if self.variations else "",
-            labels=self.variations.labels if self.variations else (),
-        )
-        return Result(events, product)
-
-    def _aligned(self, axes: Sequence[Axis], weights: Sequence[str], events: Events) -> list[Column]:
-        texts = [*(axis.source for axis in axes), *weights]
+    def aligned(self, weights: Sequence[str], events: Events) -> list[Column]:
+        """The values of its axes, and of weights, entry for entry."""
+        texts = [*(axis.source for axis in self.all_axes), *weights]
         return aligned([evaluate(text, events) for text in texts], texts, events.size)
+
+    def axis_fills(self, columns: Sequence[Column], events: Events) -> list[AxisFill]:
+        """Its axes with what fills them, that of datasets included."""
+        fills = [self.axis_fill_of(axis, column, events) for axis, column in zip(self.all_axes, columns, strict=False)]
+        return [dataset_fill("dataset", "", events), *fills] if self.dataset_axis is True else fills
 
     def why_not_compiled(self) -> str | None:
         """What in its axes or weights has no compiled form."""
@@ -210,9 +221,18 @@ class Hist(Operation):
         if growing := next((axis for axis in axes if axis.type == "category" or axis.growing), None):
             return f"axis '{growing.name}' has categories"
         varied = self.variations.weights.values() if self.variations else ()
-        return obstacle_in_any(
-            [*(axis.source for axis in axes), *((self.weight_expr, *varied) if self.weighted else ())]
-        )
+        weights = [self.weight_expr, *varied, *self._factors()] if self.weighted else []
+        found = obstacle_in_any([*(axis.source for axis in axes), *weights])
+        return found or next(filter(None, (hist.why_not_compiled() for hist in self._patched())), None)
+
+    def _factors(self) -> Iterator[str]:
+        if self._fillings is not None:
+            yield from self._fillings.factors
+            yield from (factor for shift in self._fillings.shifts for factor in shift.factors)
+
+    def _patched(self) -> list[Hist]:
+        shifts = self._fillings.shifts if self._fillings else ()
+        return [Hist.model_validate(shift.params) for shift in shifts if shift.params is not None]
 
     def write_compiled(self, form: StageForm) -> None:
         """Fill one histogram for these events."""
@@ -240,17 +260,6 @@ class Hist(Operation):
         if is_dataset(axis):
             return dataset_fill(axis.name, axis.label or "", events)
         return axis_fill(axis, values)
-
-
-def _groups(weights: Sequence[str], events: Events) -> list[Sequence[str]]:
-    """Weights of one number per event in groups, to be in memory one group after the other.
-
-    Lists and missing values of one weight decide about the entries of all of them: these stay together.
-    """
-    names = {name for text in weights for name in expression(text).names if name in events}
-    alone = all(isinstance(events[name], np.ndarray) and events[name].ndim == 1 for name in names)
-    step = _AT_ONCE if alone else max(1, len(weights))
-    return [weights[start : start + step] for start in range(0, len(weights), step)]
 
 
 def is_dataset(axis: Axis) -> bool:

@@ -89,6 +89,10 @@ class SelectionCutflow(Operation):
         part = re.sub(r"\W+", "_", group)
         return column_name(f"{self.stage}_{part}")
 
+    def keeps_every_event(self) -> bool:
+        """Where it only flags them."""
+        return self.filter == "none"
+
     def run(self, events: Events) -> Result:
         """Count, flag and keep."""
         counting = _Counting(events, self._weights(events))

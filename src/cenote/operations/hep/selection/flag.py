@@ -58,6 +58,10 @@ class Flag(Operation):
         """Add the flag."""
         form.define(self._column, compiled_mask(self.selection, form))
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Add the flag."""
         return Result(events.with_columns({self._column: mask_of(self.selection, events)}))

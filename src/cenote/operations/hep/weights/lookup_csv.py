@@ -124,6 +124,10 @@ class LookupCsv(Operation):
         """Read the table."""
         self._table = self._read(workflow_file(self.path))
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Find the bin of every value."""
         value = event_column(evaluate(self.variable, events), events, f"'{self.variable}'")

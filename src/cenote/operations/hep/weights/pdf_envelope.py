@@ -44,6 +44,10 @@ class PdfEnvelope(Operation):
         """The columns that are named."""
         return tuple(name for name in (self.outputs.up, self.outputs.down) if name)
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Of each event."""
         weights = events[self.inputs]

@@ -1,0 +1,130 @@
+"""Define what `systematics` says: variations of the analysis, and what the plan makes of them for stages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from cenote.language.origins import KeyPath
+from cenote.values import dataclass
+
+NOMINAL = "nominal"
+"""What the unchanged analysis is called along the axis of variations."""
+VARIATION_AXIS = "variation"
+"""The name of that axis."""
+_TWIN = "@"
+_DIRECTION = re.compile(r"^(?P<group>.+?)[_.-]?(?P<direction>up|down)$", re.IGNORECASE)
+
+
+def twin_name(column: str, variation: str) -> str:
+    """How a column is called that a variation changes, beside the nominal one. No expression can name it."""
+    return f"{_TWIN}{variation}:{column}"
+
+
+def is_twin(column: str) -> bool:
+    """Whether a column is a variation's, beside the nominal one."""
+    return column.startswith(_TWIN)
+
+
+def clone_id(stage: str, variation: str) -> str:
+    """What a stage is called that runs for a variation."""
+    return f"{stage}@{variation}"
+
+
+def parts_of_name(name: str) -> tuple[str, str | None]:
+    """`jes_up`, `jesUp` → (`jes`, `up`); any other name has no direction."""
+    found = _DIRECTION.match(name)
+    return (found["group"], found["direction"].lower()) if found else (name, None)
+
+
+@dataclass(frozen=True)
+class VariedDatasets:
+    """Which datasets a variation changes; empty means all."""
+
+    eventtypes: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One variation of the analysis: an entry of `systematics.variations`, its matrix written out."""
+
+    name: str
+    group: str
+    """What it belongs to: `jes_up` and `jes_down` belong to `jes`."""
+    direction: str | None = None
+    """`up` or `down`; None for a variation without a counterpart."""
+    applies_to: VariedDatasets = VariedDatasets()
+    requires: tuple[str, ...] = ()
+    factors: tuple[str, ...] = ()
+    """Expressions that multiply the weight of every weighted histogram."""
+    replace: Mapping[str, str] = field(default_factory=dict)
+    """Column → the column to read instead."""
+    datasets: Mapping[str, str] = field(default_factory=dict)
+    """Dataset → the dataset whose events take its place."""
+    anchor: str | None = None
+    """The stage whose settings change."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """All settings of that stage, as they are in this variation."""
+    stop_before: tuple[str, ...] = ()
+    """Stages that do not see it, nor do those after them."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    path: KeyPath = ()
+
+    @property
+    def changes_stages(self) -> bool:
+        """Whether it changes more than where events come from."""
+        return bool(self.factors or self.replace or self.anchor)
+
+
+@dataclass(frozen=True)
+class Systematics:
+    """All variations of a workflow."""
+
+    variations: tuple[Variation, ...] = ()
+    cutflows: bool = False
+    """Whether there is a cutflow for every variation that changes a selection."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One more filling of a histogram, from the same events."""
+
+    label: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column → the column that is read instead."""
+    factors: tuple[str, ...] = ()
+    params: Mapping[str, Any] | None = None
+    """The settings of the stage, where the variation changes them."""
+    datasets: frozenset[str] = frozenset()
+    """Which datasets are filled so."""
+
+
+@dataclass(frozen=True)
+class Fillings:
+    """How a histogram is filled along its axis of variations."""
+
+    labels: tuple[str, ...]
+    """The categories of the axis."""
+    label: str | None = None
+    """The only one that is filled, where a stage runs for a variation alone."""
+    factors: tuple[str, ...] = ()
+    """What the weight is multiplied with there."""
+    shifts: tuple[Shift, ...] = ()
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Dataset that stands in for another → the variations that it is filled for."""
+
+
+@dataclass(frozen=True)
+class Varied:
+    """How a stage runs for a variation."""
+
+    variation: str
+    stage: str
+    """The stage that it is a variation of."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column → the column that it reads instead."""
+    beside: bool = False
+    """Whether what it computes goes along with the nominal events, under other names; else its events are its own."""

@@ -1,0 +1,110 @@
+"""What variations add to a workflow, and what is wrong with some of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cenote
+
+HEAD = """
+datasets: [{name: a, files: a.parquet}, {name: b, files: b.parquet, eventtype: data}, {name: c, files: a.parquet}]
+sources: {events: {kind: parquet}}
+analysis:
+  stages:
+    - {id: X, op: define, params: {x2: 2 * x}}
+    - {id: Y, op: define, params: {y2: 2 * y}}
+    - {id: Unread, op: define, params: {x3: 3 * x}}
+    - {id: Cut, op: filter, params: {expr: y2 > 0.5}}
+    - {id: Hx, op: hep.hist, params: {weight_expr: w, axes: [{source: x2, type: regular, bins: [4, 0, 4]}]}, render: []}
+    - {id: CutX, op: filter, params: {expr: x2 > 0.5}}
+    - {id: Hy, op: hep.hist, params: {weight_expr: w, axes: [{source: y2, type: regular, bins: [4, 0, 4]}]}, render: []}
+systematics:
+  variations:
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    numbers = np.random.default_rng(1)
+    for name, columns in {"a": ("x", "y", "w", "x_up", "w_up"), "b": ("x", "y", "w")}.items():
+        pq.write_table(pa.table({one: numbers.uniform(0, 2, 20) for one in columns}), tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+def analysis(folder: Path, *variations: str) -> cenote.Analysis:
+    (folder / "flow.yaml").write_text(HEAD + "".join(f"    - {one}\n" for one in variations))
+    return cenote.load(folder / "flow.yaml")
+
+
+def added(folder: Path, *variations: str) -> list[str]:
+    plan = analysis(folder, *variations).plan()
+    return [stage.id for stage in plan.workflow.stages if stage.varied is not None]
+
+
+def test_a_weight_adds_no_stage(folder: Path) -> None:
+    assert added(folder, "{name: w_up, applies_to: mc, weight: {multiply: w_up}}") == []
+
+
+def test_stages_that_do_not_read_what_differs_are_shared(folder: Path) -> None:
+    assert added(folder, "{name: up, applies_to: mc, replace: {x: x_up}}") == ["X@up", "CutX@up", "Hy@up"]
+
+
+def test_a_variation_ends_where_it_is_told_to(folder: Path) -> None:
+    assert added(folder, "{name: up, applies_to: mc, replace: {x: x_up}, stop_before: CutX}") == ["X@up"]
+
+
+def test_a_patch_runs_again_from_the_stage_that_it_changes(folder: Path) -> None:
+    assert added(folder, "{name: cut, anchor: CutX, patch: {expr: x2 > 0.6}}") == ["CutX@cut", "Hy@cut"]
+
+
+def test_a_variation_reads_its_columns_in_its_datasets_alone(folder: Path) -> None:
+    plan = analysis(folder, "{name: up, applies_to: mc, replace: {x: x_up}}").plan()
+    (source,) = [segment.source for segment in plan.segments if segment.source is not None]
+    assert source.columns["a"] == ("w", "x", "x_up", "y")
+    assert source.columns["b"] == ("w", "x", "y")
+
+
+def test_check_and_plan_tell_what_variations_cost(folder: Path) -> None:
+    variations = (
+        "{name: w_up, applies_to: mc, weight: {multiply: w_up}}",
+        "{name: up, applies_to: mc, replace: {x: x_up}}",
+    )
+    assert analysis(folder, *variations).check().notes == (
+        "2 variations in one pass over the data: 4 of 7 stages shared, 3 run again, 3 times in all",
+        "w_up: histograms are filled again, nothing else",
+        "up: X beside the nominal events; CutX … Hy on events of their own",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variation", "words", "place"),
+    [
+        ("{name: up, replace: {x: x_upp}, applies_to: mc}", "names 'x_upp', which no file and no stage", "15:27"),
+        ("{name: up, replace: {x: x_up}}", "names 'x_up', which no file and no stage provides", "15:27"),
+        ("{name: up, weight: {multiply: w_upp}, applies_to: mc}", "reads 'w_upp', which is not there", "15:37"),
+        ("{name: up, weight: {multiply: w +}}", "the expression ends too early", "15:37"),
+        ("{name: nominal, weight: {multiply: w}}", "no variation can be called 'nominal'", "15:14"),
+        ("{name: up, anchor: Xx, patch: {x2: x}}", "there is no stage 'Xx'", "15:26"),
+        ("{name: up, patch: {x2: x}}", "'anchor' is missing", "15:7"),
+        ("{name: up, anchor: CutX, patch: {exp: x}}", "there is no key 'exp' in the params of stage 'CutX'", "15:40"),
+        ("{name: up, anchor: Hx, patch: {axes: [x]}}", "gives the histogram of stage 'Hx' other axes", "15:37"),
+        ("{name: up, datasets: {replace: {a: d}}}", "there is no dataset 'd'", "15:42"),
+        ("{name: up, datasets: {replace: {a: c, b: c}}}", "takes the place of both 'a' and 'b'", "15:48"),
+        ("{name: up, applies_to: {datasets: [z]}, weight: {multiply: w}}", "there is no dataset 'z'", "15:42"),
+        ("{name: 'up{d}', matrix: {e: [1, 2]}, weight: {multiply: w}}", "there is no 'd' in the matrix", "15:14"),
+        ("{name: up, matrix: {e: [1, 2]}, weight: {multiply: w}}", "two variations are named 'up'", "15:14"),
+        ("{name: up, wieght: {multiply: w}}", "there is no key 'wieght' in variation 'up'", "15:18"),
+    ],
+)
+def test_what_is_wrong_with_a_variation_is_said_with_its_place(
+    folder: Path, variation: str, words: str, place: str
+) -> None:
+    problems = analysis(folder, variation).check().problems
+    found = [problem for problem in problems if words in problem.message]
+    assert found, str([str(problem) for problem in problems])
+    assert str(found[0].place).endswith(f"flow.yaml:{place}")
