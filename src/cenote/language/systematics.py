@@ -115,6 +115,12 @@ class Fillings:
     shifts: tuple[Shift, ...] = ()
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Dataset that stands in for another → the variations that it is filled for."""
+    varied: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Variation → the datasets that it changes; for all others it has what is nominal."""
+
+    def unvaried(self, dataset: str) -> list[str]:
+        """The variations that do not change a dataset."""
+        return [label for label, datasets in self.varied.items() if dataset not in datasets]
 
 
 @dataclass(frozen=True)

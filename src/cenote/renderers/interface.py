@@ -20,6 +20,8 @@ class DrawContext:
 
     stage: str
     datasets: Mapping[str, DatasetInfo] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Variation of the workflow → the group that it belongs to, such as `jes` for `jes_up`."""
     partial: bool = False
     """Whether some of the data is missing: the picture must say so."""
 

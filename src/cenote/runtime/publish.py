@@ -187,7 +187,9 @@ def _publish_one(
         written.note(product.name, *saved)
         plots: list[Path] = []
         datasets = {info.name: info for info in plan.datasets if not info.stands_in}
-        context = DrawContext(stage=product.stage, datasets=datasets, partial=partial)
+        systematics = plan.workflow.systematics
+        groups = {one.name: one.group for one in systematics.variations} if systematics else {}
+        context = DrawContext(stage=product.stage, datasets=datasets, groups=groups, partial=partial)
         for number, render in enumerate(product.renders):
             plot = folder.plots / plot_stem(product.name, number, render)
             words = f"{render.name} cannot draw it"

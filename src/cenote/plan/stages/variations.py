@@ -103,8 +103,8 @@ class _Expansion:
     """Stage → what runs before it, in order. Any: what tells them apart."""
     clones: dict[str, dict[Any, _Added]] = field(default_factory=dict)
     shifts: dict[str, dict[Any, tuple[Shift, set[str]]]] = field(default_factory=dict)
-    labels: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Stage with a histogram → the variations that change it."""
+    changed: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    """Stage with a histogram → the variations that change it → for which datasets."""
     problems: list[Problem] = field(default_factory=list)
     unknown: set[tuple[str, str]] = field(default_factory=set)
     """Names in weights that mean nothing, by variation: said once."""
@@ -150,15 +150,14 @@ class _Expansion:
 
     def _note_replaced(self, variation: Variation, number: int, datasets: Collection[str]) -> None:
         """Histograms of a dataset whose events come from another one differ."""
-        if not any(self.by_name[name].stands_for and name in variation.datasets.values() for name in datasets):
-            return
-        for stage in self.resolved.stages:
-            if number in stage.applied and stage.operation.takes_variations and stage.id not in variation.stop_before:
-                self.label(stage, variation)
+        replaced = {name for name, other in variation.datasets.items() if other in datasets}
+        for stage in self.resolved.stages if replaced else ():
+            if number in stage.applied and stage.operation.takes_variations:
+                self.note(stage, variation, replaced)
 
-    def label(self, stage: ResolvedStage, variation: Variation) -> None:
+    def note(self, stage: ResolvedStage, variation: Variation, datasets: Iterable[str]) -> None:
         """Note that a variation changes a histogram."""
-        self.labels.setdefault(stage.id, {})[variation.name] = None
+        self.changed.setdefault(stage.id, {}).setdefault(variation.name, set()).update(datasets)
 
     def report(self, problem: Problem, variation: Variation, *path: str) -> None:
         """Note a problem with a variation."""
@@ -215,7 +214,7 @@ class _Expansion:
     def _labels(self, stage: str) -> tuple[str, ...]:
         """In the order of the workflow."""
         variations = self.workflow.systematics.variations if self.workflow.systematics else ()
-        return (NOMINAL, *(one.name for one in variations if one.name in self.labels.get(stage, {})))
+        return (NOMINAL, *(one.name for one in variations if one.name in self.changed.get(stage, {})))
 
     def _fillings(self, stage: Stage) -> Fillings | None:
         labels = self._labels(stage.id)
@@ -226,6 +225,7 @@ class _Expansion:
             labels=labels,
             shifts=tuple(replace(shift, datasets=frozenset(datasets)) for shift, datasets in found),
             instead=self._instead(labels),
+            varied={label: frozenset(self.changed[stage.id][label]) for label in labels[1:]},
         )
 
     def _instead(self, labels: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -427,7 +427,7 @@ class _Walk:
             return
         if patched and self._has_other_axes(stage, applied):
             return
-        self.work.label(stage, variation)
+        self.work.note(stage, variation, self.datasets)
         if before.streams is None:
             shift = Shift(variation.name, columns, factors, variation.params if patched else None)
             key = (variation.name, tuple(sorted(columns.items())))

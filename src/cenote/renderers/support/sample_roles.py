@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
+import numpy as np
+
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import BinCounts
+from cenote.renderers.support.envelopes import Envelope
 from cenote.renderers.support.samples import Sample, added_up, named
 from cenote.renderers.support.style import DatasetStyle
 from cenote.values import dataclass
@@ -22,6 +25,8 @@ class SampleRoles:
     """In the order of the legend."""
     signals: tuple[Sample, ...]
     signals_in_stack: bool = True
+    envelope: Envelope | None = None
+    """How far variations move what is expected."""
 
     @property
     def stacked(self) -> tuple[Sample, ...]:
@@ -33,6 +38,12 @@ class SampleRoles:
     def expected(self) -> BinCounts | None:
         """The sum of the stack; None when nothing is simulated."""
         return reduce(BinCounts.plus, (sample.counts for sample in self.stacked)) if self.stacked else None
+
+    @property
+    def uncertainty(self) -> Envelope:
+        """Of what is expected: of the simulated statistics, and of variations where there are some."""
+        errors = np.zeros(0) if self.expected is None else self.expected.errors
+        return Envelope(errors, errors) if self.envelope is None else self.envelope.with_errors(errors)
 
     @property
     def everything(self) -> tuple[Sample, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
 
 BAND: dict[str, Any] = {"facecolor": "none", "edgecolor": "#555555", "hatch": "//////", "linewidth": 0.0}
-"""The look of the statistical uncertainty of the simulation."""
+"""The look of the uncertainty of the simulation."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def draw_stack(axes: Axes, axis: BinAxis, cast: SampleRoles, style: StackStyle) 
             entries[sample] = _line(axes, axis, sample, colour[sample], style)
     legend = [entries[s] for s in (*cast.signals, *_in_legend(cast, style))]
     if style.band and style.stacked and cast.expected is not None and not cast.expected.empty:
-        legend.append(_uncertainty(axes, axis, cast.expected))
+        legend.append(_uncertainty(axes, axis, cast, cast.expected))
     return legend
 
 
@@ -88,10 +88,10 @@ def _line(axes: Axes, axis: BinAxis, sample: Sample, colour: str, style: StackSt
     return Entry(handle, _label(sample, style.yields), np.minimum(values, 0), values)
 
 
-def _uncertainty(axes: Axes, axis: BinAxis, expected: BinCounts) -> Entry:
-    low, high = expected.values - expected.errors, expected.values + expected.errors
+def _uncertainty(axes: Axes, axis: BinAxis, cast: SampleRoles, expected: BinCounts) -> Entry:
+    low, high = expected.values - cast.uncertainty.down, expected.values + cast.uncertainty.up
     handle = axes.stairs(high, axis.edges, baseline=low, fill=True, zorder=3, **BAND)
-    return Entry(handle, "MC stat. unc.", low, high)
+    return Entry(handle, "MC stat. unc." if cast.envelope is None else "MC stat. + syst. unc.", low, high)
 
 
 def data_errors(counts: BinCounts) -> tuple[Floats, Floats]:
@@ -130,8 +130,8 @@ def draw_ratio(axes: Axes, axis: BinAxis, cast: SampleRoles, *, ylim: tuple[floa
     expected, data = cast.expected, cast.data.counts
     known = expected.values > 0
     one = np.where(known, expected.values, 1.0)
-    spread = np.where(known, expected.errors / one, 0.0)
-    axes.stairs(1 + spread, axis.edges, baseline=1 - spread, fill=True, zorder=1, **BAND)
+    up, down = (np.where(known, reach / one, 0.0) for reach in (cast.uncertainty.up, cast.uncertainty.down))
+    axes.stairs(1 + up, axis.edges, baseline=1 - down, fill=True, zorder=1, **BAND)
     axes.axhline(1.0, color="#222222", linewidth=1, linestyle="--", zorder=2)
     down, up = data_errors(data)
     shown = known & ((data.values != 0) | (data.variances > 0))

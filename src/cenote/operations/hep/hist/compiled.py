@@ -37,7 +37,7 @@ def write_compiled(operation: Hist, form: StageForm) -> None:
     own = [one for one in fillings if not one.shifted]
     for together in [*([own] if own else []), *([one] for one in fillings if one.shifted)]:
         _fill_together(operation, form, together)
-    form.product = lambda results: results.histograms[0]
+    form.product = lambda results: operation.completed(results.histograms[0], events.dataset)
 
 
 def _fill_together(operation: Hist, form: StageForm, fillings: Sequence[Filling]) -> None:

@@ -203,7 +203,17 @@ class Hist(Operation):
         """Fill one histogram for these events."""
         if not self.all_axes and self.dataset_axis is not True:
             raise EvaluationError("a histogram needs axes, and there is no column to choose one from")
-        return Result(events, filled_with(self, self.fillings_for(events.dataset), events))
+        product = filled_with(self, self.fillings_for(events.dataset), events)
+        return Result(events, self.completed(product, events.dataset))
+
+    def completed(self, product: Any, dataset: DatasetInfo) -> Any:  # Any: hist publishes no types
+        """The histogram of a dataset, with what is nominal wherever a variation of the workflow does not change it."""
+        if self._fillings is None or self._fillings.label is not None or dataset.stands_in:
+            return product
+        whole, labels = product.view(flow=True), self.labels
+        for label in self._fillings.unvaried(dataset.name):
+            whole[..., labels.index(label)] = whole[..., labels.index(NOMINAL)]
+        return product
 
     def aligned(self, weights: Sequence[str], events: Events) -> list[Column]:
         """The values of its axes, and of weights, entry for entry."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +13,8 @@ from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
-from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
+from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, bin_axis
+from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.sample_roles import SampleRoles, roles_of
 from cenote.renderers.support.samples import names_after, not_held, samples_of, transformed
@@ -36,7 +38,10 @@ class DataMCBlock(Settings):
     include_signals_in_stack: bool = True
     """Signals on top of the stack, and part of the ratio; false overlays them."""
     show_mc_uncertainty: bool = True
-    """The hatched band of the statistical uncertainty of the simulation."""
+    """The hatched band of the uncertainty of the simulation."""
+    systematics: bool = True
+    """Variations, where the histogram has some, as a part of that band: the envelope of each group (`jes_up` and
+    `jes_down`), groups and statistics in quadrature."""
     stack: bool = True
     """Backgrounds on top of each other; false overlays them."""
     stack_order: Literal["yield", "legend", "reverse_legend"] | None = None
@@ -105,11 +110,26 @@ class DataMC(PicturePerAxis):
             *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=block.flow
         )
         cast = self._cast(transformed(found, self.transforms, styles), context)
+        if block.systematics and self.variation is None and cast.expected is not None:
+            cast = replace(cast, envelope=self._envelope(histogram, roles, index, cast.expected, context))
         ratio = block.ratio and cast.data is not None and cast.expected is not None
         size = canvas.figure_size(self.figure, WITH_RATIO if ratio else WITHOUT_RATIO)
         with canvas.styled(self.style, size):
             figure = self._picture(axis, cast, context, size=size, ratio=ratio)
             return self.save(figure, target, context)
+
+    def _envelope(
+        self, histogram: Any, roles: Roles, index: int, expected: BinCounts, context: DrawContext
+    ) -> Envelope | None:
+        """What variations make of the sum of all that is stacked."""
+        styles, flow = self.style.datasets, self.data_mc.flow
+        varied = {}
+        for name in variations_of(histogram, roles):
+            found = samples_of(histogram, roles, [index], context, styles=styles, variation=name, flow=flow)
+            summed = self._cast(transformed(found, self.transforms, styles), context).expected
+            if summed is not None:
+                varied[name] = summed.values
+        return envelope(expected.values, varied, context)
 
     def _cast(self, samples: list[Any], context: DrawContext) -> SampleRoles:
         block = self.data_mc

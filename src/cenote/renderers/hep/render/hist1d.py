@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
 
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
 from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, bin_axis
+from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.samples import Sample, samples_of, transformed
@@ -19,6 +22,8 @@ if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
 
 SIZE = (10.0, 8.0)
+SYSTEMATICS: dict[str, Any] = {"alpha": 0.25, "linewidth": 0.0, "zorder": 2}
+"""The look of what variations reach."""
 
 
 class Hist1DBlock(Settings):
@@ -34,6 +39,8 @@ class Hist1DBlock(Settings):
     """Error bars; null draws them for weighted histograms."""
     flow: Flow = "none"
     """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
+    systematics: bool = True
+    """A band around each dataset that variations move: the envelope of each group, groups in quadrature."""
     normalise: Literal["area", "sum"] | None = None
     """`area` makes each dataset's integral 1, `sum` makes its bins add up to 1."""
 
@@ -65,16 +72,59 @@ class Hist1D(PicturePerAxis):
             figure, panels = canvas.new_figure(size)
             axes = panels[0, 0]
             entries = self._draw_samples(axes, axis, samples)
+            entries += self._draw_bands(axes, axis, samples, self._envelopes(histogram, roles, index, axis, context))
             frame.set_x(axes, axis, self.axes.x)
             axes.set_xlabel(axis.label)
             axes.set_ylabel(self.axes.y.label or self._y_label(axis))
             self.finish(axes, axis, samples, entries, context, size=size, columns=2 if len(entries) > 5 else 1)
             return self.save(figure, target, context)
 
-    def _samples(self, histogram: Any, roles: Roles, index: int, axis: BinAxis, context: DrawContext) -> list[Sample]:
-        styles = self.style.datasets
+    def _envelopes(
+        self, histogram: Any, roles: Roles, index: int, axis: BinAxis, context: DrawContext
+    ) -> dict[str, Envelope]:
+        """Sample → how far variations move it, for those that they move."""
+        names = variations_of(histogram, roles) if self.hist1d.systematics and self.variation is None else []
+        if not names:
+            return {}
+        several = {name: self._samples(histogram, roles, index, axis, context, name) for name in names}
+        found = {}
+        for place, sample in enumerate(self._samples(histogram, roles, index, axis, context)):
+            varied = {name: samples[place].counts.values for name, samples in several.items()}
+            reach = envelope(sample.counts.values, varied, context)
+            if reach is not None and (reach.up.any() or reach.down.any()):
+                found[sample.name] = reach
+        return found
+
+    def _draw_bands(
+        self, axes: Axes, axis: BinAxis, samples: Sequence[Sample], envelopes: Mapping[str, Envelope]
+    ) -> list[Entry]:
+        """One entry of the legend for all bands."""
+        entries: list[Entry] = []
+        colours = self._colours(samples)
+        for sample in samples:
+            if (reach := envelopes.get(sample.name)) is not None:
+                low, high = sample.counts.values - reach.down, sample.counts.values + reach.up
+                handle = axes.stairs(
+                    high, axis.edges, baseline=low, fill=True, facecolor=colours[sample.name], **SYSTEMATICS
+                )
+                entries.append(Entry(handle, "Syst. unc.", low, high))
+        if not entries:
+            return []
+        low, high = np.min([one.bottoms for one in entries], axis=0), np.max([one.tops for one in entries], axis=0)
+        return [replace(entries[0], bottoms=low, tops=high)]
+
+    def _samples(
+        self,
+        histogram: Any,
+        roles: Roles,
+        index: int,
+        axis: BinAxis,
+        context: DrawContext,
+        variation: str | None = None,
+    ) -> list[Sample]:
+        styles, wanted = self.style.datasets, variation or self.variation
         found = samples_of(
-            *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=self.hist1d.flow
+            *(histogram, roles, [index], context), styles=styles, variation=wanted, flow=self.hist1d.flow
         )
         found = transformed(found, self.transforms, styles)
         if self.hist1d.sort_datasets == "data_first":
@@ -89,12 +139,14 @@ class Hist1D(PicturePerAxis):
         return replace(scaled, weighted=counts.weighted)
 
     def _draw_samples(self, axes: Axes, axis: BinAxis, samples: Sequence[Sample]) -> list[Entry]:
+        colours = self._colours(samples)
+        return [self._draw_sample(axes, axis, sample, colours[sample.name]) for sample in samples]
+
+    def _colours(self, samples: Sequence[Sample]) -> dict[str, str]:
+        """Data is black, beside others."""
         others = [sample for sample in samples if not (sample.is_data and len(samples) > 1)]
         palette = dict(zip((s.name for s in others), canvas.colours(self.style, len(others)), strict=True))
-        return [
-            self._draw_sample(axes, axis, sample, sample.style.color or palette.get(sample.name, "black"))
-            for sample in samples
-        ]
+        return {sample.name: sample.style.color or palette.get(sample.name, "black") for sample in samples}
 
     def _draw_sample(self, axes: Axes, axis: BinAxis, sample: Sample, colour: str) -> Entry:
         counts = sample.counts

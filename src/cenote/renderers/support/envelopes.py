@@ -1,0 +1,47 @@
+"""Sum up variations: how far they move each bin up and down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from cenote.language.systematics import NOMINAL, parts_of_name
+from cenote.renderers.interface import DrawContext
+from cenote.renderers.support.bins import Floats, Roles
+from cenote.values import dataclass
+
+
+@dataclass(frozen=True, eq=False)
+class Envelope:
+    """How far bins reach down and up from the nominal contents; both are zero or more."""
+
+    down: Floats
+    up: Floats
+
+    def with_errors(self, errors: Floats) -> Envelope:
+        """In quadrature with an uncertainty that is the same in both directions."""
+        return Envelope(np.hypot(self.down, errors), np.hypot(self.up, errors))
+
+
+def variations_of(histogram: object, roles: Roles) -> list[str]:
+    """The variations of a histogram, the nominal one left out."""
+    axes = getattr(histogram, "axes", ())
+    return [] if roles.variation is None else [name for name in axes[roles.variation] if name != NOMINAL]
+
+
+def envelope(nominal: Floats, varied: Mapping[str, Floats], context: DrawContext) -> Envelope | None:
+    """The envelope of each group of variations (`jes_up` and `jes_down`), and all groups in quadrature; None without
+    any variation. A variation without a counterpart counts in the direction in which it moves a bin."""
+    if not varied:
+        return None
+    groups: dict[str, list[Floats]] = {}
+    for name, values in varied.items():
+        groups.setdefault(context.groups.get(name) or parts_of_name(name)[0], []).append(values - nominal)
+    return Envelope(_in_quadrature(groups.values(), -1.0), _in_quadrature(groups.values(), 1.0))
+
+
+def _in_quadrature(groups: Iterable[list[Floats]], sign: float) -> Floats:
+    furthest = [np.max([sign * moved for moved in group], axis=0) for group in groups]
+    total: Floats = np.sqrt(np.sum([np.square(np.maximum(moved, 0.0)) for moved in furthest], axis=0))
+    return total
