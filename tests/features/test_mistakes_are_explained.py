@@ -68,7 +68,7 @@ MISTAKES = [
         "an operation",
         DATA + "analysis: {stages: [{id: H, op: hep.hits}]}",
         12,
-        ("flow.yaml:2:33: there is no operation 'hep.hits'", "did you mean 'hep.hist'?", "hep.define"),
+        ("flow.yaml:2:33: there is no operation 'hep.hits'", "did you mean 'hep.hist'?", "hep.align_schema"),
     ),
     Mistake(
         "an own operation without its file",
