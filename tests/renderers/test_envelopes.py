@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from cenote.language.systematics import VariationSide
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.envelopes import envelope
 
 NOMINAL = np.array([10.0, 10.0, 10.0])
-CONTEXT = DrawContext(stage="H", groups={"alone": "theory"})
+CONTEXT = DrawContext(stage="H", sides={"alone": VariationSide("theory")})
 
 
 def test_up_and_down_reach_to_both_sides() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -40,6 +40,30 @@ def parts_of_name(name: str) -> tuple[str, str | None]:
 
 
 @dataclass(frozen=True)
+class VariationSide:
+    """Which side of what a variation is: `jes_up` is the upper side of `jes`."""
+
+    group: str
+    direction: str | None = None
+    """`up` or `down`; None for a variation without a counterpart."""
+
+
+def sides_by_group(names: Iterable[str], known: Mapping[str, VariationSide]) -> dict[str, dict[str, VariationSide]]:
+    """Variations that belong together: one parameter of a fit each. What is not `known` is told by its name.
+
+    A group with two variations of one direction has several parameters, which go by the names of the variations.
+    """
+    sides = {name: known.get(name) or VariationSide(*parts_of_name(name)) for name in names}
+    taken = [(side.group, side.direction) for side in sides.values() if side.direction]
+    several = {group for group, direction in taken if taken.count((group, direction)) > 1}
+    found: dict[str, dict[str, VariationSide]] = {}
+    for name, side in sides.items():
+        key = parts_of_name(name)[0] if side.group in several else side.group
+        found.setdefault(key, {})[name] = side
+    return found
+
+
+@dataclass(frozen=True)
 class VariedDatasets:
     """Which datasets a variation changes; empty means all."""
 
@@ -72,6 +96,11 @@ class Variation:
     """Stages that do not see it, nor do those after them."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     path: KeyPath = ()
+
+    @property
+    def side(self) -> VariationSide:
+        """Which side of what it is."""
+        return VariationSide(self.group, self.direction)
 
     @property
     def changes_stages(self) -> bool:

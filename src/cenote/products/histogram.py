@@ -63,7 +63,7 @@ class HistogramProduct(Product):
         written = [write_text(folder / f"{name}.json", json.dumps(value, default=uhi.io.json.default))]
         pieces = list(_numeric_pieces(value, name))
         if pieces:
-            written.append(_write_root(folder / f"{name}.root", pieces))
+            written.append(write_root(folder / f"{name}.root", pieces))
         return written
 
     def load(self, folder: Path, name: str) -> Any:
@@ -131,7 +131,7 @@ def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogra
         yield "_".join([name, *(re.sub(r"[\W_]", "_", label) for label in labels)]), piece
 
 
-def _write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
+def write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
     """By ourselves where all of them are plain, which most are: uproot takes longer to import than a small run."""
     made = [(name, _for_root(piece)) for name, piece in pieces]
     plain = [one for name, piece in made if (one := th1d(name, piece)) is not None]

@@ -8,6 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from cenote.language.systematics import VariationSide
 from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
 from cenote.plugins.settings import Plugin
@@ -20,8 +21,8 @@ class DrawContext:
 
     stage: str
     datasets: Mapping[str, DatasetInfo] = field(default_factory=dict)
-    groups: Mapping[str, str] = field(default_factory=dict)
-    """Variation of the workflow → the group that it belongs to, such as `jes` for `jes_up`."""
+    sides: Mapping[str, VariationSide] = field(default_factory=dict)
+    """Variation of the workflow → what it is the upper or lower side of."""
     partial: bool = False
     """Whether some of the data is missing: the picture must say so."""
 

@@ -188,8 +188,8 @@ def _publish_one(
         plots: list[Path] = []
         datasets = {info.name: info for info in plan.datasets if not info.stands_in}
         systematics = plan.workflow.systematics
-        groups = {one.name: one.group for one in systematics.variations} if systematics else {}
-        context = DrawContext(stage=product.stage, datasets=datasets, groups=groups, partial=partial)
+        sides = {one.name: one.side for one in systematics.variations} if systematics else {}
+        context = DrawContext(stage=product.stage, datasets=datasets, sides=sides, partial=partial)
         for number, render in enumerate(product.renders):
             plot = folder.plots / plot_stem(product.name, number, render)
             words = f"{render.name} cannot draw it"

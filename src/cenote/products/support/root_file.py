@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
-import time
-import uuid
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,8 @@ from pathlib import Path
 from cenote.values import dataclass
 
 _BEGIN = 100
+_DATIME = 1 << 22 | 1 << 17
+"""When it was written, as ROOT has it: the first day that it knows, so that equal contents are equal files."""
 _VERSION = 62400
 """Of the ROOT whose layout this is: 6.24."""
 _ZLIB_LEVEL_1 = 101
@@ -51,12 +52,12 @@ class _Record:
     """Of the content, once it is decompressed."""
     at: int = 0
 
-    def key(self, datime: int) -> bytes:
+    def key(self) -> bytes:
         texts = text(self.kind) + text(self.name) + text(self.title)
         size = 26 + len(texts)
         parent = 0 if self.at == _BEGIN else _BEGIN
         whole = size + len(self.content)
-        return struct.pack(">iHiIhhii", whole, 4, self.length, datime, size, 1, self.at, parent) + texts
+        return struct.pack(">iHiIhhii", whole, 4, self.length, _DATIME, size, 1, self.at, parent) + texts
 
     @property
     def size(self) -> int:
@@ -72,8 +73,8 @@ def text(value: str) -> bytes:
 
 def root_file(name: str, objects: Sequence[RootObject]) -> bytes:
     """The content of a file that will have this name."""
-    datime = _datime()
-    head = _Record("TFile", name, "", bytes(len(_directory(name, datime, 0, 0, 0))), 0, _BEGIN)
+    identity = _identity(name, objects)
+    head = _Record("TFile", name, "", bytes(len(_directory(name, identity, 0, 0, 0))), 0, _BEGIN)
     head = replace(head, length=len(head.content))
     rows = [head]
     for one in objects:
@@ -81,19 +82,19 @@ def root_file(name: str, objects: Sequence[RootObject]) -> bytes:
     streamers = zlib.decompress(_STREAMERS.read_bytes())
     rows.append(_after(rows[-1], _compressed("TList", "StreamerInfo", "Doubly linked list", streamers)))
     info = rows[-1]
-    listed = struct.pack(">i", len(objects)) + b"".join(row.key(datime) for row in rows[1:-1])
+    listed = struct.pack(">i", len(objects)) + b"".join(row.key() for row in rows[1:-1])
     rows.append(_after(info, _Record("TFile", name, "", listed, len(listed))))
     keys = rows[-1]
     free = _after(keys, _Record("TFile", name, "", bytes(10), 10))
     end = free.at + free.size
     rows.append(replace(free, content=struct.pack(">hii", 1, end, _LAST)))
-    named = len(head.key(0)) + len(text(name)) + len(text(""))
-    rows[0] = replace(head, content=_directory(name, datime, keys.size, named, keys.at))
+    named = len(head.key()) + len(text(name)) + len(text(""))
+    rows[0] = replace(head, content=_directory(name, identity, keys.size, named, keys.at))
     header = struct.pack(
         ">4s7iB3i", b"root", _VERSION, _BEGIN, end, free.at, free.size, 1, named, 4, _ZLIB_LEVEL_1, info.at, info.size
     )
-    start = (header + struct.pack(">h", 1) + uuid.uuid4().bytes).ljust(_BEGIN, b"\0")
-    return start + b"".join(row.key(datime) + row.content for row in rows)
+    start = (header + struct.pack(">h", 1) + identity).ljust(_BEGIN, b"\0")
+    return start + b"".join(row.key() + row.content for row in rows)
 
 
 def _after(before: _Record, one: _Record) -> _Record:
@@ -107,13 +108,15 @@ def _compressed(kind: str, name: str, title: str, content: bytes) -> _Record:
     return _Record(kind, name, title, block if len(block) < len(content) else content, len(content))
 
 
-def _directory(name: str, datime: int, bytes_of_keys: int, named: int, keys: int) -> bytes:
+def _directory(name: str, identity: bytes, bytes_of_keys: int, named: int, keys: int) -> bytes:
     """The folder that the file is: its name and title, and where its keys are."""
-    facts = struct.pack(">hIIiiiii", 5, datime, datime, bytes_of_keys, named, _BEGIN, 0, keys)
-    return text(name) + text("") + facts + struct.pack(">h", 1) + uuid.uuid4().bytes + bytes(12)
+    facts = struct.pack(">hIIiiiii", 5, _DATIME, _DATIME, bytes_of_keys, named, _BEGIN, 0, keys)
+    return text(name) + text("") + facts + struct.pack(">h", 1) + identity + bytes(12)
 
 
-def _datime() -> int:
-    now = time.localtime()
-    day = (now.tm_year - 1995) << 26 | now.tm_mon << 22 | now.tm_mday << 17
-    return day | now.tm_hour << 12 | now.tm_min << 6 | now.tm_sec
+def _identity(name: str, objects: Sequence[RootObject]) -> bytes:
+    """What ROOT calls the UUID of a file: equal files have the same."""
+    digest = hashlib.blake2b(name.encode(), digest_size=16)
+    for one in objects:
+        digest.update(one.name.encode() + one.content)
+    return digest.digest()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from cenote.language.systematics import NOMINAL, parts_of_name
+from cenote.language.systematics import NOMINAL, sides_by_group
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import Floats, Roles
 from cenote.values import dataclass
@@ -35,10 +35,9 @@ def envelope(nominal: Floats, varied: Mapping[str, Floats], context: DrawContext
     any variation. A variation without a counterpart counts in the direction in which it moves a bin."""
     if not varied:
         return None
-    groups: dict[str, list[Floats]] = {}
-    for name, values in varied.items():
-        groups.setdefault(context.groups.get(name) or parts_of_name(name)[0], []).append(values - nominal)
-    return Envelope(_in_quadrature(groups.values(), -1.0), _in_quadrature(groups.values(), 1.0))
+    groups = sides_by_group(varied, context.sides).values()
+    moved = [[varied[name] - nominal for name in group] for group in groups]
+    return Envelope(_in_quadrature(moved, -1.0), _in_quadrature(moved, 1.0))
 
 
 def _in_quadrature(groups: Iterable[list[Floats]], sign: float) -> Floats:

@@ -1,0 +1,157 @@
+"""Make templates of a histogram, as programs for statistics take them: processes, and what variations make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from cenote import errors
+from cenote.language.systematics import VariationSide, sides_by_group
+from cenote.operations.interface import ProductShape
+from cenote.plugins.settings import Settings
+from cenote.renderers.interface import DrawContext, Renderer
+from cenote.renderers.support import bins
+from cenote.renderers.support.bins import BinCounts, Roles
+from cenote.renderers.support.envelopes import variations_of
+from cenote.renderers.support.picture import histogram_of
+from cenote.renderers.support.samples import Sample, added_up, names_after, not_held, samples_of, transformed
+from cenote.renderers.support.style import Transform
+from cenote.values import dataclass
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """What a parameter of a fit makes of a process when it moves by one standard deviation."""
+
+    up: BinCounts
+    down: BinCounts
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """A part of what is expected."""
+
+    name: str
+    counts: BinCounts
+    shifted: Mapping[str, Shifted]
+    """Parameter → its effect; without those that change nothing."""
+    is_signal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Templates:
+    """Everything that a fit of one histogram needs."""
+
+    axis: Any
+    """Of the histogram. Any: hist publishes no types."""
+    observed: BinCounts
+    """Data; where there is none, what is expected."""
+    processes: tuple[Process, ...]
+
+
+class TemplateSettings(Settings):
+    """What all forms of templates share."""
+
+    signals: tuple[str, ...] = ()
+    """Groups (or datasets without a group) that are signal."""
+    flow: Literal["none", "sum"] = "none"
+    """Under- and overflow: left out, or added to the outermost bins."""
+
+
+class TemplateRenderer(Renderer):
+    """A renderer that writes templates of a histogram of one axis, with datasets apart."""
+
+    draws: ClassVar[tuple[str, ...]] = ("histogram",)
+
+    transforms: tuple[Transform, ...] = ()
+    """What is done to the datasets before: grouping, scaling."""
+
+    @property
+    def block(self) -> TemplateSettings:
+        """Its own settings."""
+        raise NotImplementedError
+
+    def check(self, shape: ProductShape, context: DrawContext) -> None:
+        """One axis, datasets apart, signals that are there; see `Renderer.check`."""
+        if shape.axes is not None and len(shape.axes) != 1:
+            words = f"templates have one axis, the histogram of stage '{context.stage}' has {len(shape.axes)}"
+            raise errors.error(errors.BAD_VALUE, words)
+        if shape.per_dataset is False:
+            words = f"templates keep datasets apart, and the histogram of stage '{context.stage}' adds them up"
+            raise errors.error(errors.BAD_VALUE, words, hint="write `dataset_axis: true` in the params of the stage")
+        known = names_after(self.transforms, context) if context.datasets else frozenset(self.block.signals)
+        for name in self.block.signals:
+            if name not in known:
+                raise not_held(errors.BAD_VALUE, name, known, key="signals", stage=context.stage)
+
+    def templates(self, product: Any, context: DrawContext) -> Templates:
+        """The templates of a histogram."""
+        histogram = histogram_of(product, context)
+        roles = bins.roles(histogram, context.datasets)
+        if len(roles.free) != 1:
+            words = f"templates have one axis, the histogram of stage '{context.stage}' has {len(roles.free)}"
+            raise errors.error(errors.RENDER_FAILED, words)
+        nominal = self._processes(histogram, roles, context)
+        simulated = [sample for sample in nominal if not sample.is_data]
+        varied = {name: self._by_name(histogram, roles, context, name) for name in variations_of(histogram, roles)}
+        groups = sides_by_group(varied, context.sides)
+        processes = tuple(
+            Process(
+                sample.name,
+                sample.counts,
+                _shifted(sample.counts, {name: found[sample.name] for name, found in varied.items()}, groups),
+                sample.name in self.block.signals,
+            )
+            for sample in simulated
+        )
+        for name in self.block.signals:
+            if name not in (known := {process.name for process in processes}):
+                raise not_held(errors.RENDER_FAILED, name, known, key="signals", stage=context.stage)
+        data = [sample.counts for sample in nominal if sample.is_data]
+        everything = data or [sample.counts for sample in simulated]
+        return Templates(histogram.axes[roles.free[0]], reduce(BinCounts.plus, everything), processes)
+
+    def _processes(
+        self, histogram: Any, roles: Roles, context: DrawContext, variation: str | None = None
+    ) -> list[Sample]:
+        """Samples by group."""
+        found = samples_of(histogram, roles, roles.free, context, styles={}, variation=variation, flow=self.block.flow)
+        return added_up(transformed(found, self.transforms, {}), lambda sample: sample.group, {})
+
+    def _by_name(self, histogram: Any, roles: Roles, context: DrawContext, variation: str) -> dict[str, BinCounts]:
+        return {one.name: one.counts for one in self._processes(histogram, roles, context, variation)}
+
+
+def _shifted(
+    nominal: BinCounts, varied: Mapping[str, BinCounts], groups: Mapping[str, Mapping[str, VariationSide]]
+) -> dict[str, Shifted]:
+    found = {}
+    for parameter, sides in groups.items():
+        if any(not np.array_equal(varied[name].values, nominal.values) for name in sides):
+            found[parameter] = _both_sides(nominal, varied, sides)
+    return found
+
+
+def _both_sides(nominal: BinCounts, varied: Mapping[str, BinCounts], sides: Mapping[str, VariationSide]) -> Shifted:
+    """Up and down as given. One alone is mirrored; several without directions give their envelope."""
+    given = {side.direction: varied[name] for name, side in sides.items() if side.direction in ("up", "down")}
+    if len(given) == len(sides) == 2:
+        return Shifted(given["up"], given["down"])
+    if len(sides) == 1:
+        ((name, side),) = sides.items()
+        mirrored = replace(varied[name], values=np.maximum(2 * nominal.values - varied[name].values, 0.0))
+        return Shifted(mirrored, varied[name]) if side.direction == "down" else Shifted(varied[name], mirrored)
+    moved = [nominal.values, *(varied[name].values for name in sides)]
+    return Shifted(replace(nominal, values=np.max(moved, axis=0)), replace(nominal, values=np.min(moved, axis=0)))
+
+
+def plain_names(names: Sequence[str]) -> dict[str, str]:
+    """Names as programs for statistics take them: letters, digits and `_`. Two that become one are an error."""
+    found = {name: "".join(letter if letter.isalnum() else "_" for letter in name) for name in names}
+    if len(set(found.values())) < len(found):
+        raise errors.error(errors.RENDER_FAILED, f"names become the same without special characters: {sorted(found)}")
+    return found

@@ -1,0 +1,139 @@
+"""Histograms with variations, as programs for statistics read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import hist
+import numpy as np
+import pyhf
+import pytest
+import uproot
+
+from cenote.errors import CenoteError
+from cenote.language.systematics import VariationSide
+from cenote.operations.interface import ProductShape
+from cenote.operations.support.events import DatasetInfo
+from cenote.renderers.hep.render.combine import Combine
+from cenote.renderers.hep.render.pyhf import Pyhf
+from cenote.renderers.interface import DrawContext
+
+NOMINAL = {"data": [12, 7, 4], "zz": [1, 2, 3], "tt_a": [4, 3, 1], "tt_b": [5, 2, 1]}
+VARIED = {
+    "nominal": {},
+    "jes_up": {"tt_a": [5, 4, 1], "tt_b": [6, 2, 1]},
+    "jes_down": {"tt_a": [3, 2, 1], "tt_b": [4, 2, 1]},
+    "generator": {"zz": [2, 2, 8]},
+}
+DATASETS = {
+    "data": DatasetInfo("data", "data"),
+    "zz": DatasetInfo("zz"),
+    "tt_a": DatasetInfo("tt_a", group="tt"),
+    "tt_b": DatasetInfo("tt_b", group="tt"),
+}
+SIDES = {
+    "jes_up": VariationSide("jes", "up"),
+    "jes_down": VariationSide("jes", "down"),
+    "generator": VariationSide("generator"),
+}
+CONTEXT = DrawContext("Signal region", DATASETS, sides=SIDES)
+
+
+@pytest.fixture
+def histogram() -> Any:
+    made: Any = hist.Hist(
+        hist.axis.StrCategory(list(NOMINAL), name="dataset", overflow=False),
+        hist.axis.Regular(3, 0, 3, name="x"),
+        hist.axis.StrCategory(list(VARIED), name="variation", overflow=False),
+        storage=hist.storage.Weight(),
+    )
+    for variation, changed in VARIED.items():
+        for dataset, usual in NOMINAL.items():
+            row = made[{"dataset": dataset, "variation": variation}].view()
+            row["value"] = changed.get(dataset, usual)
+            row["variance"] = np.array(usual) / 10
+            made.view(flow=True)[made.axes[0].index(dataset), 1:-1, made.axes[2].index(variation)] = row
+    return made
+
+
+@pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")  # pyhf 0.7.6 uses it
+def test_a_workspace_means_to_pyhf_what_the_variations_are(histogram: Any, tmp_path: Path) -> None:
+    renderer = Pyhf.model_validate({"pyhf": {"signals": ["zz"], "normalisations": {"lumi": 0.02, "xsec": {"tt": 0.1}}}})
+    (file,) = renderer.draw(histogram, tmp_path / "workspace", CONTEXT)
+    workspace = pyhf.Workspace(json.loads(file.read_text()))  # which checks it against the schema
+    model = workspace.model(measurement_name="measurement")
+    assert workspace.data(model, include_auxdata=False) == [12, 7, 4]
+    assert model.config.poi_name == "mu"
+
+    def expected(**moved: float) -> list[float]:
+        values = list(model.config.suggested_init())
+        for name, value in moved.items():
+            values[model.config.par_slice(name)] = [value]
+        return [float(one) for one in model.expected_actualdata(values)]
+
+    assert expected() == pytest.approx([10, 7, 5])
+    assert expected(jes=1) == pytest.approx([12, 8, 5])
+    assert expected(jes=-1) == pytest.approx([8, 6, 5])
+    assert expected(mu=2) == pytest.approx([11, 9, 8])
+    assert expected(generator=1) == pytest.approx([11, 7, 10])
+    assert expected(generator=-1) == pytest.approx([9, 7, 2]), "a variation alone is mirrored, down to nothing"
+    assert expected(lumi=1) == pytest.approx([10.2, 7.14, 5.1])
+    assert expected(xsec=1) == pytest.approx([10.9, 7.5, 5.2])
+    staterror = next(one for one in workspace["channels"][0]["samples"][1]["modifiers"] if one["type"] == "staterror")
+    assert staterror["data"] == pytest.approx(np.sqrt([0.9, 0.5, 0.2]).tolist())
+
+
+def test_a_file_for_combine_has_a_histogram_for_each_process_and_side(histogram: Any, tmp_path: Path) -> None:
+    renderer = Combine.model_validate({"combine": {"signals": ["zz"]}})
+    file, card = renderer.draw(histogram, tmp_path / "shapes", CONTEXT)
+    with uproot.open(file) as shapes:
+        found = {name: shapes[name] for name in shapes.keys(cycle=False)}
+        values = {name: one.values().tolist() for name, one in found.items()}
+        errors = found["tt"].variances().tolist()
+    assert values == {
+        "data_obs": [12, 7, 4],
+        "zz": [1, 2, 3],
+        "zz_generatorUp": [2, 2, 8],
+        "zz_generatorDown": [0, 2, 0],
+        "tt": [9, 5, 2],
+        "tt_jesUp": [11, 6, 2],
+        "tt_jesDown": [7, 4, 2],
+    }
+    assert errors == pytest.approx([0.9, 0.5, 0.2])
+    assert card.read_text().splitlines() == [
+        "imax * number of channels",
+        "jmax * number of processes minus 1",
+        "kmax * number of nuisance parameters",
+        "shapes * * shapes.root $PROCESS $PROCESS_$SYSTEMATIC",
+        "bin Signal_region",
+        "observation -1",
+        "bin             Signal_region Signal_region",
+        "process         zz            tt",
+        "process         0             1",
+        "rate            -1            -1",
+        "generator shape 1             -",
+        "jes       shape -             1",
+        "Signal_region autoMCStats 10",
+    ]
+
+
+def test_without_data_what_is_expected_counts_as_observed(histogram: Any, tmp_path: Path) -> None:
+    simulated = {name: DatasetInfo(name, "mc", group=one.group) for name, one in DATASETS.items()}
+    (file,) = Pyhf().draw(histogram, tmp_path / "workspace", DrawContext("H", simulated, sides=SIDES))
+    workspace = json.loads(file.read_text())
+    assert workspace["observations"] == [{"name": "H", "data": [22, 14, 9]}]
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        (ProductShape("histogram", axes=("x", "y"), per_dataset=True), "templates have one axis"),
+        (ProductShape("histogram", axes=("x",), per_dataset=False), "templates keep datasets apart"),
+        (ProductShape("histogram", axes=("x",), per_dataset=True), "'signals' names 'zzz'"),
+    ],
+)
+def test_what_cannot_be_a_template_is_refused_before_the_run(shape: ProductShape, words: str) -> None:
+    with pytest.raises(CenoteError, match=words):
+        Pyhf.model_validate({"pyhf": {"signals": ["zzz"]}}).check(shape, CONTEXT)
