@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,22 +18,35 @@ from cenote.shell import run_command
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file system of four megabytes, for the folder of the user's service."""
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of four megabytes."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
     if os.geteuid() != 0 or run_command(mount, seconds=20).returncode:
         pytest.skip("a small file system can be mounted by root only")
+    try:
+        yield folder
+    finally:
+        assert run_command(["umount", "--lazy", str(folder)], seconds=20).returncode == 0
+
+
+@contextmanager
+def own_service(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The user's service has its folder there."""
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     monkeypatch.delenv("CENOTE_SERVICE", raising=False)
     home = ServiceHome(folder / "cenote" / "service")
-    try:
-        yield folder
-        if answering(home) is not None:
-            stop_service(home)
-    finally:
-        assert run_command(["umount", "--lazy", str(folder)], seconds=20).returncode == 0
+    yield
+    if answering(home) is not None:
+        stop_service(home)
+
+
+@pytest.fixture
+def small(disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of four megabytes, for the folder of the user's service."""
+    with own_service(disk, monkeypatch):
+        yield disk
 
 
 def fill(folder: Path) -> Path:
@@ -88,3 +102,26 @@ def test_results_without_room_stay_with_the_worker_until_there_is_some(small: Pa
         assert result.stat().st_size == 3_000_000
         assert task.stdout() == "printed\n"
         assert task.instances[0].attempts == 1
+
+
+def test_a_worker_without_room_begins_nothing_says_so_and_goes_on_later(
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(disk))
+    with (
+        own_service(tmp_path / "state", monkeypatch),
+        connect() as connection,
+        connection.create_pool("pool", "local", 1) as pool,
+    ):
+        pool.wait()
+        filler = fill(disk)
+        task = connection.create_task("task", pool, 3)
+        task.command = "echo here"
+        task.submit()
+        while "begins nothing for now" not in pool.record.reason:
+            task._record = connection._line.ask(changed_task(task.record, 0.1))
+        assert any("no space left" in words for words in task.why)
+        filler.unlink()
+        assert task.wait(timeout=60)
+        assert task.stdout() == "here\n" * 3
+        assert "begins nothing" not in pool.record.reason

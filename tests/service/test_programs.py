@@ -64,10 +64,10 @@ def test_workers_with_several_slots_count_as_so_many(connection: Connection) -> 
         assert {instance.worker for instance in task.instances} == {f"{pool.id}-1"}
     elastic = connection.create_pool("elastic", "local", 1)
     elastic.slots = 3
-    elastic.setup_elastic(minimum_total_slots=1, maximum_total_slots=8)
+    elastic.setup_elastic(minimum_total_slots=1, maximum_total_slots=8, idle_time=20)
     found = elastic.submit().record.elastic
     assert found is not None
-    assert (found.min, found.max) == (1, 2)
+    assert (found.min, found.max, found.idle_time) == (1, 2, 20)
     elastic.delete()
     small = connection.create_pool("small", "local", 1)
     small.slots = 3

@@ -63,8 +63,10 @@ class PoolFlows:
         minimum_idle_slots: int = 0,
         resize_period: int = 90,
         resize_factor: float = 1.0,
+        idle_time: int = 300,
     ) -> None:
-        """Let it grow and shrink with its tasks, within these numbers of slots."""
+        """Let it grow and shrink with its tasks, within these numbers of slots. A worker that has had nothing to do for
+        `idle_time` seconds goes; every `resize_period` seconds is decided."""
         if self._record is not None:
             raise errors.error(errors.USAGE, f"pool '{self.name}' is submitted already", hint="set it up before")
         try:
@@ -74,6 +76,7 @@ class PoolFlows:
                 idle_slots=minimum_idle_slots,
                 resize_period=resize_period,
                 resize_factor=resize_factor,
+                idle_time=idle_time,
             )
         except ValueError as problem:
             raise errors.error(errors.BAD_VALUE, f"pool '{self.name}': {problem}") from problem

@@ -155,7 +155,7 @@ class Autoscaler:
         """Start and stop workers as the loads call for, and record new states; `busy` says which workers run a task."""
         self._next_scaling = now + SCALE_EVERY
         commands: list[AnyCommand] = []
-        for name, workers in self.pools.items():
+        for name, workers in sorted(self.pools.items(), key=lambda one: not loads[one[0]].tasks):  # first what waits
             load = loads[name]
             if workers.observed:
                 workers.wanting_since = None

@@ -230,6 +230,13 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Whether it goes because the time that the batch system gave it is nearly over."""
 
 
+class Hindered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The agent has no room to begin anything, for now."""
+
+    reason: str
+    """Empty when it has again."""
+
+
 class Pong(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Yes."""
 
@@ -249,7 +256,7 @@ ToAgent = (
     | Shutdown
     | Ping
 )
-ToService = Hello | Started | Output | ResultFile | AttemptEnded | NeedFile | Leaving | Pong
+ToService = Hello | Started | Output | ResultFile | AttemptEnded | NeedFile | Leaving | Hindered | Pong
 
 
 class ProtocolError(Exception):

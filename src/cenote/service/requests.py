@@ -148,11 +148,13 @@ class ServiceRequests:
 
     def pools(self) -> list[LivePoolRecord]:
         """Every pool that is not closed."""
-        return [_pool_record(view) for view in self._service.allocator.pools() if view.state is not PoolState.CLOSED]
+        return [
+            self._pool_record(view) for view in self._service.allocator.pools() if view.state is not PoolState.CLOSED
+        ]
 
     def pool(self, name: str) -> LivePoolRecord:
         """One pool."""
-        return _pool_record(self._known_pool(name))
+        return self._pool_record(self._known_pool(name))
 
     def history(self, name: str, *, seconds: float, most: int) -> SlotsOverTime:
         """How the slots of a pool were used, in so many points or a few more."""
@@ -188,7 +190,7 @@ class ServiceRequests:
             )
         self._service.ask([PoolClosed(at=self._clock(), pool=known.definition.name), Tick(at=self._clock())])
         found = [view for view in self._service.allocator.pools() if view.definition.name == name]
-        return _pool_record(found[0]) if found else closed_pool(_pool_record(known))
+        return self._pool_record(found[0]) if found else closed_pool(self._pool_record(known))
 
     def delete_pool(self, name: str) -> None:
         """Stop what a pool runs, and forget it."""
@@ -411,13 +413,18 @@ class ServiceRequests:
         what = f"there are {len(found)} tasks" if found else "there is no task"
         raise errors.error(errors.UNKNOWN_STAGE, f"{what} '{task}'", hint="`cenote tasks` lists them with their ids")
 
+    def _pool_record(self, view: PoolView) -> LivePoolRecord:
+        hindered = self._service.hindrances(view.definition.name)
+        return _pool_record(view, "; ".join(filter(None, (view.why, *hindered))))
+
     def _task_record(self, view: TaskView) -> QueuedTaskRecord:
         task, known = view.definition, self._service.allocator.task(view.definition.id) is not None
         why = self._service.allocator.why(task.id) if known else []
         if known and not view.state.is_over:
             trouble = self._service.trouble
             stuck = [f"the service cannot write its log: {trouble}"] if trouble else []
-            why = [*stuck, *self._service.unkept(task.id), *why]
+            held = self._service.hindrances(task.pool) if view.counts.get(InstanceState.ASSIGNED) else []
+            why = [*stuck, *self._service.unkept(task.id), *held, *why]
         return QueuedTaskRecord(
             id=task.id,
             name=task.name,
@@ -480,7 +487,7 @@ def closed_pool(before: LivePoolRecord) -> LivePoolRecord:
     return msgspec.structs.replace(before, state=PoolState.CLOSED.value, workers=0)
 
 
-def _pool_record(view: PoolView) -> LivePoolRecord:
+def _pool_record(view: PoolView, why: str) -> LivePoolRecord:
     pool = view.definition
     return LivePoolRecord(
         name=pool.name,
@@ -489,7 +496,7 @@ def _pool_record(view: PoolView) -> LivePoolRecord:
         profile=pool.profile,
         strategy=pool.strategy,
         state=PENDING_DELETE if view.removed else view.state.value,
-        reason=view.why,
+        reason=why,
         workers=view.joined,
         awaited=view.queued + view.dispatched,
         wanted=pool.workers,

@@ -65,6 +65,7 @@ from cenote.service.protocol import (
     AttemptKey,
     DrainAgent,
     Hello,
+    Hindered,
     Leaving,
     NeedFile,
     Output,
@@ -116,6 +117,8 @@ class Service:
         self._agents: dict[str, str] = {}
         """Workers that are connected → their pool."""
         self._leaving: dict[str, LossCause] = {}
+        self._hindered: dict[str, str] = {}
+        """Worker → why it can begin nothing for now."""
         """Workers that were told to go, or said that they do → why they will be gone, if that is known."""
         self._offers: dict[tuple[str, int, int], PlacedFile] = {}
         """Files that agents may ask for, by path, time and size."""
@@ -292,6 +295,11 @@ class Service:
         )
         self.look_around()
 
+    def hindrances(self, pool: str) -> list[str]:
+        """Of the pool's workers that have no room to begin anything, for now."""
+        theirs = [(worker, words) for worker, words in self._hindered.items() if self._agents.get(worker) == pool]
+        return [f"worker {worker} begins nothing for now: {words}" for worker, words in theirs if words]
+
     def _files_of(self, pool: str) -> tuple[PlacedFile, ...]:
         definitions = [view.definition for view in self.allocator.pools() if view.definition.name == pool]
         return self._offered(definitions[0].resource_files) if definitions else ()
@@ -317,6 +325,7 @@ class Service:
 
     def _agent_left(self, event: AgentLeft) -> None:
         pool, at = self._agents.pop(event.worker, ""), self._clock()
+        self._hindered.pop(event.worker, None)
         if (cause := self._leaving.pop(event.worker, None)) is not None:
             self._lose(event.worker, pool, _WHY_GONE.get(cause, event.reason), cause)
         else:
@@ -336,6 +345,8 @@ class Service:
                 self._attempt_ended(event.worker, message)
             case Leaving():
                 self._on_leaving(event.worker, message)
+            case Hindered():
+                self._hindered[event.worker] = message.reason
             case Hello() | NeedFile() | Pong():
                 pass  # the hub answers these itself
             case _:

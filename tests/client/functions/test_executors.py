@@ -15,6 +15,7 @@ import pytest
 import cenote
 from cenote.client.functions.problems import NotPicklableError
 from cenote.client.pool_handle import PoolHandle
+from cenote.errors import CenoteError
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # which only pytest can import
 
@@ -69,6 +70,8 @@ def test_map_takes_several_iterables_and_keeps_order(pool: PoolHandle) -> None:
     with pool.executor() as executor:
         assert list(executor.map(pow, [2, 3, 4], [5, 6, 7])) == [32, 729, 16384]
         assert list(executor.map(abs, range(-50, 0), chunksize=20, buffersize=10)) == list(range(50, 0, -1))
+        with pytest.raises(CenoteError, match="`buffersize` should be at least 1, not -1"):
+            executor.map(abs, [1], buffersize=-1)
 
 
 def test_map_waits_no_longer_than_it_is_told(pool: PoolHandle, marks: Path) -> None:

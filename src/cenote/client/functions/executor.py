@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from cenote import errors
 from cenote.client.functions.calls import CallTerms, PoolCall, name_of
 from cenote.client.functions.dispatcher import Dispatcher
 from cenote.client.functions.mapping import MapTerms
@@ -59,6 +60,10 @@ class PoolExecutor(Executor):
     ) -> Iterator[Value]:
         """As the built-in `map`, in order. All calls are made at once, unless `buffersize` says how many results may
         wait to be taken. `chunksize` 0 is chosen by how long calls take; `timeout` is how long this program waits."""
+        if buffersize is not None and buffersize < 1:
+            raise errors.error(errors.BAD_VALUE, f"`buffersize` should be at least 1, not {buffersize}")
+        if chunksize < 0:
+            raise errors.error(errors.BAD_VALUE, f"`chunksize` should not be negative, and is {chunksize}")
         until = None if timeout is None else time.monotonic() + timeout
         terms = CallTerms(
             fn, f"map of {name_of(fn)}", pace=CallPace(chunksize or None), limit=self._limit, retries=self._retries

@@ -40,6 +40,7 @@ from cenote.service.protocol import (
     FileChunk,
     FileRefused,
     Hello,
+    Hindered,
     Leaving,
     Ping,
     Pong,
@@ -86,6 +87,8 @@ class Agent:
         self._departure = Departure.of_job(options.walltime)
         self._leaves = ""
         """Why nothing more is begun; empty where it is."""
+        self._hindrance = ""
+        """Why nothing can be begun for now; empty where it can."""
         self._end: asyncio.Future[tuple[str, int]] = asyncio.get_running_loop().create_future()
         """Why it ends, and with which exit code."""
         self._python = Templates(options.warm or DEFAULT_WARM, folders.root)
@@ -97,6 +100,7 @@ class Agent:
             python=self._python,
             own_children=lambda: {self._guard.pid, *self._python.pids},
             on_damage=self._drain,
+            on_hindrance=self._tell_hindrance,
         )
 
     def end(self, reason: str, code: int = 0) -> None:
@@ -213,6 +217,12 @@ class Agent:
         self._files.ask_again()
         if self._leaves:
             self._tell_leaving()
+        if self._hindrance:
+            self._tell_hindrance(self._hindrance)
+
+    def _tell_hindrance(self, words: str) -> None:
+        self._hindrance = words
+        self._post(Hindered(reason=words))
 
     async def _tell_regularly(self, link: ServiceLink) -> None:
         with suppress(OSError, EOFError):

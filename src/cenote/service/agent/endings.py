@@ -66,11 +66,15 @@ def _last_line(stderr: Path) -> list[str]:
 
 def _surroundings(folder: Path) -> list[str]:
     try:
-        space = os.statvfs(folder)
+        return [f"the disk of {folder} is full"] if is_full(folder) else []
     except OSError:
         return ["its working folder was removed while it ran"]
-    full = not space.f_bavail or (space.f_files and not space.f_favail)  # some file systems do not count files
-    return [f"the disk of {folder} is full"] if full else []
+
+
+def is_full(folder: Path) -> bool:
+    """Whether nothing can be written there. Raises OSError where it is gone."""
+    space = os.statvfs(folder)
+    return not space.f_bavail or bool(space.f_files and not space.f_favail)  # some file systems do not count files
 
 
 def words_of_refusal(problem: OSError, folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import time
@@ -15,6 +16,7 @@ from cenote.service.agent.endings import (
     NOT_EXECUTABLE,
     NOT_FOUND,
     cause_of,
+    is_full,
     was_asked_to_end,
     words_of_end,
     words_of_refusal,
@@ -31,6 +33,9 @@ from cenote.worker.process.template import ForkRequest
 
 _SHELL = "/bin/sh"
 _DAMAGED = "files of its own were removed"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_LOOK_FOR_ROOM, _TO_FIND_ROOM = 1.0, 30.0
+"""Seconds between two looks at a disk that is full, and until what waits for room may go to another worker."""
 _SAME_MOMENT = 2.0
 """Seconds in which the processes of a job are asked to end."""
 
@@ -47,6 +52,7 @@ class InstanceRunner:
         python: Templates,
         own_children: Callable[[], set[int]],
         on_damage: Callable[[str], None] = lambda _: None,
+        on_hindrance: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._folders = folders
         self._slots = asyncio.Semaphore(slots)
@@ -55,6 +61,9 @@ class InstanceRunner:
         self._own_children = own_children
         self._on_damage = on_damage
         """Told why nothing more can be begun here."""
+        self._on_hindrance = on_hindrance
+        """Told why nothing can be begun here for now, or nothing when it can again."""
+        self._hindered = ""
         self._pool_files = asyncio.Event()
         self._pool_files.set()
         self._pool_problem = ""
@@ -155,7 +164,7 @@ class InstanceRunner:
     ) -> AttemptEnded | tuple[ChildEnd, EndRequest | None]:
         """How its process ended, and who ended it; where it has none, how that came."""
         try:
-            pid = await self._started(held)
+            pid = await self._started_in_some_room(held)
         except (BadConstantError, BadNameError, NoTemplateError) as problem:
             return held.end("refused", str(problem))
         except OSError as problem:
@@ -185,6 +194,36 @@ class InstanceRunner:
         the agent in the same moment."""
         await asyncio.wait((held.asked,), timeout=_SAME_MOMENT)
         return held.asked.result() if held.asked.done() else None
+
+    async def _started_in_some_room(self, held: HeldRun) -> int | AttemptEnded:
+        """On a full disk it waits, in its slot, so that nothing else is begun there in vain; after some time it goes to
+        another worker, if there is one."""
+        until = time.monotonic() + _TO_FIND_ROOM
+        while True:
+            try:
+                if is_full(self._folders.jobs):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folders.jobs))  # as it would
+                started = await self._started(held)
+            except OSError as problem:
+                if problem.errno not in _NO_ROOM:
+                    raise
+                words = words_of_refusal(problem, self._folders.jobs)
+            else:
+                self._tell_hindrance("")
+                return started
+            await asyncio.to_thread(self._folders.remove, held.start.job)
+            self._tell_hindrance(words)
+            await asyncio.wait((held.asked,), timeout=_LOOK_FOR_ROOM)
+            if held.asked.done():
+                asked = held.asked.result()
+                return held.end(asked.cause, asked.message)
+            if time.monotonic() > until:
+                return held.end("evicted", words)
+
+    def _tell_hindrance(self, words: str) -> None:
+        if words != self._hindered:
+            self._hindered = words
+            self._on_hindrance(words)
 
     async def _started(self, held: HeldRun) -> int | AttemptEnded:
         start = held.start
