@@ -11,8 +11,9 @@ import pytest
 from cenote.errors import CenoteError
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import bin_axis, counts_along, nice_number, roles
-from cenote.renderers.support.samples import samples_of, transformed
+from cenote.renderers.support.samples import samples_of
 from cenote.renderers.support.style import SampleGroup, Scale
+from cenote.renderers.support.transforms import transformed
 
 
 def test_a_dataset_axis_is_known_by_its_name_or_by_its_categories() -> None:
@@ -86,8 +87,8 @@ def test_the_vertical_label_says_what_a_bin_covers(axis: Any, expected: str) -> 
 def test_samples_are_grouped_and_scaled_as_a_style_says(mass: Any, context: DrawContext) -> None:
     found = samples_of(mass, roles(mass, context.datasets), [1], context, styles={})
     before = {sample.name: sample.counts.total for sample in found}
-    scaled = transformed(found, [Scale(kind="scale", factors={"TTbar": 2.0})], {})
-    grouped = transformed(scaled, [SampleGroup(kind="group", by={"all": ["DYJets", "TTbar"]})], {})
+    scaled = transformed(found, [Scale(kind="scale", factors={"TTbar": 2.0})], {}, context)
+    grouped = transformed(scaled, [SampleGroup(kind="group", by={"all": ["DYJets", "TTbar"]})], {}, context)
     after = {sample.name: sample.counts.total for sample in grouped}
     assert list(after) == ["data", "all", "DYLow", "Zprime"]
     assert after["all"] == pytest.approx(before["DYJets"] + 2 * before["TTbar"])
@@ -97,7 +98,7 @@ def test_a_list_of_factors_must_fit_the_bins(mass: Any, context: DrawContext) ->
     found = samples_of(mass, roles(mass, context.datasets), [1], context, styles={})
     wrong = Scale(kind="scale", mode="bin_by_bin", factors={"TTbar": [1.0, 2.0]})
     with pytest.raises(CenoteError, match="2 factors, the histogram has 30 bins"):
-        transformed(found, [wrong], {})
+        transformed(found, [wrong], {}, context)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ class DrawContext:
     """Variation of the workflow → what it is the upper or lower side of."""
     partial: bool = False
     """Whether some of the data is missing: the picture must say so."""
+    together: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where several products are drawn together: the name of each, and what its datasets are called in `datasets`."""
 
 
 class Renderer(Plugin):

@@ -61,7 +61,7 @@ class _Record:
 
     @property
     def size(self) -> int:
-        return len(self.key(0)) + len(self.content)
+        return len(self.key()) + len(self.content)
 
 
 def text(value: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cenote.renderers.support.bins import BinAxis, Floats
-from cenote.renderers.support.style import AxisStyle, LegendPlace, LegendStyle
+from cenote.renderers.support.style import AxisStyle, LegendPlace, LegendStyle, Mark, MarkedLine
 from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -20,6 +20,8 @@ LOWEST_OBSTACLE = 0.35
 """A legend that reaches further down than this (of the height) may cover data: the picture would be all legend."""
 OTHER_PLACES: tuple[LegendPlace, ...] = ("upper left", "upper center", "outside")
 """Where a legend goes that would cover data in its usual place; the last one never does."""
+LABEL_OVERHANG = 1.2
+"""How long a vertical label may be, in heights of its panel."""
 LOG_DECADES = 6
 """The most that a logarithmic axis shows below the highest point."""
 
@@ -107,6 +109,36 @@ def _flow_ticks(axes: Axes, axis: BinAxis) -> None:
     axes.tick_params(axis="x", which="minor", bottom=False, top=False)
 
 
+def mark_outside(axes: Axes, at: Floats, values: Floats, limits: tuple[float, float]) -> None:
+    """Arrows at the edge of a panel, where a point is out of its range."""
+    low, high = limits
+    for outside, edge, marker in ((values > high, high, "^"), (values < low, low, "v")):
+        inset = (high - low) * 0.05 * (1 if marker == "v" else -1)
+        many = int(outside.sum())
+        axes.plot(at[outside], np.full(many, edge + inset), marker, color="#c1121f", markersize=7, zorder=6)
+
+
+def draw_marks(axes: Axes, edges: Floats, marks: Sequence[Mark]) -> list[Entry]:
+    """Boxes and lines over the data; returned are those that the legend names."""
+    from matplotlib.patches import Rectangle
+
+    entries, nothing = [], np.zeros(len(edges) - 1)
+    for mark in marks:
+        handle: Any
+        look: dict[str, Any] = {"linewidth": 2, "linestyle": "--", "zorder": 8}
+        if isinstance(mark, MarkedLine):
+            draw: Any = axes.axvline if mark.y is None else axes.axhline
+            handle = draw(mark.x if mark.y is None else mark.y, color=mark.color, **look)
+        elif mark.y is None:
+            handle = axes.axvspan(*mark.x, facecolor="none", edgecolor=mark.color, **look)
+        else:
+            corner, sides = (mark.x[0], mark.y[0]), (mark.x[1] - mark.x[0], mark.y[1] - mark.y[0])
+            handle = axes.add_patch(Rectangle(corner, *sides, facecolor="none", edgecolor=mark.color, **look))
+        if mark.label:
+            entries.append(Entry(handle, mark.label, nothing, nothing))
+    return entries
+
+
 def draw_legend(
     axes: Axes,
     entries: Sequence[Entry],
@@ -151,13 +183,14 @@ def move_legend(
     *,
     columns: int,
     beside: Sequence[Any] = (),
-) -> None:
+) -> Legend:
     """Where the range is given, or the legend tall, it may cover data: then it goes to another place."""
     for place in OTHER_PLACES:
         if not _covers(axes, legend, outline):
-            return
+            break
         elsewhere = style.model_copy(update={"loc": place})
         legend = draw_legend(axes, entries, elsewhere, outline, columns=columns, beside=beside) or legend
+    return legend
 
 
 def _covers(axes: Axes, legend: Legend, outline: Outline) -> bool:
@@ -181,7 +214,9 @@ def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, 
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def set_y(axes: Axes, outline: Outline, style: AxisStyle, obstacles: Sequence[Any]) -> None:
+def set_y(
+    axes: Axes, outline: Outline, style: AxisStyle, obstacles: Sequence[Any], *, at_least: float | None = None
+) -> None:
     """A vertical range that holds the data, and leaves room below what stands at the top of the frame."""
     log = style.scale == "log" and bool((outline.tops > 0).any())
     if log:
@@ -189,6 +224,7 @@ def set_y(axes: Axes, outline: Outline, style: AxisStyle, obstacles: Sequence[An
     low, high = _log_range(outline) if log else _linear_range(outline)
     given_low, given_high = style.limits or (None, None)
     low = low if given_low is None or (log and given_low <= 0) else given_low
+    high = high if at_least is None else max(high, at_least)
     if given_high is None:
         boxes = [_within(axes, obstacle) for obstacle in obstacles]
         high = max([high, *(_needed(axes, outline, box, low=low, log=log) for box in boxes)])
@@ -197,6 +233,14 @@ def set_y(axes: Axes, outline: Outline, style: AxisStyle, obstacles: Sequence[An
         axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
         # Beside the frame, where the experiment's label is not.
         axes.yaxis.get_offset_text().set(ha="right", x=-0.01)
+
+
+def fit_label(axes: Axes) -> None:
+    """Shrink the label of the vertical axis to the height of its panel."""
+    label = axes.yaxis.get_label()
+    _, bottom, _, top = _within(axes, label)
+    if top - bottom > LABEL_OVERHANG:
+        label.set_fontsize(float(label.get_fontsize()) * LABEL_OVERHANG / (top - bottom))
 
 
 def _linear_range(outline: Outline) -> tuple[float, float]:

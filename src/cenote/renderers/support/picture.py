@@ -17,7 +17,17 @@ from cenote.renderers.support import bins, canvas, frame
 from cenote.renderers.support.bins import BinAxis, Roles
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.samples import Sample
-from cenote.renderers.support.style import AxesStyle, ExperimentStyle, FigureStyle, Format, LegendStyle, Transform
+from cenote.renderers.support.style import (
+    AxesStyle,
+    AxisStyle,
+    ExperimentStyle,
+    FigureStyle,
+    Format,
+    LegendStyle,
+    Mark,
+    Transform,
+)
+from cenote.renderers.support.transforms import check_transforms
 from cenote.text import plural
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -46,6 +56,8 @@ class Picture(Renderer):
     """Which variation is drawn, of a histogram that has several; without it, `nominal`."""
     select: Mapping[str, str | tuple[str, ...]] = Field(default_factory=dict)
     """Axis of categories → the one, or those, that are drawn: `{dataset: [dy, ttbar]}`."""
+    overlays: tuple[Mark, ...] = ()
+    """Boxes and lines over the picture: `{kind: box, x: [150, 400], y: [4, 5]}`, `{kind: line, x: 91.2}`."""
 
     @classmethod
     def warm_up(cls) -> None:
@@ -63,6 +75,18 @@ class Picture(Renderer):
         if shape.variations:
             wanted = self.variation or bins.NOMINAL
             must_hold(wanted, shape.variations, "variation", stage=context.stage, listed_as="variations")
+        self._check_selected(shape, context)
+        check_transforms(self.transforms, shape, context)
+
+    def _check_selected(self, shape: ProductShape, context: DrawContext) -> None:
+        """Axes and categories that are selected are there, as far as that is known."""
+        for axis, wanted in self.select.items():
+            if axis in bins.DATASET_AXES and shape.per_dataset and context.datasets:
+                for name in [wanted] if isinstance(wanted, str) else wanted:
+                    must_hold(name, context.datasets, "dataset", stage=context.stage, listed_as="datasets")
+            elif shape.axes is not None and shape.per_dataset is not None and not shape.variations:
+                known = ["dataset"] if shape.per_dataset else []
+                must_hold(axis, known, "axis of categories", stage=context.stage, listed_as="axes of categories")
 
     def draw_each(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """A picture of each dataset along the dataset axis; without one, of all of them together."""
@@ -96,16 +120,25 @@ class Picture(Renderer):
         *,
         size: tuple[float, float],
         columns: int,
+        y: AxisStyle | None = None,
+        at_least: float | None = None,
     ) -> None:
-        """Label, legend and vertical range of the panel with the data, and what must be said about it."""
+        """Label, legend and vertical range of the panel with the data, and what must be said about it.
+
+        `y` stands for `axes.y` where the panel shows something else; its range reaches up to `at_least` this.
+        """
         has_data = shows_data(samples, context)
         texts = canvas.experiment_label(axes, self.style, size, has_data=has_data)
-        named = entries if len(entries) > 1 or self.style.datasets else []
+        marks = frame.draw_marks(axes, axis.edges, self.overlays)
+        named = [*(entries if len(entries) > 1 or self.style.datasets else []), *marks]
         outline = frame.Outline.around(axis.edges, entries)
         legend = frame.draw_legend(axes, named, self.legend, outline, columns=columns, beside=texts)
-        frame.set_y(axes, outline, self.axes.y, [*texts, *([legend] if legend else [])])
+        scale = y or self.axes.y
+        frame.set_y(axes, outline, scale, [*texts, *([legend] if legend else [])], at_least=at_least)
         if legend and (self.legend.loc == "best" or "loc" not in self.legend.model_fields_set):
-            frame.move_legend(axes, legend, named, self.legend, outline, columns=columns, beside=texts)
+            moved = frame.move_legend(axes, legend, named, self.legend, outline, columns=columns, beside=texts)
+            if moved is not legend:  # it needs no room, or other room
+                frame.set_y(axes, outline, scale, [*texts, moved], at_least=at_least)
         if all(sample.counts.empty for sample in samples):
             canvas.note(axes, "no entries")
         elif broken := broken_note(samples):

@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from cenote import errors
 from cenote.errors import CenoteError, ErrorKind
 from cenote.names import did_you_mean, listed
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import NOMINAL, BinCounts, Flow, Roles, counts_along, dataset_names
-from cenote.renderers.support.style import DatasetStyle, SampleGroup, Scale, Transform
+from cenote.renderers.support.style import DatasetStyle
 from cenote.values import dataclass
 
 PLAIN = DatasetStyle()
@@ -94,42 +92,6 @@ def added_up(
     return list(together.values())
 
 
-def transformed(
-    samples: Sequence[Sample], transforms: Sequence[Transform], styles: Mapping[str, DatasetStyle]
-) -> list[Sample]:
-    """The samples after the `transforms` of a style, in order."""
-    current = list(samples)
-    for transform in transforms:
-        if isinstance(transform, Scale):
-            current = [_scaled(sample, transform) for sample in current]
-        else:
-            current = added_up(current, _group_name(transform), styles)
-    return current
-
-
-def _group_name(transform: SampleGroup) -> Callable[[Sample], str]:
-    if isinstance(transform.by, str):
-        return lambda sample: sample.group
-    named = {dataset: group for group, datasets in transform.by.items() for dataset in datasets}
-    return lambda sample: named.get(sample.name, sample.name)
-
-
-def _scaled(sample: Sample, transform: Scale) -> Sample:
-    name = sample.name if transform.by == "dataset_name" else sample.group
-    factor = transform.factors.get(name)
-    if factor is None:
-        return sample
-    factors = np.asarray(factor, dtype=np.float64)
-    bins = sample.counts.values.shape
-    if factors.ndim and factors.shape != bins[-1:]:
-        raise errors.error(
-            errors.RENDER_FAILED,
-            f"the scale of '{name}' has {factors.size} factors, the histogram has {bins[-1]} bins",
-            hint="give one factor per bin, or a single number",
-        )
-    return replace(sample, counts=sample.counts.times(factors))
-
-
 def named(samples: Sequence[Sample], names: Iterable[str], *, key: str, stage: str) -> list[Sample]:
     """The samples that a style names, by dataset or by group (added up), in the order of the names."""
     by_name = {sample.name: sample for sample in samples}
@@ -153,18 +115,3 @@ def not_held(
         details=(f"datasets and groups: {listed(known)}",),
         hint=hint or did_you_mean(name, known),
     )
-
-
-def names_after(transforms: Sequence[Transform], context: DrawContext) -> frozenset[str]:
-    """The names of datasets and groups that a histogram with a dataset axis has once the transforms are done."""
-    names = {name: info.group or name for name, info in context.datasets.items()}
-    for transform in transforms:
-        if isinstance(transform, SampleGroup):
-            by = (
-                {one: new for new, ones in transform.by.items() for one in ones}
-                if isinstance(transform.by, dict)
-                else {}
-            )
-            new = (group if transform.by == "dataset_group" else by.get(name, name) for name, group in names.items())
-            names = {name: name for name in new}
-    return frozenset({*names, *names.values()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cenote.renderers.support.bins import BinAxis, BinCounts, Floats, nice_number
-from cenote.renderers.support.frame import Entry
+from cenote.renderers.support.frame import Entry, mark_outside
 from cenote.renderers.support.intervals import poisson_errors
 from cenote.renderers.support.sample_roles import SampleRoles
 from cenote.renderers.support.samples import Sample
@@ -146,10 +146,7 @@ def draw_ratio(axes: Axes, axis: BinAxis, cast: SampleRoles, *, ylim: tuple[floa
         zorder=5,
     )
     low, high = 0.5 if ylim[0] is None else ylim[0], 1.5 if ylim[1] is None else ylim[1]
-    for outside, edge, marker in ((ratio > high, high, "^"), (ratio < low, low, "v")):
-        far = shown & outside
-        inset = (high - low) * 0.05 * (1 if marker == "v" else -1)
-        axes.plot(axis.centres[far], np.full(far.sum(), edge + inset), marker, color="#c1121f", markersize=7, zorder=6)
+    mark_outside(axes, axis.centres[shown], ratio[shown], (low, high))
     axes.set_ylim(low, high)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], prune="both"))
 

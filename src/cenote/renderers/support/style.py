@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.names import nearest
@@ -157,6 +157,17 @@ class SampleGroup(Settings):
     by: Literal["dataset_group"] | dict[str, list[str]] = "dataset_group"
     """`dataset_group` for the groups of the datasets, or a mapping from each new name to its datasets."""
 
+    spelt_out: ClassVar = {"group": {"type": "object", "properties": {"by": {}}, "additionalProperties": False}}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_a_block(cls, given: Any) -> Any:  # Any: whatever the YAML holds
+        """FAST-HEP also takes `group: {by: …}`."""
+        block = given.get("group") if isinstance(given, Mapping) else None
+        if not isinstance(block, Mapping) or set(block) != {"by"}:
+            return given
+        return {"by": block["by"], **{key: value for key, value in given.items() if key != "group"}}
+
 
 class Scale(Settings):
     """Multiply datasets before drawing."""
@@ -171,4 +182,56 @@ class Scale(Settings):
     """The factors by name; what is not named stays as it is."""
 
 
-Transform = Annotated[SampleGroup | Scale, Field(discriminator="kind")]
+class Luminosity(Settings):
+    """Scale simulation to the events that are expected in real data, by the cross section of each dataset."""
+
+    kind: Literal["luminosity"]
+    """`luminosity`."""
+    lumi: float = Field(gt=0)
+    """Integrated luminosity in inverse femtobarns."""
+    cross_section: str = "xsec"
+    """The key of datasets that has their cross section, in picobarns."""
+    generated: str = "nevents"
+    """The key of datasets that has how many events were generated, or the sum of their weights."""
+
+
+Transform = Annotated[SampleGroup | Scale | Luminosity, Field(discriminator="kind")]
+
+
+class Box(Settings):
+    """A rectangle around a part of the picture, such as a signal region."""
+
+    kind: Literal["box"]
+    """`box`."""
+    x: tuple[float, float]
+    """From where to where, along the horizontal axis."""
+    y: tuple[float, float] | None = None
+    """From where to where, along the vertical axis; null is the whole height."""
+    label: str | None = None
+    """Its name in the legend."""
+    color: Colour = "#c1121f"
+    """Its colour."""
+
+
+class MarkedLine(Settings):
+    """A straight line across the picture, such as a cut."""
+
+    kind: Literal["line"]
+    """`line`."""
+    x: float | None = None
+    """Where it crosses the horizontal axis."""
+    y: float | None = None
+    """Where it crosses the vertical axis."""
+    label: str | None = None
+    """Its name in the legend."""
+    color: Colour = "#c1121f"
+    """Its colour."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.x is None) == (self.y is None):
+            raise PydanticCustomError("line", "a line has either 'x' or 'y'")
+        return self
+
+
+Mark = Annotated[Box | MarkedLine, Field(discriminator="kind")]

@@ -18,8 +18,9 @@ from cenote.renderers.support import bins
 from cenote.renderers.support.bins import BinCounts, Roles
 from cenote.renderers.support.envelopes import variations_of
 from cenote.renderers.support.picture import histogram_of
-from cenote.renderers.support.samples import Sample, added_up, names_after, not_held, samples_of, transformed
+from cenote.renderers.support.samples import Sample, added_up, not_held, samples_of
 from cenote.renderers.support.style import Transform
+from cenote.renderers.support.transforms import names_after, transformed
 from cenote.values import dataclass
 
 
@@ -120,7 +121,7 @@ class TemplateRenderer(Renderer):
     ) -> list[Sample]:
         """Samples by group."""
         found = samples_of(histogram, roles, roles.free, context, styles={}, variation=variation, flow=self.block.flow)
-        return added_up(transformed(found, self.transforms, {}), lambda sample: sample.group, {})
+        return added_up(transformed(found, self.transforms, {}, context), lambda sample: sample.group, {})
 
     def _by_name(self, histogram: Any, roles: Roles, context: DrawContext, variation: str) -> dict[str, BinCounts]:
         return {one.name: one.counts for one in self._processes(histogram, roles, context, variation)}

@@ -17,8 +17,9 @@ from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, bin_a
 from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.sample_roles import SampleRoles, roles_of
-from cenote.renderers.support.samples import names_after, not_held, samples_of, transformed
+from cenote.renderers.support.samples import not_held, samples_of
 from cenote.renderers.support.stack import StackStyle, draw_points, draw_ratio, draw_stack
+from cenote.renderers.support.transforms import names_after, transformed
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.figure import Figure
@@ -109,7 +110,7 @@ class DataMC(PicturePerAxis):
         found = samples_of(
             *(histogram, roles, [index], context), styles=styles, variation=self.variation, flow=block.flow
         )
-        cast = self._cast(transformed(found, self.transforms, styles), context)
+        cast = self._cast(transformed(found, self.transforms, styles, context), context)
         if block.systematics and self.variation is None and cast.expected is not None:
             cast = replace(cast, envelope=self._envelope(histogram, roles, index, cast.expected, context))
         ratio = block.ratio and cast.data is not None and cast.expected is not None
@@ -126,7 +127,7 @@ class DataMC(PicturePerAxis):
         varied = {}
         for name in variations_of(histogram, roles):
             found = samples_of(histogram, roles, [index], context, styles=styles, variation=name, flow=flow)
-            summed = self._cast(transformed(found, self.transforms, styles), context).expected
+            summed = self._cast(transformed(found, self.transforms, styles, context), context).expected
             if summed is not None:
                 varied[name] = summed.values
         return envelope(expected.values, varied, context)

@@ -19,8 +19,9 @@ from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import bins, canvas, frame
 from cenote.renderers.support.bins import BinAxis, Roles
 from cenote.renderers.support.picture import Picture, broken_note, file_name, must_hold, shows_data
-from cenote.renderers.support.samples import Sample, samples_of, transformed
+from cenote.renderers.support.samples import Sample, samples_of
 from cenote.renderers.support.style import AxisStyle
+from cenote.renderers.support.transforms import transformed
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -91,7 +92,7 @@ class Heatmap2D(Picture):
         )
         styles = self.style.datasets
         found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)
-        samples = sorted(transformed(found, self.transforms, styles), key=lambda sample: not sample.is_data)
+        samples = sorted(transformed(found, self.transforms, styles, context), key=lambda sample: not sample.is_data)
         if not self.heatmap2d.per_dataset or len(samples) < 2:
             return self._picture(both, samples, target, context)
         return [
@@ -145,6 +146,9 @@ class Heatmap2D(Picture):
         self._set_axis(axes, x, self.axes.x, which="x")
         self._set_axis(axes, y, self.axes.y, which="y")
         axes.set(xlabel=x.label, ylabel=y.label)
+        if marks := frame.draw_marks(axes, x.edges, self.overlays):
+            handles, labels = [mark.handle for mark in marks], [mark.label for mark in marks]
+            axes.legend(handles, labels, loc="lower right", frameon=True, framealpha=0.85, edgecolor="none")
         if titled:
             paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "boxstyle": "round,pad=0.25"}
             place: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "transform": axes.transAxes}

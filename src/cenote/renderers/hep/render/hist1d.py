@@ -12,11 +12,13 @@ import numpy as np
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
-from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, bin_axis
+from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
 from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.frame import Entry
+from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
 from cenote.renderers.support.picture import PicturePerAxis
-from cenote.renderers.support.samples import Sample, samples_of, transformed
+from cenote.renderers.support.samples import Sample, samples_of
+from cenote.renderers.support.transforms import transformed
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -31,7 +33,7 @@ class Hist1DBlock(Settings):
 
     overlay: bool = True
     """Datasets in one picture; false adds them up."""
-    histtype: Literal["step", "fill", "errorbar"] = "step"
+    histtype: HistType = "step"
     """Lines, areas or points."""
     sort_datasets: Literal["data_first", "none"] = "data_first"
     """The order in the legend."""
@@ -41,7 +43,7 @@ class Hist1DBlock(Settings):
     """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
     systematics: bool = True
     """A band around each dataset that variations move: the envelope of each group, groups in quadrature."""
-    normalise: Literal["area", "sum"] | None = None
+    normalise: Normalisation | None = None
     """`area` makes each dataset's integral 1, `sum` makes its bins add up to 1."""
 
 
@@ -75,7 +77,7 @@ class Hist1D(PicturePerAxis):
             entries += self._draw_bands(axes, axis, samples, self._envelopes(histogram, roles, index, axis, context))
             frame.set_x(axes, axis, self.axes.x)
             axes.set_xlabel(axis.label)
-            axes.set_ylabel(self.axes.y.label or self._y_label(axis))
+            axes.set_ylabel(self.axes.y.label or y_label(axis, self.hist1d.normalise))
             self.finish(axes, axis, samples, entries, context, size=size, columns=2 if len(entries) > 5 else 1)
             return self.save(figure, target, context)
 
@@ -126,17 +128,10 @@ class Hist1D(PicturePerAxis):
         found = samples_of(
             *(histogram, roles, [index], context), styles=styles, variation=wanted, flow=self.hist1d.flow
         )
-        found = transformed(found, self.transforms, styles)
+        found = transformed(found, self.transforms, styles, context)
         if self.hist1d.sort_datasets == "data_first":
             found.sort(key=lambda sample: not sample.is_data)
-        return [replace(sample, counts=self._normalised(sample.counts, axis)) for sample in found]
-
-    def _normalised(self, counts: BinCounts, axis: BinAxis) -> BinCounts:
-        if self.hist1d.normalise is None or counts.total == 0:
-            return counts
-        per_width = self.hist1d.normalise == "area" and axis.ticks is None
-        scaled = counts.times(1 / counts.total / (axis.widths if per_width else 1.0))
-        return replace(scaled, weighted=counts.weighted)
+        return [replace(sample, counts=normalised(sample.counts, axis, self.hist1d.normalise)) for sample in found]
 
     def _draw_samples(self, axes: Axes, axis: BinAxis, samples: Sequence[Sample]) -> list[Entry]:
         colours = self._colours(samples)
@@ -149,31 +144,7 @@ class Hist1D(PicturePerAxis):
         return {sample.name: sample.style.color or palette.get(sample.name, "black") for sample in samples}
 
     def _draw_sample(self, axes: Axes, axis: BinAxis, sample: Sample, colour: str) -> Entry:
-        counts = sample.counts
-        bars = self.hist1d.errors if self.hist1d.errors is not None else counts.weighted
-        points = self.hist1d.histtype == "errorbar"
-        spread = counts.errors if bars or points else counts.values * 0
-        handle: Any
-        if points:
-            handle = axes.errorbar(
-                axis.centres, counts.values, yerr=spread, xerr=axis.widths / 2, fmt="o", color=colour, zorder=4
-            )
-        else:
-            filled = self.hist1d.histtype == "fill"
-            handle = axes.stairs(
-                *(counts.values, axis.edges),
-                color=colour,
-                fill=filled,
-                alpha=sample.style.alpha or (0.45 if filled else None),
-                hatch=sample.style.hatch,
-                linewidth=2,
-                zorder=3,
-            )
-            if bars:
-                axes.errorbar(axis.centres, counts.values, yerr=spread, fmt="none", ecolor=colour, elinewidth=1.3)
-        return Entry(handle, sample.label, counts.values - spread, counts.values + spread)
-
-    def _y_label(self, axis: BinAxis) -> str:
-        if self.hist1d.normalise == "area":
-            return f"Density [1/{axis.unit}]" if axis.unit and not axis.ticks else "Density"
-        return ("Fraction of events" if self.hist1d.normalise == "sum" else "Events") + axis.per_bin
+        kind, counts = self.hist1d.histtype, sample.counts
+        bars = kind == "errorbar" or (self.hist1d.errors if self.hist1d.errors is not None else counts.weighted)
+        spread = (counts.errors, counts.errors) if bars else None
+        return draw_line(axes, axis, sample, colour, kind, spread=spread)

@@ -1,0 +1,269 @@
+"""Draw histograms on top of each other, and below them how they compare: ratio, pull, difference, efficiency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from cenote import errors
+from cenote.operations.interface import ProductShape
+from cenote.plugins.settings import Settings
+from cenote.renderers.interface import DrawContext
+from cenote.renderers.support import canvas, frame
+from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
+from cenote.renderers.support.compared import ComparisonKind, CountErrors, compare, errors_of, more_than_all
+from cenote.renderers.support.comparison_panel import MOST_WITH_ERRORS, Line, draw_comparison, limits_for
+from cenote.renderers.support.comparison_sides import Asked, check_sides, nothing_to_compare, sides_of
+from cenote.renderers.support.frame import Entry
+from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
+from cenote.renderers.support.picture import PicturePerAxis, must_hold
+from cenote.renderers.support.samples import Sample, samples_of
+from cenote.renderers.support.style import AxisStyle, Colour
+
+if TYPE_CHECKING:  # for annotations only: the import would cost half a second
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TWO_PANELS, ONE_PANEL = (10.0, 10.0), (10.0, 8.0)
+LABELS: dict[ComparisonKind, str] = {
+    "ratio": "{one} / {other}",
+    "split_ratio": "{one} / {other}",
+    "difference": "{one} − {other}",
+    "relative_difference": "({one} − {other}) / {other}",
+    "pull": "Pull",
+    "efficiency": "Efficiency",
+    "asymmetry": "Asymmetry",
+}
+LONGEST_LABEL = 24
+"""More letters than this do not fit beside the lower panel: then the kind of the comparison alone is named."""
+
+
+class ComparisonBlock(Settings):
+    """Settings of `comparison`."""
+
+    reference: str | tuple[str, ...] | None = None
+    """What is compared: a dataset or group, or one of several products (several names: their sum).
+
+    Null is real data, or of several products the one called `reference`, else the first."""
+    target: str | tuple[str, ...] | None = None
+    """With what; several names are compared one by one. Null is all simulation together, or of several products the
+    one called `target`, else all others."""
+    reference_label: str | None = None
+    """The reference's name in the picture; null is its own."""
+    target_label: str | None = None
+    """The target's name in the picture, where there is one; null is its own."""
+    comparison: ComparisonKind = "ratio"
+    """`ratio` (reference / target), `split_ratio` (the uncertainty of each on its own), `difference`,
+    `relative_difference`, `pull`, `asymmetry` ((reference − target) / sum), or `efficiency` (the reference's events are
+    among the target's)."""
+    invert: bool = False
+    """Compare the target with the reference instead: target / reference, the share of the target in the reference."""
+    comparison_ylabel: str | None = None
+    """The label of the lower panel."""
+    comparison_ylim: tuple[float, float] | None = None
+    """The range of the lower panel; points outside are shown as arrows. Null fits the data."""
+    only_comparison: bool = False
+    """The comparison alone, without the panel of the histograms."""
+    w2method: CountErrors | None = None
+    """Uncertainties: `sqrt` of the sum of squared weights, or `poisson` intervals. Null is exact intervals for counts
+    (Garwood, Clopper–Pearson) and `sqrt` for weighted events."""
+    flow: Flow | Literal["hint"] = "none"
+    """Under- and overflow: left out (`hint` too), shown as bins of their own, or added to the outermost bins."""
+    normalise: Normalisation | None = None
+    """`area` makes each integral 1, `sum` makes the bins of each add up to 1, before they are compared."""
+    reference_color: Colour | None = None
+    """Null is its own colour, else black."""
+    target_color: Colour | None = None
+    """Null is its own colour, else the next one of the style."""
+    reference_histtype: HistType = "errorbar"
+    """Points, lines or areas."""
+    target_histtype: HistType = "step"
+    """Points, lines or areas."""
+    variation_axis: str | None = None
+    """The axis of variations, where it must have a certain name."""
+    variation: str | None = None
+    """The variation of the target; null is that of the reference."""
+    variation_reference: str = "nominal"
+    """The variation of the reference."""
+    dataset_axis: str | None = None
+    """The axis of datasets, where it must have a certain name."""
+    reference_eventtype: Literal["data", "mc"] = "data"
+    """What the reference is, where it is not named."""
+    target_eventtype: Literal["data", "mc"] = "mc"
+    """What the target is, where it is not named."""
+
+
+class Comparison(PicturePerAxis):
+    """Compares datasets of a histogram, or the products of several stages, with correct uncertainties.
+
+    A histogram of several variables gives one picture for each of them, unless `axes.x.name` chooses one.
+    """
+
+    example: ClassVar[str] = """
+    render:
+      op: hep.render.comparison
+      out: data_over_mc
+      comparison: {reference: data, target: mc, comparison: ratio, comparison_ylim: [0.8, 1.2]}
+    """
+
+    comparison: ComparisonBlock = ComparisonBlock()
+    """What is special to this renderer."""
+
+    def check(self, shape: ProductShape, context: DrawContext) -> None:
+        """What is named must be there; see `Renderer.check`."""
+        super().check(shape, context)
+        block = self.comparison
+        if shape.variations and block.variation:
+            must_hold(block.variation, shape.variations, "variation", stage=context.stage, listed_as="variations")
+        if shape.per_dataset is None or not context.datasets:
+            return
+        check_sides(self._asked, self.transforms, shape, context)
+
+    @property
+    def _asked(self) -> Asked:
+        block = self.comparison
+        first, second = (
+            (given,) if isinstance(given, str) else given or () for given in (block.reference, block.target)
+        )
+        return Asked(first, second, block.reference_eventtype, block.target_eventtype)
+
+    def draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
+        """Write one picture; see `PicturePerAxis.draw_one`."""
+        block = self.comparison
+        self._check_axes(histogram, roles, context)
+        flow: Flow = "none" if block.flow == "hint" else block.flow
+        axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=flow)
+        first = self.variation or block.variation_reference
+        one, _ = self._sides(histogram, roles, index, axis, context, variation=first, flow=flow)
+        _, others = self._sides(histogram, roles, index, axis, context, variation=block.variation or first, flow=flow)
+        size = canvas.figure_size(self.figure, ONE_PANEL if block.only_comparison else TWO_PANELS)
+        with canvas.styled(self.style, size):
+            figure = self._picture(axis, one, others, context, size=size)
+            return self.save(figure, target, context)
+
+    def _check_axes(self, histogram: Any, roles: Roles, context: DrawContext) -> None:
+        """The axes of datasets and variations are called what the settings say."""
+        for wanted, index in (
+            (self.comparison.dataset_axis, roles.dataset),
+            (self.comparison.variation_axis, roles.variation),
+        ):
+            found = None if index is None else histogram.axes[index].name
+            if wanted is not None and found != wanted and not context.together:
+                names = [axis.name for axis in histogram.axes if axis.name]
+                words = f"the histogram of stage '{context.stage}' has no axis of datasets or variations '{wanted}'"
+                raise errors.CenoteError(errors.unknown_name(errors.RENDER_FAILED, words, wanted, names, what="axes"))
+
+    def _sides(
+        self,
+        histogram: Any,
+        roles: Roles,
+        index: int,
+        axis: BinAxis,
+        context: DrawContext,
+        *,
+        variation: str,
+        flow: Flow,
+    ) -> tuple[Sample, list[Sample]]:
+        """The reference, and what it is compared with."""
+        styles = self.style.datasets
+        wanted = variation if roles.variation is not None else None
+        found = samples_of(*(histogram, roles, [index], context), styles=styles, variation=wanted, flow=flow)
+        if roles.dataset is None:
+            raise nothing_to_compare(errors.RENDER_FAILED, context.stage)
+        block = self.comparison
+        one, others = sides_of(found, self._asked, self.transforms, styles, context)
+        if block.reference_label is not None:
+            one = _called(one, block.reference_label)
+        if block.target_label is not None and len(others) == 1:
+            others = [_called(others[0], block.target_label)]
+        one, *others = (replace(s, counts=normalised(s.counts, axis, block.normalise)) for s in (one, *others))
+        return one, others
+
+    def _picture(
+        self, axis: BinAxis, one: Sample, others: Sequence[Sample], context: DrawContext, *, size: tuple[float, float]
+    ) -> Figure:
+        block, alone = self.comparison, self.comparison.only_comparison
+        figure, panels = canvas.new_figure(size, heights=(1,) if alone else (3, 1))
+        main, bottom = panels[0, 0], panels[-1, 0]
+        colours = self._colours(others)
+        lines = [
+            self._line(one, other, colour, several=len(others) > 1)
+            for other, colour in zip(others, colours, strict=True)
+        ]
+        given = self.axes.ratio.limits or block.comparison_ylim
+        fitting = limits_for(block.comparison, lines)
+        limits = tuple(own if end is None else end for end, own in zip(given or (None, None), fitting, strict=True))
+        band = (one if block.invert else others[0]).counts if block.comparison == "split_ratio" else None
+        entries = draw_comparison(
+            bottom, axis, block.comparison, lines, limits=(limits[0], limits[1]), band=band, wide=alone
+        )
+        bottom.set_ylabel(self._label(one, others), loc="top" if alone else "center")
+        frame.set_x(bottom, axis, self.axes.x)
+        bottom.set_xlabel(axis.label)
+        if not alone:
+            entries = self._draw_samples(main, axis, one, others, colours)
+            main.set_ylabel(self.axes.y.label or y_label(axis, block.normalise))
+        columns = 1 + (len(entries) > 5)
+        y = AxisStyle(limits=(limits[0], limits[1] if given else None)) if alone else self.axes.y
+        least = limits[1] if alone else None
+        self.finish(main, axis, [one, *others], entries, context, size=size, columns=columns, y=y, at_least=least)
+        figure.align_ylabels()
+        frame.fit_label(bottom)
+        return figure
+
+    def _colours(self, others: Sequence[Sample]) -> list[str]:
+        palette = canvas.colours(self.style, len(others) + 1)
+        own = self.comparison.target_color if len(others) == 1 else None
+        return [own or other.style.color or colour for other, colour in zip(others, palette, strict=False)]
+
+    def _line(self, one: Sample, other: Sample, colour: str, *, several: bool) -> Line:
+        block = self.comparison
+        first, second = (other, one) if block.invert else (one, other)
+        if block.comparison == "efficiency" and (wrong := more_than_all(first.counts, second.counts)) is not None:
+            raise _not_among(first, second, wrong)
+        found = compare(block.comparison, first.counts, second.counts, method=block.w2method)
+        alone = block.comparison == "pull" or several or block.only_comparison
+        black = block.reference_color or one.style.color or "black"
+        text = other.label if several else f"{first.label} / {second.label}"
+        return Line(found, colour if alone else black, text)
+
+    def _draw_samples(
+        self, axes: Axes, axis: BinAxis, one: Sample, others: Sequence[Sample], colours: Sequence[str]
+    ) -> list[Entry]:
+        block = self.comparison
+        own = block.reference_color or one.style.color or "black"
+        looks = [(one, own, block.reference_histtype)]
+        looks += [(other, colour, block.target_histtype) for other, colour in zip(others, colours, strict=True)]
+        few = len(others) <= MOST_WITH_ERRORS
+        entries = []
+        for sample, colour, kind in looks:
+            spread = errors_of(sample.counts, block.w2method) if few or sample is one else None
+            entries.append(draw_line(axes, axis, sample, colour, kind, spread=spread, band=True))
+        return entries
+
+    def _label(self, one: Sample, others: Sequence[Sample]) -> str:
+        block = self.comparison
+        written = block.comparison_ylabel or self.axes.ratio.label
+        if written:
+            return written
+        second = others[0].label if len(others) == 1 else "each"
+        pair = (second, one.label) if block.invert else (one.label, second)
+        text = LABELS[block.comparison].format(one=pair[0].strip(), other=pair[1].strip())
+        short = block.comparison.replace("_", " ").capitalize()
+        return text if len(text.replace("$", "")) <= LONGEST_LABEL else short.replace("Split ratio", "Ratio")
+
+
+def _called(sample: Sample, label: str) -> Sample:
+    return replace(sample, style=sample.style.model_copy(update={"label": label}))
+
+
+def _not_among(one: Sample, other: Sample, wrong: int) -> errors.CenoteError:
+    few, many = one.counts.values[wrong], other.counts.values[wrong]
+    return errors.error(
+        errors.RENDER_FAILED,
+        f"an efficiency needs events that are among others: bin {wrong} has {few:g} of '{one.name}', and {many:g} of "
+        f"'{other.name}'",
+        hint="`invert: true` exchanges the two; `comparison: ratio` compares samples that are independent",
+    )

@@ -1,0 +1,131 @@
+"""Decide which samples are compared with which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from cenote import errors
+from cenote.errors import CenoteError, ErrorKind
+from cenote.names import listed
+from cenote.operations.interface import ProductShape
+from cenote.renderers.interface import DrawContext
+from cenote.renderers.support.samples import Sample, added_up, named, not_held
+from cenote.renderers.support.style import DatasetStyle, SampleGroup, Transform
+from cenote.renderers.support.transforms import names_after, transformed
+from cenote.values import dataclass
+
+EventType = Literal["data", "mc"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the settings say of the two sides: names, and what is meant where there are none."""
+
+    reference: tuple[str, ...]
+    target: tuple[str, ...]
+    reference_eventtype: EventType
+    target_eventtype: EventType
+
+    @property
+    def sides(self) -> dict[str, tuple[tuple[str, ...], EventType]]:
+        """Key → the names that it gives, and the type of the datasets otherwise."""
+        return {
+            "reference": (self.reference, self.reference_eventtype),
+            "target": (self.target, self.target_eventtype),
+        }
+
+
+def sides_of(
+    found: Sequence[Sample],
+    asked: Asked,
+    transforms: Sequence[Transform],
+    styles: Mapping[str, DatasetStyle],
+    context: DrawContext,
+) -> tuple[Sample, list[Sample]]:
+    """The reference, and what it is compared with: as named; else by the names of products, or by types of datasets."""
+    grouped = transformed(found, transforms, styles, context)
+    apart = [one for one in transforms if not isinstance(one, SampleGroup)]
+    ungrouped = transformed(found, apart, styles, context)
+    asked = _by_product(asked, list(context.together)) if context.together else asked
+    ones, others = (
+        _side(key, names, eventtype, grouped=grouped, ungrouped=ungrouped, styles=styles, context=context)
+        for key, (names, eventtype) in asked.sides.items()
+    )
+    one = ones[0] if len(ones) == 1 else added_up(ones, lambda _: " + ".join(asked.reference), styles)[0]
+    return _called_data(one), [_called_data(other) for other in others]
+
+
+def _by_product(asked: Asked, products: Sequence[str]) -> Asked:
+    """With the names of products for sides that have none: FAST-HEP's, else the first one and the others."""
+    first = asked.reference or (("reference",) if "reference" in products else tuple(products[:1]))
+    rest = tuple(name for name in products if name not in first)
+    return replace(asked, reference=first, target=asked.target or (("target",) if "target" in rest else rest))
+
+
+def _side(
+    key: str,
+    names: Sequence[str],
+    eventtype: EventType,
+    *,
+    grouped: Sequence[Sample],
+    ungrouped: Sequence[Sample],
+    styles: Mapping[str, DatasetStyle],
+    context: DrawContext,
+) -> list[Sample]:
+    if not names:
+        parts = [sample for sample in grouped if sample.is_data == (eventtype == "data")]
+        if not parts:
+            raise _unnamed(errors.RENDER_FAILED, key, eventtype, context)
+        whole = "Data" if eventtype == "data" else "Simulation"
+        return parts if len(parts) == 1 else added_up(parts, lambda _: whole, styles)
+    found: list[Sample] = []
+    for name in names:
+        parts = [sample for sample in ungrouped if sample.name in context.together.get(name, ())]
+        if parts:
+            found += _as_one(parts, name, styles)
+        else:
+            found += named(grouped, [name], key=f"comparison.{key}", stage=context.stage)
+    return found
+
+
+def _as_one(parts: Sequence[Sample], name: str, styles: Mapping[str, DatasetStyle]) -> list[Sample]:
+    return added_up(parts, lambda _: name, styles)
+
+
+def _called_data(sample: Sample) -> Sample:
+    return replace(sample, name="Data") if sample.name == "data" else sample
+
+
+def check_sides(asked: Asked, transforms: Sequence[Transform], shape: ProductShape, context: DrawContext) -> None:
+    """Refuse sides that the histogram of a stage will not hold."""
+    if not shape.per_dataset:
+        raise nothing_to_compare(errors.BAD_VALUE, context.stage)
+    known = names_after(transforms, context) | set(context.together)
+    there = {info.eventtype for info in context.datasets.values()}
+    for key, (names, eventtype) in asked.sides.items():
+        for name in names:
+            if name not in known:
+                raise not_held(errors.BAD_VALUE, name, known, key=f"comparison.{key}", stage=context.stage)
+        if not names and not context.together and eventtype not in there:
+            raise _unnamed(errors.BAD_VALUE, key, eventtype, context)
+
+
+def nothing_to_compare(kind: ErrorKind, stage: str) -> CenoteError:
+    """The error of a histogram that is the sum of all datasets."""
+    return errors.error(
+        kind,
+        f"the histogram of stage '{stage}' does not keep datasets apart: there is nothing to compare",
+        hint="`dataset_axis: true` in the params of the stage keeps them apart; to compare the products of two stages, "
+        "write a stage with `op: hep.render.comparison` and `from: [{node: …, as: reference}, {node: …, as: target}]`",
+    )
+
+
+def _unnamed(kind: ErrorKind, key: str, eventtype: str, context: DrawContext) -> CenoteError:
+    return errors.error(
+        kind,
+        f"'comparison.{key}' is not given, and no dataset of stage '{context.stage}' has `eventtype: {eventtype}`",
+        details=(f"datasets: {listed(context.datasets)}",),
+        hint=f"name what is compared with `comparison: {{{key}: …}}`",
+    )
