@@ -13,7 +13,7 @@ import pytest
 from cenote.errors import CenoteError
 from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
-from cenote.renderers.hep.render.comparison import Comparison
+from cenote.renderers.hep.render.comparison import ComparisonPicture
 from cenote.renderers.hep.render.hist1d import Hist1D
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import BinCounts, roles
@@ -103,10 +103,10 @@ def test_whatever_is_in_the_bins_the_numbers_are_finite(kind: ComparisonKind) ->
 
 
 def test_what_is_compared_follows_from_the_type_of_the_datasets(mass: Any, context: DrawContext, target: Path) -> None:
-    files = Comparison(formats=["png"], figure={"dpi": 30}).draw(mass, target, context)
+    files = ComparisonPicture(formats=["png"], figure={"dpi": 30}).draw(mass, target, context)
     assert [path.name for path in files] == ["mass.png"]
     with pytest.raises(CenoteError, match="no dataset of stage 'Mass' has `eventtype: data`"):
-        Comparison().check(SHAPE, DrawContext("Mass", {"dy": DatasetInfo("dy", "mc")}))
+        ComparisonPicture().check(SHAPE, DrawContext("Mass", {"dy": DatasetInfo("dy", "mc")}))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_is_compared_follows_from_the_type_of_the_datasets(mass: Any, conte
 )
 def test_names_are_checked_before_the_run(settings: Any, message: str, hint: str, context: DrawContext) -> None:
     with pytest.raises(CenoteError) as caught:
-        Comparison.model_validate(settings).check(SHAPE, context)
+        ComparisonPicture.model_validate(settings).check(SHAPE, context)
     problem = caught.value.problems[0]
     assert message in problem.message
     assert (problem.hint or "").startswith(hint)
@@ -135,21 +135,27 @@ def test_names_are_checked_before_the_run(settings: Any, message: str, hint: str
 
 def test_datasets_must_be_kept_apart_to_be_compared(context: DrawContext, target: Path) -> None:
     with pytest.raises(CenoteError, match="does not keep datasets apart"):
-        Comparison().check(ProductShape("histogram", axes=("mass",), per_dataset=False), context)
+        ComparisonPicture().check(ProductShape("histogram", axes=("mass",), per_dataset=False), context)
     alone = hist.Hist(hist.axis.Regular(3, 0, 3, name="mass")).fill([1.5])
     with pytest.raises(CenoteError, match="does not keep datasets apart"):
-        Comparison().draw(alone, target, context)
+        ComparisonPicture().draw(alone, target, context)
 
 
 def test_an_efficiency_of_events_that_are_not_among_the_others_is_refused(target: Path) -> None:
     made = hist.Hist(hist.axis.StrCategory(["passed", "all"], name="dataset"), hist.axis.Regular(2, 0, 2, name="pt"))
     made.fill("passed", [0.5]).fill("all", [0.5, 1.5])
     block = {"comparison": "efficiency", "reference": "passed", "target": "all"}
-    assert Comparison(formats=["png"], figure={"dpi": 30}, comparison=block).draw(made, target, DrawContext("Pt"))
+    assert ComparisonPicture(formats=["png"], figure={"dpi": 30}, comparison=block).draw(
+        made, target, DrawContext("Pt")
+    )
     with pytest.raises(CenoteError, match="bin 1 has 1 of 'all', and 0 of 'passed'"):
-        Comparison(comparison={**block, "reference": "all", "target": "passed"}).draw(made, target, DrawContext("Pt"))
+        ComparisonPicture(comparison={**block, "reference": "all", "target": "passed"}).draw(
+            made, target, DrawContext("Pt")
+        )
     inverted = {**block, "reference": "all", "target": "passed", "invert": True, "only_comparison": True}
-    assert Comparison(formats=["png"], figure={"dpi": 30}, comparison=inverted).draw(made, target, DrawContext("Pt"))
+    assert ComparisonPicture(formats=["png"], figure={"dpi": 30}, comparison=inverted).draw(
+        made, target, DrawContext("Pt")
+    )
 
 
 def test_simulation_is_scaled_to_a_luminosity_by_its_cross_section() -> None:

@@ -198,7 +198,7 @@ class Luminosity(Settings):
 Transform = Annotated[SampleGroup | Scale | Luminosity, Field(discriminator="kind")]
 
 
-class Box(Settings):
+class MarkedBox(Settings):
     """A rectangle around a part of the picture, such as a signal region."""
 
     kind: Literal["box"]
@@ -234,4 +234,4 @@ class MarkedLine(Settings):
         return self
 
 
-Mark = Annotated[Box | MarkedLine, Field(discriminator="kind")]
+Mark = Annotated[MarkedBox | MarkedLine, Field(discriminator="kind")]

@@ -44,7 +44,7 @@ class Process:
 
 
 @dataclass(frozen=True, eq=False)
-class Templates:
+class FitTemplates:
     """Everything that a fit of one histogram needs."""
 
     axis: Any
@@ -89,7 +89,7 @@ class TemplateRenderer(Renderer):
             if name not in known:
                 raise not_held(errors.BAD_VALUE, name, known, key="signals", stage=context.stage)
 
-    def templates(self, product: Any, context: DrawContext) -> Templates:
+    def templates(self, product: Any, context: DrawContext) -> FitTemplates:
         """The templates of a histogram."""
         histogram = histogram_of(product, context)
         roles = bins.roles(histogram, context.datasets)
@@ -114,7 +114,7 @@ class TemplateRenderer(Renderer):
                 raise not_held(errors.RENDER_FAILED, name, known, key="signals", stage=context.stage)
         data = [sample.counts for sample in nominal if sample.is_data]
         everything = data or [sample.counts for sample in simulated]
-        return Templates(histogram.axes[roles.free[0]], reduce(BinCounts.plus, everything), processes)
+        return FitTemplates(histogram.axes[roles.free[0]], reduce(BinCounts.plus, everything), processes)
 
     def _processes(
         self, histogram: Any, roles: Roles, context: DrawContext, variation: str | None = None

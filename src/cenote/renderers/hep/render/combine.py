@@ -12,7 +12,7 @@ from cenote.lean_imports import later
 from cenote.products.histogram import write_root
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import Floats
-from cenote.renderers.support.templates import TemplateRenderer, Templates, TemplateSettings, plain_names
+from cenote.renderers.support.templates import FitTemplates, TemplateRenderer, TemplateSettings, plain_names
 
 if TYPE_CHECKING:
     import hist
@@ -69,7 +69,7 @@ class Combine(TemplateRenderer):
         return [file, storage.write_text(target.with_name(f"{target.name}.txt"), card)]
 
 
-def _pieces(templates: Templates, names: dict[str, str]) -> list[tuple[str, Any]]:
+def _pieces(templates: FitTemplates, names: dict[str, str]) -> list[tuple[str, Any]]:
     observed = templates.observed
     found = [(OBSERVED, _histogram(templates.axis, observed.values, observed.variances))]
     for process in templates.processes:
@@ -92,7 +92,7 @@ def _histogram(axis: Any, values: Floats, variances: Floats | None = None) -> An
     return made
 
 
-def _card(templates: Templates, names: dict[str, str], file: str, context: DrawContext, threshold: int) -> str:
+def _card(templates: FitTemplates, names: dict[str, str], file: str, context: DrawContext, threshold: int) -> str:
     """Rates of -1 are taken from the histograms."""
     channel = plain_names([context.stage])[context.stage]
     processes = sorted(templates.processes, key=lambda process: not process.is_signal)

@@ -13,7 +13,7 @@ from pydantic import Field
 from cenote import storage
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import Floats
-from cenote.renderers.support.templates import Process, TemplateRenderer, Templates, TemplateSettings
+from cenote.renderers.support.templates import FitTemplates, Process, TemplateRenderer, TemplateSettings
 
 VERSION = "1.0.0"
 """Of the format of workspaces."""
@@ -61,7 +61,7 @@ class Pyhf(TemplateRenderer):
         workspace = self._workspace(self.templates(product, context), context)
         return [storage.write_text(target.with_name(f"{target.name}.json"), json.dumps(workspace, indent=1) + "\n")]
 
-    def _workspace(self, templates: Templates, context: DrawContext) -> dict[str, Any]:
+    def _workspace(self, templates: FitTemplates, context: DrawContext) -> dict[str, Any]:
         channel, observed = context.stage, _plain(templates.observed.values)
         samples = [self._sample(process, context) for process in templates.processes]
         measured = "partial, some of the data is missing" if context.partial else "measurement"
