@@ -88,6 +88,10 @@ class Correctionlib(Operation):
         """Read the file."""
         self._loaded = self._load(workflow_file(self.file))
 
+    def keeps_every_event(self) -> bool:
+        """It adds columns."""
+        return True
+
     def run(self, events: Events) -> Result:
         """Evaluate all elements at once."""
         correction = self._loaded or self._load(workflow_file(self.file))
