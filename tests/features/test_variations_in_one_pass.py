@@ -238,3 +238,155 @@ def test_a_hand_written_loop_gives_the_same_histogram(folder: Path) -> None:
         expected, _ = np.histogram(ht[kept], bins=40, range=(0, 400), weights=ak.to_numpy(weight)[kept])
         found = run.product("Selected")[{"dataset": "wj", "variation": variation}].values()
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
+
+
+ODD = """
+    plugins: [ops.py]
+    data:
+      datasets:
+        - {name: data, files: data.root, eventtype: data}
+        - {name: tt, files: tt.root}
+        - {name: tt_alt, files: tt_alt.root}
+        - {name: wj, files: wj.root}
+    sources: {events: {kind: root_tree, chunk_size: 400}}
+    analysis:
+      stages:
+        - {id: Ht, op: define, params: {ht: sum(Jet_pt), lead: max(Jet_pt)}}
+        - {id: Top, op: define, params: {ht: ht * 1.1}, applies_to: {datasets: [tt]}}
+        - {id: Hard, op: custom.hard, needs: [Top], params: {least: 60}, execution: {require: big}}
+        - {id: Mean, op: custom.mean, scope: dataset, needs: [Top]}
+        - {id: Centred, op: custom.centre, needs: [Hard, Mean]}
+        - {id: Side, op: define, needs: [Top], params: {other: lead + met}}
+        - {id: Met, op: filter, needs: [Side], params: {expr: met > 10}}
+        - {id: Both, op: filter, needs: [Centred, Met], params: {expr: other > 30}}
+        - {id: Few, op: project, params: {keep: [ht, other, centred, w]}}
+        - id: H
+          op: hep.hist
+          params:
+            dataset_axis: true
+            axes: [{name: x, type: regular, source: ht, bins: [20, 0, 400]}]
+            variations: {weights: {nominal: w, double: 2 * w}}
+          render: []
+        - id: C
+          op: hep.hist
+          params: {weight_expr: w, axes: [{name: x, type: regular, source: centred + other, bins: [20, -200, 200]}]}
+          render: []
+    execution: {pools: {default: {workers: 1}, big: {workers: 1}}}
+    systematics:
+      cutflows: true
+      variations:
+        - {name: up, replace: {Jet_pt: Jet_pt_up}, applies_to: mc}
+        - {name: late, replace: {lead: ht}, applies_to: {datasets: [wj]}}
+        - {name: cut, anchor: Hard, patch: {least: 90}, applies_to: mc}
+        - {name: sf, weight: {multiply: sf_up}, applies_to: mc, stop_before: Few}
+"""
+OPERATIONS = """
+import awkward as ak
+import numpy as np
+
+from cenote import operation
+
+
+@operation("custom.hard", reads=["ht"], filter=True)
+def hard(events, *, least: float):
+    return np.asarray(events["ht"] > least)
+
+
+@operation("custom.mean", reads=["met"], scope="dataset", product="mean")
+def mean(events):
+    return float(np.mean(events["met"], dtype=float))
+
+
+@operation("custom.centre", reads=["lead"], adds=["centred"])
+def centre(events):
+    return {"centred": np.asarray(ak.fill_none(events["lead"], 0.0), dtype=float) - events.product("Mean")}
+"""
+
+
+def replaced(flow: Flow, name: str, column: str, *, after: str | None, datasets: list[str]) -> None:
+    """A column set to another one, in some datasets, before all stages or after one of them."""
+    stages = flow["analysis"]["stages"]
+    step = {"id": "Replace", "op": "define", "params": {name: column}, "applies_to": {"datasets": datasets}}
+    if after is None:
+        stages.insert(0, {**step, "needs": []})
+        stages[1]["needs"] = ["Replace"]
+        return
+    place = next(number for number, stage in enumerate(stages) if stage["id"] == after)
+    stages.insert(place + 1, {**step, "needs": [after]})
+    for stage in stages[place + 2 :]:
+        stage["needs"] = ["Replace" if need == after else need for need in stage.get("needs", ())] or stage.get("needs")
+        if stage["needs"] is None:
+            del stage["needs"]
+
+
+def cut_at_90(flow: Flow) -> None:
+    place = next(number for number, one in enumerate(flow["analysis"]["stages"]) if one["id"] == "Hard")
+    usual = flow["analysis"]["stages"][place]
+    usual["applies_to"] = {"datasets": ["data"]}
+    harder = {**usual, "id": "Harder", "params": {"least": 90}, "applies_to": {"datasets": ["tt", "wj"]}}
+    flow["analysis"]["stages"].insert(place, harder)
+    usual["needs"] = ["Harder"]
+
+
+def test_joins_pools_products_and_stages_for_some_datasets(folder: Path) -> None:
+    (folder / "ops.py").write_text(OPERATIONS)
+    flow: Flow = yaml.safe_load(ODD)
+    del flow["data"]["datasets"][2]
+    run = ran(folder, flow, "odd")
+    changes: dict[str, Callable[[Flow], object]] = {
+        "nominal": lambda flow: flow,
+        "up": lambda flow: replaced(flow, "Jet_pt", "Jet_pt_up", after=None, datasets=["tt", "wj"]),
+        "late": lambda flow: replaced(flow, "lead", "ht", after="Ht", datasets=["wj"]),
+        "cut": cut_at_90,
+    }
+    for name, change in changes.items():
+        alone = copy.deepcopy({key: value for key, value in flow.items() if key != "systematics"})
+        change(alone)
+        found = ran(folder, alone, f"odd-{name}")
+        assert rows(run.product("C"), name) == rows(found.product("C")), name
+        if name != "late":  # what it changes is not in this one
+            assert rows(run.product("H"), name) == rows(found.product("H"), "nominal"), name
+    assert list(run.product("C").axes["variation"]) == ["nominal", "up", "late", "cut"], "sf ends before"
+    assert list(run.product("H").axes["variation"]) == ["nominal", "double", "up", "late", "cut"]
+
+
+def test_a_dataset_that_takes_the_place_of_another_is_in_nothing_else(folder: Path) -> None:
+    (folder / "ops.py").write_text(OPERATIONS)
+    flow: Flow = yaml.safe_load(ODD)
+    flow["analysis"]["stages"] = [
+        one for one in flow["analysis"]["stages"] if one["id"] in ("Ht", "Met", "H") or one["op"] == "project"
+    ]
+    for stage, needs in zip(flow["analysis"]["stages"], ([], ["Ht"], ["Met"], ["Few"]), strict=True):
+        stage["needs"] = needs
+    flow["analysis"]["stages"][1] = {
+        "id": "Met",
+        "op": "hep.selection.cutflow",
+        "needs": ["Ht"],
+        "params": {"selection": ["met > 10", "ht > 50"]},
+        "write": {"kind": "parquet", "path": "skim.parquet", "keep": ["ht"]},
+    }
+    flow["analysis"]["stages"][2]["params"]["keep"] = ["ht", "w"]
+    flow["systematics"]["variations"] = [
+        {"name": "other", "datasets": {"replace": {"tt": "tt_alt"}}, "weight": {"multiply": "1.5"}, "applies_to": "mc"},
+        {"name": "up", "replace": {"Jet_pt": "Jet_pt_up"}, "applies_to": "mc"},
+        {
+            "name": "mixed",
+            "datasets": {"replace": {"tt": "tt_alt"}},
+            "replace": {"Jet_pt": "Jet_pt_up"},
+            "applies_to": "mc",
+        },
+    ]
+    run = ran(folder, flow, "stands-in", workers=1)
+    assert {row["dataset"] for row in run.product("Met").to_rows()} == {"data", "tt", "wj"}
+    assert {row["dataset"] for row in run.product("Met@up").to_rows()} == {"tt", "wj"}
+    assert {one["path"].split("/")[1] for one in run.product("Met:files")} == {"data", "tt", "wj"}
+    flow["data"]["datasets"][1]["files"] = "tt_alt.root"
+    del flow["data"]["datasets"][2], flow["systematics"], flow["analysis"]["stages"][1]["write"]
+    params = flow["analysis"]["stages"][3]["params"]
+    params["variations"]["weights"]["nominal"] = "(w) * (where(dataset_is_data, 1, 1.5))"
+    other = ran(folder, flow, "stands-in-by-hand", workers=1)
+    assert rows(run.product("H"), "other") == rows(other.product("H"), "nominal")
+    params["variations"]["weights"]["nominal"] = "w"
+    replaced(flow, "Jet_pt", "Jet_pt_up", after=None, datasets=["tt", "wj"])
+    mixed = ran(folder, flow, "stands-in-mixed-by-hand", workers=1)
+    assert rows(run.product("H"), "mixed") == rows(mixed.product("H"), "nominal")
