@@ -141,12 +141,19 @@ def test_rules_change_when_the_file_is_read_again(
     file.write_text(f"{FILE}  pools: {{gpu: {{budget: {{amount: 0.2, per: week}}}}}}\n")
     reload_service(home)
     dear = served.create_task("dear", "gpu")
-    dear.command, dear.timeout = "true", 60
+    dear.command, dear.timeout = "echo printed", 60
     assert dear.wait(timeout=PATIENCE)
+    assert dear.stdout() == "printed\n"
     file.write_text(f"{FILE}  pools: {{gpu: {{budget: {{amount: 0.1, per: week}}}}}}\n")
     reload_service(home)
     until_true(lambda: "budget of pool 'gpu'" in served.pool("gpu").record.reason)
     assert "more on Monday 00:00" in served.pool("gpu").record.reason
+
+    file.write_text(f"{FILE}  keep_output: 0s\n")
+    reload_service(home)
+    until_true(lambda: not home.task(dear.uuid).exists())
+    assert dear.record.why == ("what it printed and left was kept for 0 ms",)
+    assert (dear.state, dear.stdout()) == ("Success", "")
 
 
 def test_the_queue_is_foreseen_changed_and_shown(

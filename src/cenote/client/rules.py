@@ -14,6 +14,10 @@ OTHERS = ""
 """In place of a name: for everyone who is not named."""
 
 
+KEEP_OUTPUT = 30 * 24 * 3600
+"""Seconds, where the file of a service says nothing."""
+
+
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """What may be spent, in the unit of `cost`."""
 
@@ -49,7 +53,7 @@ class PoolRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Who gets how much of a pool that several want."""
+    """Who gets how much of a pool that several want, and how long what tasks leave is kept."""
 
     weights: dict[str, float] = {}
     """User → weight; 1 for those who are not here."""
@@ -63,3 +67,5 @@ class ShareRules(msgspec.Struct, frozen=True, kw_only=True):
     """Pool, or pool profile → its rules."""
     timezone: str = "UTC"
     """Whose clocks and days periods and budgets mean."""
+    keep_output: int = KEEP_OUTPUT
+    """Seconds that output and results of a task are kept after its end."""

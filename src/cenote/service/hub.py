@@ -84,6 +84,12 @@ KnownOutput = Callable[[AttemptKey], tuple[int, int]]
 """Bytes of stdout and stderr of an attempt that the service has."""
 
 
+def digest_of(file: Path) -> str:
+    """By which agents know its content. Raises OSError."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 class HubBusyError(OSError):
     """None of the ports can be listened on."""
 
@@ -174,13 +180,12 @@ class Hub:
         if (peer := self._peers.get(worker)) is not None:
             peer.greeted = True
 
-    def offer(self, file: Path, name: str | None = None) -> PlacedFile:
+    def offer(self, file: Path, name: str | None = None, *, digest: str = "") -> PlacedFile:
         """Have the content of a file ready for agents that need it. Raises OSError where it cannot be read.
 
-        It must stay as it is: what changed is not sent.
+        It must stay as it is: what changed is not sent. Where its digest is known, it is not read.
         """
-        with file.open("rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        digest = digest or digest_of(file)
         facts = file.stat()
         self._files[digest] = file
         return PlacedFile(name or file.name, digest, facts.st_size, executable=bool(facts.st_mode & 0o100))

@@ -130,6 +130,11 @@ class ServiceLog:
         rows = self.ask("select state from tasks where id = ?", task)
         return TaskState(rows[0][0]) if rows else None
 
+    def ended_before(self, at: float) -> set[str]:
+        """Ids of tasks of the archive that ended before then."""
+        with self._explained():
+            return {str(name) for (name,) in self._database.execute("select id from tasks where ended < ?", (at,))}
+
     def ended_tasks(self, *, user: str | None = None, most: int = 100) -> list[TaskKept]:
         """Records of tasks, those first that ended last."""
         where = "" if user is None else "where user = ?"

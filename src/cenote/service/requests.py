@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
+import shutil
 import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import assert_never
@@ -65,6 +67,7 @@ from cenote.service.profiles import Profiles
 from cenote.service.protocol import AttemptKey, StreamName
 from cenote.service.service import Service
 from cenote.text import plural
+from cenote.units import format_seconds
 
 _SMALL = 256 * 1024
 """Bytes that calls of an instance returned, which are in the answer that it ended."""
@@ -122,6 +125,11 @@ class ServiceRequests:
         open_ones = (view for view in self._service.allocator.pools() if view.state is not PoolState.CLOSED)
         return all(view.definition.on_demand for view in open_ones) and not self._service.allocator.tasks()
 
+    def sweep(self) -> None:
+        """Remove what tasks printed and left that ended long ago, aside."""
+        if old := self._service.old_output():
+            asyncio.get_running_loop().run_in_executor(None, _remove_all, old)
+
     def reload(self) -> ServiceRecord:
         """Read the file of the service again: rules take effect at once. Raises what is wrong with it."""
         if self._profiles.file is None:
@@ -135,6 +143,7 @@ class ServiceRequests:
         self._service.use_rules(profiles.rules)
         self._service.open_pools(profiles.pools)
         self._service.try_again()
+        self.sweep()
         return self.record()
 
     @property
@@ -160,6 +169,10 @@ class ServiceRequests:
         """How the slots of a pool were used, in so many points or a few more."""
         pool = self._known_pool(name).definition.name
         return self._service.history.of(pool, now=self._clock(), seconds=seconds, most=most)
+
+    async def read_ahead(self, names: Iterable[str]) -> None:
+        """Read files that are asked for, while others are served."""
+        await self._service.read_ahead(names)
 
     def create_pool(self, asked: NewPool, user: str, *, key: str = "", place: PlaceFiles = no_files) -> LivePoolRecord:
         """Add a pool; the service gives it a name of one word. A request with the key of another made this already."""
@@ -425,6 +438,8 @@ class ServiceRequests:
             stuck = [f"the service cannot write its log: {trouble}"] if trouble else []
             held = self._service.hindrances(task.pool) if view.counts.get(InstanceState.ASSIGNED) else []
             why = [*stuck, *self._service.unkept(task.id), *held, *why]
+        if view.ended is not None and self._clock() - view.ended > (kept := self._service.allocator.rules.keep_output):
+            why = [*why, f"what it printed and left was kept for {format_seconds(kept)}"]
         return QueuedTaskRecord(
             id=task.id,
             name=task.name,
@@ -507,6 +522,11 @@ def _pool_record(view: PoolView, why: str) -> LivePoolRecord:
         resources=pool.resources,
         on_demand=pool.on_demand,
     )
+
+
+def _remove_all(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_files(paths: Sequence[str], uploads: Sequence[UploadedFile]) -> None:

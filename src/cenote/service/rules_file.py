@@ -45,6 +45,7 @@ def read_rules(
         budgets={name: _budget(one) for name, one in _with_others(model.budgets).items()},
         pools={name: _rules(one) for name, one in model.pools.items()},
         timezone=model.timezone,
+        keep_output=model.keep_output,
     )
 
 

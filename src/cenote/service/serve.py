@@ -162,13 +162,13 @@ class _Serving:
             if time.monotonic() - looked >= LOOK_EVERY:
                 looked = time.monotonic()
                 service.look_around()
-                self._sweep(service)
+                self._sweep(service, requests)
                 if self._is_unused(requests) or service.is_drained:
                     self._stopped.set()
         heard.cancel()
 
-    def _sweep(self, service: Service) -> None:
-        """Now and then: uploads that nobody needs any more."""
+    def _sweep(self, service: Service, requests: ServiceRequests) -> None:
+        """Now and then: uploads that nobody needs any more, and what tasks left long ago."""
         if self._swept and time.monotonic() - self._swept < SWEEP_EVERY:
             return
         self._swept = time.monotonic()
@@ -179,6 +179,7 @@ class _Serving:
         for folder in self._home.pools.iterdir():
             if folder not in needed:
                 shutil.rmtree(folder, ignore_errors=True)
+        requests.sweep()
 
     def _is_unused(self, requests: ServiceRequests) -> bool:
         """Whether a private service has had nothing to do for long enough."""

@@ -6,12 +6,15 @@ is done about them, so that a service that is killed and started again goes on w
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import math
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, assert_never
 
@@ -56,7 +59,7 @@ from cenote.service.allocator.messages import (
 )
 from cenote.service.calendar import next_turn, now_is
 from cenote.service.history.slots import SlotHistory
-from cenote.service.hub import AgentJoined, AgentLeft, AgentSaid, Hub, HubEvent
+from cenote.service.hub import AgentJoined, AgentLeft, AgentSaid, Hub, HubEvent, digest_of
 from cenote.service.kept_output import KeptOutput
 from cenote.service.log import ServiceLog
 from cenote.service.protocol import (
@@ -117,9 +120,9 @@ class Service:
         self._agents: dict[str, str] = {}
         """Workers that are connected → their pool."""
         self._leaving: dict[str, LossCause] = {}
+        """Workers that were told to go, or said that they do → why they will be gone, if that is known."""
         self._hindered: dict[str, str] = {}
         """Worker → why it can begin nothing for now."""
-        """Workers that were told to go, or said that they do → why they will be gone, if that is known."""
         self._offers: dict[tuple[str, int, int], PlacedFile] = {}
         """Files that agents may ask for, by path, time and size."""
         self._next_turn = math.inf
@@ -157,6 +160,12 @@ class Service:
             if view.state is PoolState.FAILURE:
                 at = self._clock()
                 self.take([PoolResized(at=at, pool=pool.name, workers=pool.workers, elastic=pool.elastic)])
+
+    def old_output(self) -> list[Path]:
+        """Folders of tasks that ended longer ago than what they printed and left is kept."""
+        since = self._clock() - self.allocator.rules.keep_output
+        old = self._log.ended_before(since)
+        return [self.home.task(name) for name in os.listdir(self.home.tasks) if name in old]  # noqa: PTH208  # names alone
 
     def use_rules(self, rules: ShareRules) -> None:
         """Share by these rules from now on."""
@@ -317,11 +326,18 @@ class Service:
 
     def _offer(self, file: Path) -> PlacedFile:
         """Its content is read once, as long as it stays the same: a task may have many instances. Raises OSError."""
-        facts = file.stat()
-        key = (str(file), facts.st_mtime_ns, facts.st_size)
+        key = _as_it_is(file)
         if key not in self._offers:
             self._offers[key] = self._hub.offer(file)
         return self._offers[key]
+
+    async def read_ahead(self, names: Iterable[str]) -> None:
+        """Read files that instances will get, aside: large ones take seconds, in which everybody else would wait."""
+        for file in map(Path, names):
+            with suppress(OSError):  # whoever asks for it is told
+                key = _as_it_is(file)
+                if key not in self._offers:
+                    self._offers[key] = self._hub.offer(file, digest=await asyncio.to_thread(digest_of, file))
 
     def _agent_left(self, event: AgentLeft) -> None:
         pool, at = self._agents.pop(event.worker, ""), self._clock()
@@ -457,3 +473,9 @@ class Service:
             job=uuid.uuid5(uuid.UUID(task.id), f"{command.instance}.{command.attempt}").hex,
         )
         self._hub.send(command.worker, start)
+
+
+def _as_it_is(file: Path) -> tuple[str, int, int]:
+    """What changes with its content. Raises OSError."""
+    facts = file.stat()
+    return str(file), facts.st_mtime_ns, facts.st_size

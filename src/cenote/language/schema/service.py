@@ -119,6 +119,8 @@ class ServiceModel:
 
     timezone: str = "UTC"
     """Whose clocks periods and budgets mean: `Europe/Zurich`."""
+    keep_output: Seconds = 30 * 24 * 3600
+    """How long output and results of a task are kept after its end: `7d`. By default 30 days."""
     shares: Annotated[SharesModel, OrNothing()] = field(default_factory=SharesModel)
     """Weights of fair share."""
     most_slots: Annotated[Mapping[str, Count], OrNothing()] = field(default_factory=dict)

@@ -164,6 +164,7 @@ async def create_pool(desk: Desk, asked: Asked[NoQuery, NewPool]) -> LivePoolRec
     """A new pool."""
     body, user = asked.body, asked.caller.user
     _refuse_paths(asked, body.resources)
+    await desk.requests.read_ahead(body.resources)
     return desk.requests.create_pool(
         body, user, key=asked.key, place=lambda folder: desk.uploads.place(user, body.uploads, folder)
     )
@@ -207,6 +208,7 @@ async def create_task(desk: Desk, asked: Asked[NoQuery, NewTask]) -> QueuedTaskR
     user = asked.caller.user
     body = msgspec.structs.replace(asked.body, group=asked.caller.group_of_task(asked.body.group))
     _refuse_paths(asked, (*body.resources, *([body.run] if body.run else [])))
+    await desk.requests.read_ahead(body.resources)
     return desk.requests.create_task(
         body, user, key=asked.key, place=lambda folder: desk.uploads.place(user, body.uploads, folder)
     )
