@@ -10,6 +10,7 @@ import pytest
 
 import cenote
 from builders.compiled_stages import assert_same_product
+from cenote.backends.local.threads import may_share_process
 from cenote.plan.plan import Plan
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.testing.muons import write_muons
@@ -165,3 +166,19 @@ def test_summary_report_trace_and_flame_graph_show_the_loop(tmp_path: Path) -> N
     assert span["args"] == {"events": 300, "stages": "Cut, Sum, H"}
     assert "compiled_programs.py" not in (files / "profile" / "Cut+Sum+H.folded").read_text()
     assert "Cut … H (3 stages as one loop)" in (files / "profile" / "Cut+Sum+H.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("modifiers", "together"),
+    [
+        ("[]", True),
+        ("[profile, trace]", True),
+        ("[{name: profile, params: {functions: 5}}]", False),
+        ("[cache]", False),
+    ],
+)
+def test_tasks_run_in_threads_with_what_only_looks_at_clocks(tmp_path: Path, modifiers: str, together: bool) -> None:
+    text = FLOW.replace("plugins: [ops.py]\n", "") % {"all": modifiers, "sum": "[]"}
+    (tmp_path / "flow.yaml").write_text(text)
+    spec = make_run_spec(cenote.load(tmp_path / "flow.yaml").plan(), store=tmp_path / "work", files=tmp_path / "files")
+    assert may_share_process(spec) is together

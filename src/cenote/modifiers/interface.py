@@ -201,6 +201,12 @@ class Modifier(Plugin):
     and looks at no column: where stages are compiled into one loop, `around` is called once for all of them,
     `call.stages` names them, and the result that it sees has neither events nor a product."""
 
+    @property
+    def shares_process(self) -> bool:
+        """Whether tasks of compiled stages may run in threads of one process with it, as they do without: it switches
+        nothing on that all of them would have."""
+        return False
+
     @classmethod
     def obstacle(cls) -> str:
         """Why no stage with it is compiled; empty where it observes compiled stages. A class that only inherits that it

@@ -36,6 +36,11 @@ class Trace(Modifier):
         "start": Measure("Earliest start in a task", "least", unit="seconds"),
     }
 
+    @property
+    def shares_process(self) -> bool:
+        """It only looks at the clock."""
+        return True
+
     def around(self, run: Run, events: Events, call: StageCall) -> Result:
         """Call the stage, and note when."""
         start = call.seconds()

@@ -79,6 +79,8 @@ class PlannedModifier:
     """What it measures, and how that is added up."""
     limits_time: bool = False
     """Whether it may stop its stage."""
+    shares_process: bool = False
+    """Whether tasks of compiled stages may run in threads of one process with it."""
 
 
 @dataclass(frozen=True)

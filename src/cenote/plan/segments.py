@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from cenote.language.workflow import PluginUse, Workflow
-from cenote.modifiers.interface import Effect
+from cenote.modifiers.interface import Effect, Modifier
 from cenote.operations.interface import Operation, Scope
 from cenote.placement.pools import Placement
 from cenote.placement.resources import most_of_each
@@ -19,6 +19,7 @@ from cenote.plan.stages.compiled import why_not_compiled
 from cenote.plan.stages.modifiers import class_of, modifiers_of
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
 from cenote.plan.stages.software import versions_of
+from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.plugins.registry import code_digest
 from cenote.sources.interface import find_column
@@ -227,8 +228,15 @@ class _Fusing:
 
 
 def _planned(modifier: PluginUse) -> PlannedModifier:
-    known = class_of(modifier)
-    return PlannedModifier(modifier.name, modifier.settings, known.effect.value, known.measures, known.limits_time)
+    made: Modifier = registry.make(PluginKind.MODIFIER, modifier.name, modifier.settings)
+    return PlannedModifier(
+        modifier.name,
+        modifier.settings,
+        effect=made.effect.value,
+        measures=made.measures,
+        limits_time=made.limits_time,
+        shares_process=made.shares_process,
+    )
 
 
 def code_of(step: Step, stage: ResolvedStage, workflow: Workflow) -> list[list[str]]:

@@ -41,7 +41,10 @@ class _Told:
 def may_share_process(spec: RunSpec) -> bool:
     """Whether nothing but compiled steps of ours runs: other code may hold Python's lock, print, or end the process."""
     steps = [step for segment in spec.segments for step in segment.steps]
-    return not spec.plugins and all(step.compiled and not step.modifiers and not step.writes for step in steps)
+    return not spec.plugins and all(
+        step.compiled and not step.writes and all(modifier.shares_process for modifier in step.modifiers)
+        for step in steps
+    )
 
 
 class ThreadSession(Session):

@@ -66,9 +66,14 @@ class Profile(Modifier):
             raise ValueError("'allocations' and 'flame' exclude each other: the one would measure the other")
         return self
 
+    @property
+    def shares_process(self) -> bool:
+        """Clocks do; what looks into Python slows down all that runs there."""
+        return not (self.functions or self.flame or self.allocations)
+
     def around(self, run: Run, events: Events, call: StageCall) -> Result:
         """Call the stage, with clocks around it."""
-        if not (self.functions or self.flame or self.allocations):
+        if self.shares_process:
             return _measured(run, events, call)
         from cenote.modifiers.profile.tools import Tools
 
