@@ -11,6 +11,7 @@ import pytest
 import cenote
 from builders.compiled_stages import assert_same_product
 from cenote.backends.local.threads import may_share_process
+from cenote.compiled.machine_code import Compiler
 from cenote.plan.plan import Plan
 from cenote.runtime.task_specs import TaskSpecs, make_run_spec
 from cenote.testing.muons import write_muons
@@ -150,7 +151,8 @@ def test_a_modifier_that_fails_around_a_loop_names_its_stages(tmp_path: Path) ->
     assert (outcome.failure.modifier, outcome.failure.stage, outcome.failure.dataset) == ("custom.raises", "Cut", "d")
 
 
-def test_summary_report_trace_and_flame_graph_show_the_loop(tmp_path: Path) -> None:
+def test_summary_report_trace_and_flame_graph_show_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cenote.compiled.run.COMPILER", Compiler())  # compiling takes long enough for a sample
     modifiers = "[{name: profile, params: {flame: true}}, trace]"
     run = flow(tmp_path, of_all=modifiers).run(tmp_path / "out", workers=1)
     (loop,) = run.summary["compiled"]
