@@ -20,7 +20,8 @@ from cenote.packing.progress import Progress, unheard
 from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.forecast.memory import with_history
 from cenote.plan.forecast.task_history import Seen, TaskHistory, task_key
-from cenote.plan.inputs.look import Look
+from cenote.plan.inputs.data_report import DataReport, report_on
+from cenote.plan.inputs.look import Look, look_at_inputs
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.outputs.names import product_stem
 from cenote.plan.plan import MERGE, Plan
@@ -133,6 +134,11 @@ class Analysis:
         """Everything that is wrong, at once; looks into the first file of each dataset unless asked not to."""
         with _looking():
             return self._all_problems(read_files=read_files)
+
+    def check_data(self, *, progress: InputsProgress | None = None) -> DataReport:
+        """Open every file of every dataset, whatever the stages are. Raises what is wrong with the workflow."""
+        with _looking(), RunCredentials(self.workflow).used_here():
+            return report_on(self.workflow, look_at_inputs(self.workflow, Look.EVERY, progress=progress))
 
     def _all_problems(self, *, read_files: bool) -> CheckResult:
         checked = self._checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,42 @@ def test_signs_in_the_name_of_the_folder_mean_themselves(folder: Path, name: str
     (odd / "one.root").touch()
     assert names(odd, "*.root") == names(odd, "one.root")
     assert str(odd) in problem(odd, "*.nothing").details[0]
+
+
+FILESET = {"mc": {"files": {"a.root": "Events", "sub/c.root": {"object_path": "Events"}}, "metadata": {"xs": 1}}}
+REPLICAS = [
+    {"scope": "cms", "name": "x", "pfns": {"root://b//x.root": {"priority": 2}, "root://a//x.root": {"priority": 1}}},
+    {"name": "y", "rses": {"SITE": ["root://c//y.root"]}},
+]
+PRINTED = """\
++---------+------+-------------------------------+
+| SCOPE   | NAME | RSE: REPLICA                  |
+|---------+------+-------------------------------|
+| cms     | x    | SITE: root://a//x.root        |
+| cms     | y    | SITE: root://c//y.root        |
++---------+------+-------------------------------+
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("fileset.json", json.dumps(FILESET), ["a.root", "sub/c.root"]),
+        ("lists.yaml", "mc: [a.root, '*.root']\nother: [x.root]\n", ["a.root", "b.root"]),
+        ("plain.json", json.dumps(["b.root"]), ["b.root"]),
+        ("replicas.json", json.dumps(REPLICAS), ["root://a//x.root", "root://c//y.root"]),
+        ("printed.txt", PRINTED, ["root://a//x.root", "root://c//y.root"]),
+    ],
+)
+def test_listings_of_other_programs_name_files(folder: Path, name: str, content: str, expected: list[str]) -> None:
+    (folder / name).write_text(content)
+    assert names(folder, name) == expected
+
+
+def test_a_listing_without_the_dataset_says_which_it_has(folder: Path) -> None:
+    (folder / "fileset.json").write_text(json.dumps({"mcc": ["a.root"]}))
+    found = problem(folder, "fileset.json")
+    assert found.message.endswith("fileset.json has no dataset 'mc'")
+    assert found.hint == "did you mean 'mcc'?"
+    (folder / "broken.json").write_text('{"mc": [')
+    assert "cannot be read as JSON" in problem(folder, "broken.json").message

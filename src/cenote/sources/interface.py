@@ -99,6 +99,10 @@ class Source(Plugin):
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns for entries [start, stop). Raises `unreadable-input` naming file and column."""
 
+    def parts(self, url: str) -> Sequence[tuple[str, Source]]:  # noqa: ARG002  # for files that hold several
+        """What a file holds that can be read: the name of each tree, and the source that reads it."""
+        return (("", self),)
+
     @classmethod
     def finds_places(cls) -> bool:
         """Whether `read_placed` does what `read` does: a class with a `read` of its own alone may do something else."""

@@ -90,6 +90,11 @@ def command(
     else:
         again = shlex.join(["cenote", "run", *choices.as_arguments(), "--out", str(folder)])
         tell_outcome(run, again=again, quiet=quiet)
+        if not quiet and not analysis.workflow.stages:
+            from cenote.cli.console import output
+            from cenote.cli.views.tables.data import show_report
+
+            show_report(analysis.check_data(), output())
     return run.exit_code
 
 

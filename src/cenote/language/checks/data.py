@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from cenote import errors
+from cenote import errors, storage
 from cenote.errors import CenoteError
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_name, check_settings
 from cenote.language.checks.validation import described, keys_of, validated
 from cenote.language.origins import KeyPath
-from cenote.language.schema.document import DataDefaultsModel, DatasetModel, FieldModel, SourceModel
+from cenote.language.schema.document import DataDefaultsModel, DataModel, DatasetModel, FieldModel, SourceModel
 from cenote.language.workflow import Dataset, Field, SourceUse
-from cenote.language.yaml.source import Located
+from cenote.language.yaml.source import Located, read_yaml
 from cenote.names import nearest
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+
+_PLACES: tuple[tuple[str, ...], ...] = (("datasets",), ("data", "datasets"))
+"""Where datasets stand."""
 
 
 def entries(node: Located | None, what: str, findings: Findings) -> Iterable[tuple[str, Located]]:
@@ -31,32 +35,29 @@ def entries(node: Located | None, what: str, findings: Findings) -> Iterable[tup
     return node.value.items()
 
 
-def check_datasets(root: Located, findings: Findings) -> tuple[Dataset, ...]:
-    """The datasets of `datasets` and `data.datasets`, in this order."""
+def check_datasets(root: Located, folder: Path, findings: Findings) -> tuple[Dataset, ...]:
+    """The datasets of `datasets`, `data.datasets` and `data.catalogue`, in this order."""
     data = root.get("data")
     for key, child in entries(data, "'data'", findings):
-        if key not in ("datasets", "defaults"):
-            findings.report_unknown_key(key, child, "'data'", ("datasets", "defaults"))
+        if key not in keys_of(DataModel):
+            findings.report_unknown_key(key, child, "'data'", keys_of(DataModel))
     defaults = _defaults(data.get("defaults") if data else None, findings)
     found: dict[str, tuple[Dataset, Located]] = {}
-    for path in (("datasets",), ("data", "datasets")):
-        for item_path, node in _written_datasets(root.get(*path), path, findings):
-            dataset = _dataset(node, item_path, defaults, findings)
-            if dataset is None:
-                continue
-            if dataset.name in found:
-                _report_twice("dataset", dataset.name, node, found[dataset.name][1], findings)
-            found.setdefault(dataset.name, (dataset, node))
+    written = [pair for path in _PLACES for pair in _written_datasets(root.get(*path), path, findings)]
+    written += catalogued(root, folder, findings)
+    for item_path, node in written:
+        dataset = _dataset(node, item_path, defaults, findings)
+        if dataset is None:
+            continue
+        if dataset.name in found:
+            _report_twice("dataset", dataset.name, node, found[dataset.name][1], findings)
+        found.setdefault(dataset.name, (dataset, node))
     return tuple(dataset for dataset, _ in found.values())
 
 
 def dataset_names(root: Located) -> frozenset[str]:
     """The names of all datasets, broken ones included: a reference to one of them is not at fault."""
-    written = [
-        node.get("name")
-        for path in (("datasets",), ("data", "datasets"))
-        for _, node in _written_datasets(root.get(*path), path, Findings())
-    ]
+    written = [node.get("name") for path in _PLACES for _, node in _written_datasets(root.get(*path), path, Findings())]
     return frozenset(str(name.value) for name in written if name is not None)
 
 
@@ -85,6 +86,38 @@ def _written_datasets(node: Located | None, path: KeyPath, findings: Findings) -
             item = item.holding({"files": item})
         named = {"name": Located(name, item.layer, item.key_place or item.place), **item.mapping}
         yield (*path, name), item.holding(named)
+
+
+def catalogued(root: Located, folder: Path, findings: Findings) -> Iterator[tuple[KeyPath, Located]]:
+    """The datasets of files under `data.catalogue`; names of files there are beside the catalogue."""
+    node = root.get("data", "catalogue")
+    for written in [] if node is None or node.value is None else node.items or [node]:
+        if written.text is None:
+            findings.report(errors.BAD_VALUE, "'data.catalogue' takes names of JSON or YAML files", written)
+            continue
+        beside, here = (place / storage.expanded(written.text) for place in (folder, Path()))
+        file = here if not storage.is_file(beside) and storage.is_file(here) else beside
+        parsed = read_yaml(file, layer=file.name)
+        findings.problems += [problem.at(written.place) for problem in parsed.problems]
+        if parsed.root is None:
+            continue
+        held = parsed.root.get("datasets") or parsed.root
+        for path, item in _written_datasets(held, ("data", "catalogue"), findings):
+            files = item.get("files")
+            yield path, item.holding({**item.mapping, "files": _beside(files, file.parent)}) if files else item
+
+
+def _beside(files: Located, folder: Path) -> Located:
+    """The names of a list, or the keys of a mapping (file → tree), as paths that begin with a folder."""
+    names = (
+        [Located(name, files.layer, files.place) for name in files.mapping] if files.mapping else files.items or [files]
+    )
+    return files.holding([name.holding(_placed(name.text, folder)) if name.text else name for name in names])
+
+
+def _placed(name: str, folder: Path) -> str:
+    whole = "://" in name or name.startswith(("/", "~", "$"))
+    return name if whole else str(folder.absolute() / name)
 
 
 def _dataset(node: Located, path: KeyPath, defaults: dict[str, Any], findings: Findings) -> Dataset | None:

@@ -46,7 +46,7 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
     source_ids = _written(root, "sources") | {source.id for source in sources}
     joins = check_joins(root, sources, findings)
     streams = source_ids | _written(root, "joins")
-    datasets = check_datasets(root, findings) or generated_datasets(sources)
+    datasets = check_datasets(root, file.parent, findings) or generated_datasets(sources)
     execution = check_execution(root, findings)
     pools = _written(root, "execution", "pools") | {pool.name for pool in execution.pools}
     around = Surroundings(
@@ -130,7 +130,7 @@ def _check_analysis(root: Located, misspelt: set[str], findings: Findings) -> Lo
 
 def _names_data(root: Located) -> bool:
     """Whether there is data to look at: such a file needs no analysis."""
-    named = [root.get("datasets"), root.get("data", "datasets")]
+    named = [root.get("datasets"), root.get("data", "datasets"), root.get("data", "catalogue")]
     return any(node is not None and bool(node.value) for node in named)
 
 

@@ -27,7 +27,8 @@ class DatasetModel(LanguageModel, extra="allow"):
     name: PlainName
     """Its name: unique."""
     files: Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1)]
-    """Paths, patterns (`*.root`), text files of names, URLs (`root://`, `https://`)."""
+    """Paths, patterns (`*.root`), URLs (`root://`, `https://`), and files of names: text, one a line or as rucio prints
+    them; JSON or YAML, such as coffea's filesets and rucio's replicas."""
     eventtype: Literal["data", "mc"] | None = None
     """`data` or `mc`; without it, `data.defaults.eventtype`, else `mc`."""
     group: str | None = None
@@ -205,6 +206,9 @@ class DataModel(LanguageModel):
     """A list, or a mapping from names."""
     defaults: DataDefaultsModel | None = None
     """What holds for every dataset that does not say otherwise."""
+    catalogue: PlainNames | None = None
+    """JSON or YAML files with more datasets, such as coffea's filesets: dataset → list of files, or `{files,
+    metadata}`. Names in them are beside them."""
 
 
 class ObserverModel(LanguageModel, extra="allow"):

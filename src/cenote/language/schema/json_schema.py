@@ -24,7 +24,10 @@ MERGED: tuple[Described, ...] = (AnalysisModel, CredentialModel, Elastic, Enviro
 
 _NAMES_DATA = [
     {"required": ["datasets"]},
-    {"required": ["data"], "properties": {"data": {"required": ["datasets"]}}},
+    {
+        "required": ["data"],
+        "properties": {"data": {"anyOf": [{"required": ["datasets"]}, {"required": ["catalogue"]}]}},
+    },
 ]
 """Ways in which a file names data: then it needs no analysis."""
 _FROM_ELSEWHERE = [

@@ -12,6 +12,7 @@ from cenote import errors, storage
 from cenote.errors import Problem
 from cenote.language.workflow import Dataset
 from cenote.names import listed, nearest
+from cenote.plan.inputs.listings import CATALOGUES, names_in_catalogue, names_in_text
 from cenote.values import dataclass
 
 LISTS = frozenset({".txt", ".list", ".lst"})
@@ -31,14 +32,18 @@ class FoundFiles:
     """What was written and is not beside the workflow, but in the current folder."""
 
 
-def expand_files(dataset: Dataset, folder: Path) -> FoundFiles:
-    """Find the files. Relative names are relative to `folder`, or else to the current one; in a list, to the list's."""
+def expand_files(dataset: Dataset, folder: Path, *, catalogues: bool = True) -> FoundFiles:
+    """Find the files. Relative names are relative to `folder`, or else to the current one; in a list, to the list's.
+
+    Without `catalogues`, JSON files are data.
+    """
+    search = _Search(dataset.name, catalogues)
     files: dict[str, None] = {}
     problems: list[Problem] = []
     not_beside: list[str] = []
     for written in dataset.files:
-        found = list(_looked_up(written, folder))
-        if _has_problem(found) and not _has_problem(here := list(_looked_up(written, Path()))):
+        found = list(search.looked_up(written, folder))
+        if _has_problem(found) and not _has_problem(here := list(search.looked_up(written, Path()))):
             found = here
             not_beside.append(written)
         problems += [one for one in found if isinstance(one, Problem)]
@@ -52,39 +57,76 @@ def _has_problem(found: Sequence[str | Problem]) -> bool:
     return any(isinstance(one, Problem) for one in found)
 
 
-def _looked_up(written: str, folder: Path) -> Iterator[str | Problem]:
-    """Files by a name or pattern; one that the file system refuses to look up is a problem."""
-    try:
-        yield from _expanded(written, folder, within=())
-    except OSError as problem:
-        found = storage.problem_of(problem, written)
-        if found is None:
-            raise
-        yield found
+@dataclass(frozen=True)
+class _Search:
+    """Looks up what one dataset names."""
+
+    dataset: str
+    catalogues: bool
+
+    def looked_up(self, written: str, folder: Path) -> Iterator[str | Problem]:
+        """Files by a name or pattern; one that the file system refuses to look up is a problem."""
+        try:
+            yield from self._expanded(written, folder, within=())
+        except OSError as problem:
+            found = storage.problem_of(problem, written)
+            if found is None:
+                raise
+            yield found
+
+    def _expanded(self, written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+        name = os.path.expandvars(written.strip())
+        if unset := _UNSET.search(name):
+            yield Problem(errors.NO_DATA, f"{written}: the environment variable {unset.group()} is not set")
+            return
+        if "://" in name and not name.startswith("file://"):
+            yield _remote(name)
+            return
+        path = folder / storage.expanded(name.removeprefix("file://"))
+        if path.suffix.lower() in LISTS and path.is_file():
+            yield from self._listed_in(path, within)
+        elif self.catalogues and path.suffix.lower() in CATALOGUES and path.is_file():
+            yield from self._in_catalogue(path, within)
+        elif path.is_file():
+            yield os.path.normpath(path)
+        elif glob.has_magic(name):
+            yield from _matching(written, name, folder, path)
+        else:
+            yield _missing(written, path)
+
+    def _in_catalogue(self, path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+        names = names_in_catalogue(path, self.dataset)
+        if isinstance(names, Problem):
+            yield names
+            return
+        yield from self._all(names, path, within)
+
+    def _listed_in(self, path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            yield Problem(errors.NO_DATA, f"{path} is not a text file of names")
+            return
+        kept = [name for line in lines if (name := re.sub(r"(^|\s)#.*", "", line).strip())]
+        yield from self._all([name for line in kept for name in names_in_text(line)], path, within)
+
+    def _all(self, names: Sequence[str], path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+        if path in within:
+            yield Problem(errors.NO_DATA, f"{path} names itself: {' → '.join(map(str, (*within, path)))}")
+            return
+        if not names:
+            yield Problem(errors.NO_DATA, f"{path} names no files")
+        for name in names:
+            yield from self._expanded(name, path.parent, within=(*within, path))
 
 
-def _expanded(written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterator[str | Problem]:
-    name = os.path.expandvars(written.strip())
-    if unset := _UNSET.search(name):
-        yield Problem(errors.NO_DATA, f"{written}: the environment variable {unset.group()} is not set")
-        return
-    if "://" in name and not name.startswith("file://"):
-        yield _remote(name)
-        return
-    path = folder / storage.expanded(name.removeprefix("file://"))
-    if path.suffix.lower() in LISTS and path.is_file():
-        yield from _listed_in(path, within)
-    elif path.is_file():
-        yield os.path.normpath(path)
-    elif glob.has_magic(name):
-        pattern = storage.pattern(folder, name.removeprefix("file://"))
-        matches = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
-        files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  # ten times faster
-        yield from (os.path.normpath(match) for match in files)
-        if not files:
-            yield _nothing_matches(written, path)
-    else:
-        yield _missing(written, path)
+def _matching(written: str, name: str, folder: Path, path: Path) -> Iterator[str | Problem]:
+    pattern = storage.pattern(folder, name.removeprefix("file://"))
+    matches = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
+    files = [match for match in matches if not os.path.isdir(match)]  # noqa: PTH112  # ten times faster
+    yield from (os.path.normpath(match) for match in files)
+    if not files:
+        yield _nothing_matches(written, path)
 
 
 def _remote(name: str) -> str | Problem:
@@ -95,22 +137,6 @@ def _remote(name: str) -> str | Problem:
         f"{name}: patterns work for files on this machine, not for addresses",
         hint="write the addresses in a text file, one a line, and name it under `files`",
     )
-
-
-def _listed_in(path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
-    if path in within:
-        yield Problem(errors.NO_DATA, f"{path} names itself: {' → '.join(map(str, (*within, path)))}")
-        return
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        yield Problem(errors.NO_DATA, f"{path} is not a text file of names")
-        return
-    names = [name for line in lines if (name := re.sub(r"(^|\s)#.*", "", line).strip())]
-    if not names:
-        yield Problem(errors.NO_DATA, f"{path} names no files")
-    for name in names:
-        yield from _expanded(name, path.parent, within=(*within, path))
 
 
 def _nothing_matches(written: str, path: Path) -> Problem:

@@ -102,8 +102,9 @@ def look_at_inputs(workflow: Workflow, look: Look, *, progress: InputsProgress |
     problems: list[Problem] = []
     wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
     found_of: dict[str, FoundFiles] = {}
+    catalogues = all(use.kind != "json" for use in workflow.sources)
     for dataset in workflow.datasets:
-        files = FoundFiles(()) if look is Look.NONE else expand_files(dataset, workflow.folder)
+        files = FoundFiles(()) if look is Look.NONE else expand_files(dataset, workflow.folder, catalogues=catalogues)
         found_of[dataset.name] = files
         problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in files.problems)
         for use in workflow.sources:

@@ -79,6 +79,23 @@ def open_tree(url: str, tree: str | None, *, kind: ErrorKind) -> OpenTree:
         return opened
 
 
+def trees_in(url: str) -> list[str]:
+    """The names of all trees of a file."""
+    with explained(url, errors.BAD_INPUT):
+        if not is_remote(url):
+            _demand_whole(local_path(url))
+        with _open_quickly(url if is_remote(url) else str(local_path(url)), **remote_options(url)) as file:
+            trees = _trees(file)
+        if not trees:
+            raise errors.error(errors.BAD_INPUT, f"{url} holds no tree")
+        return trees
+
+
+def _trees(file: Any) -> list[str]:
+    classes = file.classnames(recursive=True, cycle=False)
+    return [key for key, class_name in classes.items() if class_name in _TREE_CLASSES]
+
+
 def _branches(opened: OpenTree) -> int:
     return len(opened.tree.fields) if opened.is_rntuple else len(opened.tree.branches)
 
@@ -105,8 +122,7 @@ def _open_quickly(url: str, **options: Any) -> Any:  # Any: a directory of uproo
 
 
 def _named_tree(file: Any, url: str, name: str | None) -> Any:
-    classes = file.classnames(recursive=True, cycle=False)
-    trees = [key for key, class_name in classes.items() if class_name in _TREE_CLASSES]
+    trees = _trees(file)
     chosen = name if name is not None else _only_tree(trees, url)
     if chosen not in trees:
         message = f"{url} holds no tree '{chosen}'"

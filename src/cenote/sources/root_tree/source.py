@@ -29,6 +29,13 @@ class RootTreeSource(Source):
     def warm_up(cls) -> None:
         import cenote.sources.root_tree.readers  # noqa: F401
 
+    def parts(self, url: str) -> Sequence[tuple[str, Source]]:
+        """Every tree, or the one that is named."""
+        from cenote.sources.root_tree.open_file import trees_in
+
+        names = trees_in(url) if self.tree is None else (self.tree,)
+        return [(name, RootTreeSource(tree=name)) for name in names]
+
     def describe(self, url: str) -> FileInfo:
         """Entries, columns and cluster boundaries of the tree, and where its baskets are."""
         from cenote.sources.root_tree.readers import describe  # with awkward, which known files need not

@@ -1,0 +1,108 @@
+"""Lay out what is in data files, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
+from cenote.plan.inputs.data_report import DataReport, ReportedDataset
+from cenote.plan.inputs.inspect import InspectedFile, InspectedTree
+from cenote.text import plural
+from cenote.units import format_bytes
+
+_COLUMNS = (
+    TableColumn("column"),
+    TableColumn("type"),
+    TableColumn("size", rank=1, right=True),
+    TableColumn("", rank=2, wraps=True),
+)
+_DATASETS = (
+    TableColumn("dataset"),
+    TableColumn("source", rank=2),
+    TableColumn("type", rank=1),
+    TableColumn("files", right=True),
+    TableColumn("bad", right=True),
+    TableColumn("events", right=True),
+    TableColumn("size", rank=3, right=True),
+)
+
+
+def show_file(found: InspectedFile, console: Console) -> None:
+    """Everything `cenote data inspect` prints."""
+    size = f", {format_bytes(found.size)}" if found.size else ""
+    console.print(Text(f"{found.url} ({found.kind}{size})", style="bold"), soft_wrap=True)
+    for tree in found.trees:
+        console.print(Text(f"\n{_title(tree)}"), soft_wrap=True)
+        table = FittedTable(_COLUMNS, gap=2)
+        for column, info in tree.columns:
+            table.add_row(name(column), info.type, format_bytes(info.bytes), info.unreadable)
+        console.print(table)
+
+
+def _title(tree: InspectedTree) -> str:
+    clusters = f" in {plural(tree.clusters, 'cluster')}" if tree.clusters > 1 else ""
+    events = f"{plural(tree.entries, 'event')}{clusters}"
+    columns = f"{plural(len(tree.columns), 'column')}, {format_bytes(tree.bytes)} uncompressed"
+    return f"{tree.name}: {events}, {columns}" if tree.name else f"{events}, {columns}"
+
+
+def file_as_json(found: InspectedFile) -> str:
+    """The same for programs."""
+    trees = [
+        {
+            "name": tree.name,
+            "entries": tree.entries,
+            "clusters": tree.clusters,
+            "bytes": tree.bytes,
+            "columns": [
+                {"name": column, "type": info.type, "bytes": info.bytes, "unreadable": info.unreadable or None}
+                for column, info in tree.columns
+            ],
+        }
+        for tree in found.trees
+    ]
+    return json.dumps({"file": found.url, "kind": found.kind, "size": found.size, "trees": trees}, indent=2)
+
+
+def show_report(report: DataReport, console: Console) -> None:
+    """How much there is of each dataset."""
+    table = FittedTable(_DATASETS, gap=2)
+    for one in report.datasets:
+        bad = Text(str(len(one.bad)), style="bold red") if one.bad else "0"
+        counts = (str(len(one.files)), bad, f"{one.entries:,}", format_bytes(one.size))
+        table.add_row(name(one.name), one.source, one.eventtype, *counts)
+    if report.datasets:
+        console.print(table)
+    files = sum(len(one.files) for one in report.datasets)
+    bad_ones = sum(len(one.bad) for one in report.datasets)
+    events = sum(one.entries for one in report.datasets)
+    words = f"{plural(files, 'file')}, {events:,} events" + (f", {bad_ones} bad" if bad_ones else ", all can be read")
+    console.print(Text(words, style="bold"), soft_wrap=True)
+
+
+def report_as_json(report: DataReport) -> str:
+    """The same for programs, file by file."""
+    told = {
+        "ok": not report.all_problems,
+        "datasets": [_dataset_as_json(one) for one in report.datasets],
+        "problems": [problem.message for problem in report.problems],
+        "warnings": list(report.warnings),
+    }
+    return json.dumps(told, indent=2)
+
+
+def _dataset_as_json(one: ReportedDataset) -> dict[str, Any]:
+    files = [
+        {
+            "file": file.url,
+            "entries": file.entries,
+            "size": file.size,
+            "problem": file.problem.message if file.problem else None,
+        }
+        for file in one.files
+    ]
+    return {"name": one.name, "source": one.source, "eventtype": one.eventtype, "entries": one.entries, "files": files}

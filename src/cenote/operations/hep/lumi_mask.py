@@ -1,0 +1,118 @@
+"""The operation `hep.lumi_mask`: events of good runs, by a list of luminosity sections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AliasChoices, Field, PrivateAttr
+
+from cenote import errors
+from cenote.operations.interface import Operation, Result
+from cenote.operations.support.events import Events
+from cenote.operations.support.new_columns import refuse_existing
+from cenote.plugins.resources import workflow_file
+from cenote.values import dataclass
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _GoodSections:
+    """Ranges of sections in order, none touching the next: (run, first) and (run, last) as one number each."""
+
+    first: Numbers
+    last: Numbers
+
+    def hold(self, keys: Numbers) -> NDArray[np.bool_]:
+        """Whether each is in one of the ranges."""
+        at = np.searchsorted(self.first, keys, side="right") - 1
+        found: NDArray[np.bool_] = (
+            (at >= 0) & (keys <= self.last[at]) if len(self.last) else np.zeros(len(keys), np.bool_)
+        )
+        return found
+
+
+class LumiMask(Operation):
+    """Keeps events whose run and luminosity section a good-run list has; or flags them."""
+
+    example: ClassVar[str] = """
+    - id: Certified
+      op: hep.lumi_mask
+      applies_to: {eventtype: data}
+      params: {file: golden.json}
+    """
+
+    file: str = Field(validation_alias=AliasChoices("file", "path"))
+    """A JSON file beside the workflow: run → list of first and last sections, `{"273158": [[1, 1279]]}`."""
+    run_column: str = Field("run", validation_alias=AliasChoices("run", "run_column"))
+    """The column with the number of the run."""
+    lumi_column: str = Field("luminosityBlock", validation_alias=AliasChoices("lumi", "lumi_column"))
+    """The column with the number of the section."""
+    output: str | None = None
+    """A column to add instead of dropping events: true where the list has the section."""
+
+    _sections: _GoodSections | None = PrivateAttr(default=None)
+
+    def resolve(self, columns: Collection[str]) -> Self:
+        """Raises `column-clash` where the flag is there already."""
+        if self.output is not None:
+            refuse_existing(self.output, columns, self.stage)
+        return super().resolve(columns)
+
+    def reads(self) -> Collection[str]:
+        """Run and section."""
+        return (self.run_column, self.lumi_column)
+
+    def adds(self) -> Collection[str]:
+        """The flag, if one is asked for."""
+        return () if self.output is None else (self.output,)
+
+    def depends_on_files(self) -> Collection[str]:
+        """The list."""
+        return (self.file,)
+
+    def check_files(self, files: Mapping[str, Path]) -> None:
+        """It is such a list."""
+        for path in files.values():
+            self._read(path)
+
+    def prepare(self) -> None:
+        """Read the list."""
+        self._sections = self._read(workflow_file(self.file))
+
+    def run(self, events: Events) -> Result:
+        """Look every event up."""
+        good = self._sections or self._read(workflow_file(self.file))
+        run, lumi = (np.asarray(events[name]).astype(np.int64) for name in self.reads())
+        mask = good.hold(_keys(run, lumi))
+        return Result(events.where(mask) if self.output is None else events.with_columns({self.output: mask}))
+
+    def _read(self, path: Path) -> _GoodSections:
+        try:
+            written = json.loads(path.read_text(encoding="utf-8"))
+            ranges = [
+                (int(run), int(first), int(last)) for run, sections in written.items() for first, last in sections
+            ]
+        except (ValueError, TypeError, AttributeError) as problem:
+            words = f'{self.file} is no list of good runs: {{"run": [[first, last], …]}} is expected'
+            raise errors.error(errors.BAD_INPUT, words) from problem
+        ends = np.array(sorted((_keys(run, first), _keys(run, last)) for run, first, last in ranges), np.int64)
+        joined: list[list[int]] = []
+        for first, last in ends.reshape(-1, 2).tolist():
+            if joined and first <= joined[-1][1]:
+                joined[-1][1] = max(joined[-1][1], last)
+            else:
+                joined.append([first, last])
+        table = np.array(joined, np.int64).reshape(-1, 2)
+        return _GoodSections(table[:, 0].copy(), table[:, 1].copy())
+
+
+def _keys(run: Numbers | int, lumi: Numbers | int) -> Numbers:
+    """Run and section as one number, in their order."""
+    found: Numbers = np.asarray(run, np.int64) * 2**32 + np.asarray(lumi, np.int64)
+    return found

@@ -1,0 +1,88 @@
+"""Look into one file: its trees, their columns, types and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from cenote import errors
+from cenote.names import did_you_mean, listed
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
+from cenote.sources.interface import ColumnInfo, Source
+from cenote.sources.support.files import is_remote
+from cenote.values import dataclass
+
+KINDS = {
+    ".root": "root_tree",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+}
+"""Ending of a file → the source that reads it."""
+
+
+@dataclass(frozen=True)
+class InspectedTree:
+    """A tree, or the only table of a file."""
+
+    name: str
+    entries: int
+    columns: Sequence[tuple[str, ColumnInfo]]
+    """Name, type and uncompressed size, as in the file."""
+    clusters: int
+    """Ranges of events that can be read without decompressing others; 0 where that is not known."""
+
+    @property
+    def bytes(self) -> int:
+        """Uncompressed, of all columns."""
+        return sum(column.bytes for _, column in self.columns)
+
+
+@dataclass(frozen=True)
+class InspectedFile:
+    """What is in a file."""
+
+    url: str
+    kind: str
+    size: int
+    trees: tuple[InspectedTree, ...]
+
+
+def kind_of(url: str) -> str:
+    """The source that reads a file, by its name. Raises `usage` where the name does not say."""
+    if url.startswith("toy://"):
+        return "toy"
+    endings = PurePosixPath(url.partition("?")[0]).suffixes[::-1]
+    found = next((KINDS[ending.lower()] for ending in endings[:2] if ending.lower() in KINDS), None)
+    if found is None:
+        known = listed(sorted(set(KINDS.values())))
+        hint = f"say so with --kind: {known}"
+        raise errors.error(errors.USAGE, f"{url}: its name does not say what kind of file it is", hint=hint)
+    return found
+
+
+def inspect_file(url: str, *, kind: str | None = None, tree: str | None = None) -> InspectedFile:
+    """Read the metadata of everything in a file, or of one tree. Raises `bad-input` where it cannot be read."""
+    chosen = kind or kind_of(url)
+    source: Source = registry.make(PluginKind.SOURCE, chosen, {})
+    parts = source.parts(url)
+    names = [name for name, _ in parts]
+    if tree is not None and tree not in names:
+        words = f"{url} holds no tree '{tree}'"
+        hint = did_you_mean(tree, names)
+        raise errors.error(errors.BAD_INPUT, words, details=(f"trees there: {listed(names)}",), hint=hint)
+    described = [(name, one.describe(url)) for name, one in parts if tree in (None, name)]
+    trees = tuple(
+        InspectedTree(name, info.entries, tuple(info.columns.items()), max(0, len(info.boundaries) - 1))
+        for name, info in described
+    )
+    size = described[0][1].size if described else 0
+    return InspectedFile(url if is_remote(url) else str(url), chosen, size, trees)
