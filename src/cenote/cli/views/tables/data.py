@@ -80,7 +80,8 @@ def show_report(report: DataReport, console: Console) -> None:
     files = sum(len(one.files) for one in report.datasets)
     bad_ones = sum(len(one.bad) for one in report.datasets)
     events = sum(one.entries for one in report.datasets)
-    words = f"{plural(files, 'file')}, {events:,} events" + (f", {bad_ones} bad" if bad_ones else ", all can be read")
+    verdict = f"{bad_ones} bad" if bad_ones else "some are not there" if report.problems else "all can be read"
+    words = f"{plural(files, 'file')}, {events:,} events, {verdict}"
     console.print(Text(words, style="bold"), soft_wrap=True)
 
 
