@@ -17,11 +17,6 @@ from cenote.plugins.kinds import PLANNED, PluginKind
 Load = Callable[..., Workflow]
 AFTER = "\nanalysis: {stages: []}"
 STAGE = "analysis: {stages: [{id: a, op: custom.scale, %s}]}\nplugins: own_operations.py"
-OVERLAY = """
-plugins: own_operations.py
-analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]},
-                    {id: b, op: custom.scale, needs: []}, {id: c, op: custom.scale, needs: []}]}
-"""
 
 
 @pytest.mark.parametrize(
@@ -30,7 +25,6 @@ analysis: {stages: [{id: a, op: hep.render.hist1d, from: [{node: b}, {node: c}]}
         ("systematics: {variations: [{name: up, weight: {multiply: w}, export: {a: b}}]}" + AFTER, "exports", "1:70"),
         ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions.f", "1:27"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
-        (OVERLAY, "a picture of several products", "2:21"),
     ],
 )
 def test_what_a_run_would_need_is_a_problem_of_the_plan(workflow: Load, text: str, words: str, place: str) -> None:
@@ -99,7 +93,7 @@ MARKED = {
     "": ("registry",),
     "VariationModel": ("export",),
     "SystematicsModel": ("profiles",),
-    "StageModel": ("variations", "op"),
+    "StageModel": ("variations",),
     "RenderModel": ("when",),
 }
 """Keys that are accepted and not executed, as the tests above have them."""

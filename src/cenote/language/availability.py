@@ -38,8 +38,6 @@ def _computation(workflow: Workflow) -> _Found:
         yield from _planned(PluginKind.SOURCE, source.kind, source.path)
     for stage in workflow.stages:
         yield from _planned(PluginKind.OPERATION, stage.op, (*stage.path, "op"))
-        if stage.op in registry.names(PluginKind.RENDERER) or registry.is_planned(PluginKind.RENDERER, stage.op):
-            yield _not_yet(f"a picture of several products, as stage '{stage.id}' draws it"), stage.path
         for write in stage.write:
             yield from _planned(PluginKind.SINK, write.kind, write.path)
         for render in stage.render:

@@ -149,6 +149,10 @@ class Render:
     per_dataset: bool = False
     """A picture of each dataset, in a folder of its name; else one of all of them."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    by: str | None = None
+    """The id of the stage that only draws, where one does."""
+    together: Mapping[str, str] = field(default_factory=dict)
+    """Where it draws several products: what it calls each → the stage that makes it; it hangs on the last of them."""
     path: KeyPath = ()
 
 

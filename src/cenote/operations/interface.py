@@ -48,6 +48,8 @@ class ProductShape:
     """Names of the axes of a histogram besides those of datasets and variations; None where only the data tells."""
     drawn: tuple[str, ...] = ()
     """Names of the axes of a histogram that its usual picture shows; empty where nothing is drawn unasked."""
+    binning: tuple[str, ...] = ()
+    """How each of these axes is cut into bins, in words: only equal ones can be compared. Empty where it is open."""
     per_dataset: bool | None = None
     """Whether datasets stay apart; None where only the data tells."""
     variations: tuple[str, ...] = ()

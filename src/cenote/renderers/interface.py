@@ -8,6 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from cenote import errors
 from cenote.language.systematics import VariationSide
 from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
@@ -50,6 +51,18 @@ class Renderer(Plugin):
     @abstractmethod
     def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """Write files whose names begin with `target` (no suffix) and return them."""
+
+    def check_together(self, shapes: Mapping[str, ProductShape], context: DrawContext) -> None:  # see there
+        """As `check`, for several products by name; by default, they cannot be drawn together."""
+        raise errors.error(
+            errors.BAD_VALUE,
+            f"stage '{context.stage}' draws {len(shapes)} products together, and this renderer draws one",
+            hint="hep.render.comparison and hep.render.hist1d draw several; else name one with `from`",
+        )
+
+    def draw_together(self, products: Mapping[str, Any], target: Path, context: DrawContext) -> list[Path]:
+        """As `draw`, for several products by name; only called where `check_together` is content."""
+        raise NotImplementedError
 
     def draw_each(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
         """One of each dataset, in a folder called like `target`; where they cannot be told apart, of all of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,9 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from cenote import errors, signals, storage
 from cenote.engine.messages import AnyEvent, TaskDone
 from cenote.errors import CenoteError, ErrorKind, words_of
+from cenote.language.workflow import Render
+from cenote.names import listed
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.outputs.names import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan, maker_of
@@ -84,6 +88,7 @@ class Publisher:
                 found = None if begun is None else begun.result()
             publication.add(found or self._published(products))
             progress(len(publication.products), total)
+        self._draw_together(publication)
         order = {product.name: number for number, product in enumerate(self._plan.products)}
         publication.products.sort(key=lambda published: order[published.name])
         _remove_stale(self._plan, self._folder, publication)
@@ -109,6 +114,41 @@ class Publisher:
     def _draws(self) -> bool:
         """Whether there is anything to draw that other tasks need not wait for."""
         return any(product.renders and _is_ours(product) for product in self._plan.products)
+
+    def _draw_together(self, publication: Publication) -> None:
+        """Draw what shows products of several tasks, once all of them are there."""
+        made = {product.name: product for product in self._plan.products}
+        for number, record in enumerate(publication.products):
+            product = made[record.name]
+            plots = list(record.plots)
+            for render in (render for render in product.renders if render.together):
+                parts = {name: made[stage] for name, stage in render.together.items()}
+                plots += self._drawn(product, render, parts, publication)
+            publication.products[number] = structs.replace(record, plots=tuple(plots))
+
+    def _drawn(
+        self, product: ProductPlan, render: Render, parts: Mapping[str, ProductPlan], publication: Publication
+    ) -> list[str]:
+        plot = self._folder.plots / plot_stem(product.name, product.renders.index(render), render)
+        words = f"{render.name} cannot draw {listed(parts)} together"
+        drawn: list[Path] = []
+        with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
+            renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
+            partial = any(self._specs.is_partial(part.task) for part in parts.values())
+            drawn = renderer.draw_together(self._values(parts), plot, _context(self._plan, render.by or "", partial))
+            WrittenFiles(self._folder.store).note(product.name, *drawn)
+        return [_shown(path, self._folder) for path in drawn]
+
+    def _values(self, parts: Mapping[str, ProductPlan]) -> dict[str, Any]:
+        """Products by the names of a picture; one that is not there is an error."""
+        found = {}
+        for called, product in parts.items():
+            name = self._specs.name_of(product.task)
+            bundle = self._store.read(name) if name in self._store else {}
+            if product.name not in bundle:
+                raise errors.error(errors.RENDER_FAILED, f"stage '{product.stage}' left no product")
+            found[called] = bundle[product.name]
+        return found
 
     def _published_early(self, products: Sequence[ProductPlan]) -> Publication | None:
         return self._published(products) if self._specs.name_of(products[0].task) in self._store else None
@@ -186,11 +226,10 @@ def _publish_one(
             Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
         plots: list[Path] = []
-        datasets = {info.name: info for info in plan.datasets if not info.stands_in}
-        systematics = plan.workflow.systematics
-        sides = {one.name: one.side for one in systematics.variations} if systematics else {}
-        context = DrawContext(stage=product.stage, datasets=datasets, sides=sides, partial=partial)
+        context = _context(plan, product.stage, partial)
         for number, render in enumerate(product.renders):
+            if render.together:
+                continue  # when all of them are there
             plot = folder.plots / plot_stem(product.name, number, render)
             words = f"{render.name} cannot draw it"
             with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
@@ -210,6 +249,13 @@ def _publish_one(
                 stage=product.stage,
             )
         )
+
+
+def _context(plan: Plan, stage: str, partial: bool) -> DrawContext:
+    datasets = {info.name: info for info in plan.datasets if not info.stands_in}
+    systematics = plan.workflow.systematics
+    sides = {one.name: one.side for one in systematics.variations} if systematics else {}
+    return DrawContext(stage=stage, datasets=datasets, sides=sides, partial=partial)
 
 
 def _shown(path: Path, folder: RunFolder) -> str:

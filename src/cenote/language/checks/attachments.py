@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from cenote import errors
 from cenote.errors import CenoteError
@@ -24,6 +25,7 @@ NOT_THE_RENDERERS = ("op", "out", "when", "from", "use", "with")
 """Keys of a resolved picture that are not settings of its renderer."""
 NOT_THE_SINKS = ("kind", "path", "keep", "use", "when", "from", "mode")
 AT_THE_END = ("final", "run_end")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 PER_PARTITION = ("partition", "partition_end")
 PER_DATASET = ("dataset", "dataset_end")
 PLACEHOLDERS = ("dataset", "part", "partition_id")
@@ -51,11 +53,22 @@ class Attachments:
             self.draw(target, entry, (*path, "render", index), when=render.when)
 
     def draw(
-        self, target: str, entry: Located, path: KeyPath, *, out: str | None = None, when: str | None = None
+        self,
+        target: str,
+        entry: Located,
+        path: KeyPath,
+        *,
+        by: str | None = None,
+        when: str | None = None,
+        together: Mapping[str, str] = NOTHING,
     ) -> None:
-        """Keep a picture of the stage `target`, once its style is resolved and its renderer known."""
-        if when in PER_PARTITION:
-            self.findings.accept(f"drawing when: {when}", path, matters=False)
+        """Keep a picture of the stage `target`, once its style is resolved and its renderer known.
+
+        `by` is the stage that draws it, where that is another; `together` the products that it draws.
+        """
+        if when in PER_PARTITION or (when in PER_DATASET and together):
+            what = f"drawing {'several products ' if together else ''}when: {when}"
+            self.findings.accept(what, path, matters=False)
         resolved = self.styles.of_render(entry)
         if resolved is None:
             return
@@ -68,9 +81,16 @@ class Attachments:
         settings = resolved.without(*NOT_THE_RENDERERS)
         if check_name(PluginKind.RENDERER, op, self.findings):
             check_settings(PluginKind.RENDERER, op.text, settings, f"renderer '{op.text}'", self.findings)
-        file = written_out.text if written_out is not None else out
         self.renders.setdefault(target, []).append(
-            Render(op.text, file, per_dataset=when in PER_DATASET, settings=plain_mapping(settings), path=path)
+            Render(
+                op.text,
+                written_out.text if written_out is not None else by,
+                per_dataset=when in PER_DATASET,
+                settings=plain_mapping(settings),
+                by=by,
+                together=together,
+                path=path,
+            )
         )
 
     def _target(self, stage: str, other: str | None, entry: Located) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
@@ -21,6 +22,7 @@ from cenote.language.origins import KeyPath
 from cenote.language.schema.stage import StageModel
 from cenote.language.workflow import AppliesTo, Requirement, Stage
 from cenote.language.yaml.source import Located
+from cenote.names import nearest
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.values import dataclass
@@ -135,7 +137,9 @@ class _Checker:
     def _report_unknown_operation(self, op: Located, name: str) -> None:
         """A plugin that failed to load explains operations that are not there, unless one is a slip of the pen."""
         if name not in self.unknown:
-            self.unknown[name] = registry.unknown(PluginKind.OPERATION, name)
+            meant = nearest(name, self.operations | self.renderers)
+            kind = PluginKind.RENDERER if meant in self.renderers else PluginKind.OPERATION
+            self.unknown[name] = registry.unknown(kind, name)
         if not explained_by_plugins(name, self.operations, self.findings):
             self.findings.add([self.unknown[name]], op)
 
@@ -144,8 +148,8 @@ class _Checker:
         model = draft.model
         applies = (model.applies_to.eventtype, model.applies_to.datasets) if model.applies_to else None
         self.attachments.take(draft.id, model, draft.node, draft.path)
-        if model.op in self.renderers and len(needs) == 1:
-            self._draw(draft, needs[0])
+        if model.op in self.renderers:
+            self._draw(draft, needs)
             return None
         return Stage(
             id=draft.id,
@@ -200,16 +204,53 @@ class _Checker:
         what = "stages, sources and joins" if also else "stages"
         self.findings.report_unknown(errors.UNKNOWN_STAGE, f"there is no stage '{name.text}'", name, known, what=what)
 
-    def _draw(self, draft: _Draft, target: str) -> None:
-        """A stage that only draws one product hangs on the stage that makes it."""
-        params, op = draft.node.get("params"), draft.node.mapping["op"]
-        out = draft.node.get("out")
-        content = {**(params.mapping if params else {}), "op": op, **({"out": out} if out else {})}
-        if draft.model.variations:
-            self.findings.accept("pictures per variation", (*draft.path, "variations"))
-        entry = draft.node.holding(dict(content))
-        self.attachments.draw(target, entry, draft.path, out=draft.id, when=draft.model.when)
+    def _draw(self, draft: _Draft, needs: Sequence[str]) -> None:
+        """A stage that only draws hangs on the stage whose product it draws, or on the last one of several."""
+        others = [one.node for one in draft.model.from_ or () if one.node not in self.ids]
+        if not {*others} <= self.around.streams:
+            return  # a name that is not there is said already
+        if others or not needs:
+            words = f"{draft.what} draws nothing: {draft.model.op} needs products of stages"
+            words += f", and '{others[0]}' is a source" if others else ""
+            self.findings.report(errors.MISSING_KEY, words, draft.node, hint="name stages that make some with `from`")
+            return
+        together = self._drawn_together(draft, needs) if len(needs) > 1 else {}
+        target = max(together.values() or needs, key=list(self.ids).index)
+        for name, entry in self._pictures(draft):
+            self.attachments.draw(target, entry, draft.path, by=name, when=draft.model.when, together=together)
         self.drawn[draft.id] = target
+
+    def _drawn_together(self, draft: _Draft, needs: Sequence[str]) -> dict[str, str]:
+        """What each product is called, and the stage that makes it."""
+        inputs = [(one.as_ or one.node, one.node) for one in draft.model.from_ or () if one.node in self.ids]
+        together: dict[str, str] = {}
+        for name, stage in inputs if len(inputs) > 1 else [(need, need) for need in needs]:
+            if name in together:
+                words = f"{draft.what} has two inputs called '{name}'"
+                hint = "give each a name of its own with `as`"
+                self.findings.report(errors.DUPLICATE_ID, words, draft.node.get("from"), hint=hint)
+            together[name] = self.drawn.get(stage, stage)
+        return together
+
+    def _pictures(self, draft: _Draft) -> Iterator[tuple[str, Located]]:
+        """The name of each picture and what it says to its renderer: one, or one for each of the `variations`."""
+        params, out = draft.node.get("params"), draft.node.get("out")
+        content = {
+            **(params.mapping if params else {}),
+            "op": draft.node.mapping["op"],
+            **({"out": out} if out else {}),
+        }
+        variations = draft.model.variations
+        if variations is None:
+            yield draft.id, draft.node.holding(content)
+            return
+        for value in variations.values:
+            block = content.get("comparison", draft.node.holding({}))
+            said = {"variation": value, "variation_axis": variations.axis, "variation_reference": variations.reference}
+            own = {**block.mapping, **{key: block.holding(text) for key, text in said.items()}}
+            named = {"out": out.holding(out.text.replace("{variation}", value))} if out and out.text else {}
+            picture = {**content, **named, "comparison": block.holding(own)}
+            yield f"{draft.id}_{value}", draft.node.holding(picture)
 
     def _requirement(self, draft: _Draft) -> Requirement:
         model, node = draft.model.execution, draft.node.get("execution")

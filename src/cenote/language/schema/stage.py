@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -73,6 +73,17 @@ class RenderModel(LanguageModel, extra="allow"):
     """Another stage whose product is drawn."""
 
 
+class PictureVariationsModel(LanguageModel):
+    """A picture for each variation, of a stage that draws comparisons."""
+
+    values: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The variations; `{variation}` in `out` is replaced by each."""
+    axis: str | None = None
+    """The axis of the histogram that has them, where it must have a certain name."""
+    reference: str = "nominal"
+    """The variation that each is compared with."""
+
+
 class InspectModel(LanguageModel, extra="allow"):
     """A snapshot of the columns at a stage. Other keys are the observer's."""
 
@@ -88,7 +99,8 @@ class StageModel(LanguageModel):
     id: PlainName
     """Its name: unique, and the name of what it leaves behind."""
     op: str
-    """The operation it runs: `hep.hist`, or one of your own; or a renderer (of several stages: not available yet)."""
+    """The operation it runs: `hep.hist`, or one of your own; or a renderer, which draws the products that
+    `from` names, each under its `as`."""
     params: Free | None = None
     """The operation's own settings."""
     from_: Annotated[tuple[Annotated[InputModel, OrText("node")], ...], OneOrMany()] | None = Field(
@@ -118,5 +130,5 @@ class StageModel(LanguageModel):
     """File name, for a stage whose operation is a renderer."""
     when: When | None = None
     """When it is drawn, for a stage whose operation is a renderer."""
-    variations: dict[str, Any] | None = None
-    """One picture per variation, for a stage whose operation is a renderer. Not available yet."""
+    variations: PictureVariationsModel | None = None
+    """A picture for each variation, for a stage whose operation is `hep.render.comparison`."""

@@ -21,11 +21,13 @@ from cenote.values import dataclass
 
 def renders_of(workflow: Workflow, stage: ResolvedStage, kind: str) -> tuple[Render, ...]:
     """As written, `render: []` included; a stage that says nothing gets the usual picture of its product."""
-    if stage.stage.render or workflow.origin(*stage.stage.path, "render") is not None:
-        return stage.stage.render
+    written = stage.stage.render
+    alone = any(not render.together for render in written)
+    if alone or workflow.origin(*stage.stage.path, "render") is not None:
+        return written
     product: Product = registry.load(PluginKind.PRODUCT, kind)()
     renderer = product.default_renderer(stage.operation.shape())
-    return () if renderer is None else (Render(name=renderer),)
+    return written if renderer is None else (Render(name=renderer), *written)
 
 
 @dataclass(frozen=True)

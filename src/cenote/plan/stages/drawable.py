@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from cenote import errors
 from cenote.errors import CenoteError, Problem
@@ -17,26 +18,36 @@ from cenote.renderers.interface import DrawContext, Renderer
 def undrawable(workflow: Workflow, stages: Iterable[ResolvedStage]) -> list[Problem]:
     """What is wrong with pictures that stages ask for."""
     datasets = {info.name: info for info in dataset_infos(workflow) if not info.stands_in}
+    stages = list(stages)
+    shapes = {stage.id: stage.operation.shape() for stage in stages}
     return [
         problem.at(workflow.place(*render.path))
         for stage in stages
         for render in stage.stage.render
-        for problem in _problems(render, stage.operation.shape(), DrawContext(stage=stage.id, datasets=datasets))
+        for problem in _problems(render, shapes, DrawContext(stage=stage.id, datasets=datasets))
     ]
 
 
-def _problems(render: Render, shape: ProductShape, context: DrawContext) -> Iterator[Problem]:
+def _problems(render: Render, shapes: Mapping[str, ProductShape], context: DrawContext) -> Iterator[Problem]:
     if render.name not in registry.names(PluginKind.RENDERER):
         return
     try:
         renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
     except CenoteError:  # the check of the settings says so, with its place
         return
-    if renderer.draws and shape.kind not in renderer.draws:
-        yield _nothing_to_draw(render, renderer, shape, context.stage)
+    made_by = [*render.together.values()] or [context.stage]
+    for stage in (stage for stage in made_by if stage in shapes):  # one that is not has a problem of its own
+        if renderer.draws and shapes[stage].kind not in renderer.draws:
+            yield _nothing_to_draw(render, renderer, shapes[stage], stage)
+            return
+    if not {*made_by} <= {*shapes}:
         return
     try:
-        renderer.check(shape, context)
+        if render.together:
+            named = {name: shapes[stage] for name, stage in render.together.items()}
+            renderer.check_together(named, replace(context, stage=render.by or context.stage))
+        else:
+            renderer.check(shapes[context.stage], context)
     except CenoteError as problem:
         yield from problem.problems
 

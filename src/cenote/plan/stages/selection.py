@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cenote import errors
 from cenote.errors import CenoteError
-from cenote.language.workflow import Workflow
+from cenote.language.workflow import Stage, Workflow
 from cenote.plan.plan import Plan
 
 
@@ -24,13 +24,18 @@ def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str]
     return replace(
         workflow,
         stages=tuple(
-            replace(stage, write=(), render=()) if stage.id in helpers else stage
+            replace(stage, write=(), render=()) if stage.id in helpers else _drawable(stage, kept - helpers)
             for stage in workflow.stages
             if stage.id in kept
         ),
         helpers=helpers,
         left_out=frozenset(stage.id for stage in workflow.stages) - kept,
     )
+
+
+def _drawable(stage: Stage, kept: Collection[str]) -> Stage:
+    """Without pictures of several products of which some are left out."""
+    return replace(stage, render=tuple(one for one in stage.render if {*one.together.values()} <= {*kept}))
 
 
 def refuse_unknown(names: Iterable[str], workflow: Workflow) -> None:

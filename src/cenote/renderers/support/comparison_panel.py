@@ -34,7 +34,7 @@ FEWEST = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class ComparedLine:
+class ComparisonLine:
     """One comparison: its numbers, and how it looks."""
 
     compared: Compared
@@ -42,7 +42,7 @@ class ComparedLine:
     label: str
 
 
-def limits_for(kind: ComparisonKind, lines: Sequence[ComparedLine]) -> tuple[float, float]:
+def limits_for(kind: ComparisonKind, lines: Sequence[ComparisonLine]) -> tuple[float, float]:
     """A range that holds nearly all points with their uncertainties; those outside become arrows."""
     if kind == "efficiency":
         tops = [line.compared.values[line.compared.known].max(initial=0.0) for line in lines]
@@ -77,7 +77,7 @@ def draw_comparison(
     axes: Axes,
     axis: BinAxis,
     kind: ComparisonKind,
-    lines: Sequence[ComparedLine],
+    lines: Sequence[ComparisonLine],
     *,
     limits: tuple[float, float],
     band: BinCounts | None = None,
@@ -115,7 +115,7 @@ def draw_comparison(
     return entries
 
 
-def _telling(line: ComparedLine, kind: ComparisonKind, limits: tuple[float, float]) -> ComparedLine:
+def _telling(line: ComparisonLine, kind: ComparisonKind, limits: tuple[float, float]) -> ComparisonLine:
     """Without bins whose interval covers the whole range: a bar from edge to edge says nothing."""
     found = line.compared
     covers = (found.values - found.down <= limits[0]) & (found.values + found.up >= limits[1])
@@ -129,12 +129,12 @@ def _shift(axis: BinAxis, number: int, many: int) -> Floats:
     return axis.widths * min(0.6, 0.12 * (many - 1)) * (number / (many - 1) - 0.5)
 
 
-def _bars(axes: Axes, axis: BinAxis, line: ComparedLine) -> Any:
+def _bars(axes: Axes, axis: BinAxis, line: ComparisonLine) -> Any:
     values = np.where(line.compared.known, line.compared.values, 0.0)
     return axes.stairs(values, axis.edges, baseline=0.0, fill=True, color=line.colour, alpha=0.75, zorder=3)
 
 
-def _points(axes: Axes, axis: BinAxis, line: ComparedLine, *, at: Floats, wide: bool, bars: bool) -> Any:
+def _points(axes: Axes, axis: BinAxis, line: ComparisonLine, *, at: Floats, wide: bool, bars: bool) -> Any:
     found, known = line.compared, line.compared.known
     spread = np.array([found.down[known], found.up[known]]) if bars else None
     return axes.errorbar(

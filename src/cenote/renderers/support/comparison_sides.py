@@ -20,7 +20,7 @@ EventType = Literal["data", "mc"]
 
 
 @dataclass(frozen=True)
-class ComparedNames:
+class AskedSides:
     """What the settings say of the two sides: names, and what is meant where there are none."""
 
     reference: tuple[str, ...]
@@ -39,7 +39,7 @@ class ComparedNames:
 
 def sides_of(
     found: Sequence[Sample],
-    asked: ComparedNames,
+    asked: AskedSides,
     transforms: Sequence[Transform],
     styles: Mapping[str, DatasetStyle],
     context: DrawContext,
@@ -57,7 +57,7 @@ def sides_of(
     return _called_data(one), [_called_data(other) for other in others]
 
 
-def _by_product(asked: ComparedNames, products: Sequence[str]) -> ComparedNames:
+def _by_product(asked: AskedSides, products: Sequence[str]) -> AskedSides:
     """With the names of products for sides that have none: FAST-HEP's, else the first one and the others."""
     first = asked.reference or (("reference",) if "reference" in products else tuple(products[:1]))
     rest = tuple(name for name in products if name not in first)
@@ -98,9 +98,7 @@ def _called_data(sample: Sample) -> Sample:
     return replace(sample, name="Data") if sample.name == "data" else sample
 
 
-def check_sides(
-    asked: ComparedNames, transforms: Sequence[Transform], shape: ProductShape, context: DrawContext
-) -> None:
+def check_sides(asked: AskedSides, transforms: Sequence[Transform], shape: ProductShape, context: DrawContext) -> None:
     """Refuse sides that the histogram of a stage will not hold."""
     if not shape.per_dataset:
         raise nothing_to_compare(errors.BAD_VALUE, context.stage)

@@ -22,6 +22,8 @@ OTHER_PLACES: tuple[LegendPlace, ...] = ("upper left", "upper center", "outside"
 """Where a legend goes that would cover data in its usual place; the last one never does."""
 LABEL_OVERHANG = 1.2
 """How long a vertical label may be, in heights of its panel."""
+OFFSET_ROOM = 1.2
+"""How far the label of an axis moves away from a power of ten beside the frame, in sizes of its font."""
 LOG_DECADES = 6
 """The most that a logarithmic axis shows below the highest point."""
 
@@ -231,8 +233,13 @@ def set_y(
     axes.set_ylim(*spread(low, high if given_high is None else given_high))
     if not log:
         axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
-        # Beside the frame, where the experiment's label is not.
-        axes.yaxis.get_offset_text().set(ha="right", x=-0.01)
+        # Beside the frame, where the experiment's label is not; and the label of the axis beside that.
+        offset = axes.yaxis.get_offset_text()
+        offset.set(ha="right", x=-0.01)
+        numbers: Any = axes.yaxis.get_major_formatter()
+        numbers.set_locs(axes.get_yticks())
+        if numbers.get_offset():
+            axes.yaxis.labelpad = OFFSET_ROOM * float(offset.get_fontsize())
 
 
 def fit_label(axes: Axes) -> None:

@@ -27,12 +27,17 @@ from cenote.renderers.support.style import (
     Mark,
     Transform,
 )
+from cenote.renderers.support.together import MIXED, combined, combined_shape
 from cenote.renderers.support.transforms import check_transforms
 from cenote.text import plural
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+DONE: dict[str, Any] = {"select": {}, "variation": None}
+"""Settings that are carried out once several products have become one histogram."""
 
 
 class Picture(Renderer):
@@ -102,6 +107,28 @@ class Picture(Renderer):
                 product, target / file_name(name), context
             )
         ]
+
+    @property
+    def _wanted(self) -> list[str]:
+        """The axes of the histogram that are chosen by name."""
+        return [name for name in (self.axes.x.name, self.axes.y.name) if name]
+
+    def check_together(self, shapes: Mapping[str, ProductShape], context: DrawContext) -> None:
+        """As for one histogram, with the datasets of all of them; see `Renderer.check_together`."""
+        for shape in shapes.values():
+            self._check_selected(shape, context)
+        shape, described = combined_shape(shapes, context, wanted=self._wanted)
+        self.model_copy(update=DONE).check(shape, described)
+
+    def draw_together(self, products: Mapping[str, Any], target: Path, context: DrawContext) -> list[Path]:
+        """As one histogram with the datasets of all of them; see `Renderer.draw_together`."""
+        histograms = {}
+        for name, product in products.items():
+            there = {axis.name for axis in histogram_of(product, context).axes}
+            own = self.model_copy(update={"select": {axis: one for axis, one in self.select.items() if axis in there}})
+            histograms[name] = own.histogram(product, context)
+        whole, described = combined(histograms, context, wanted=self._wanted, variation=self.variation)
+        return self.model_copy(update=DONE).draw(whole, target, described)
 
     def histogram(self, product: Any, context: DrawContext) -> Any:
         """The product, if it is a histogram that can be drawn; only what is selected of it."""
@@ -208,6 +235,9 @@ def histogram_of(product: Any, context: DrawContext) -> Any:
 def shows_data(samples: Sequence[Sample], context: DrawContext) -> bool:
     """Whether real data is in the picture; without any, experiments want it called a simulation."""
     if any(sample.is_data for sample in samples) or not context.datasets:
+        return True
+    parts = [part for sample in samples for part in context.together.get(sample.name, (sample.name,))]
+    if any(context.datasets[part].eventtype in ("data", MIXED) for part in parts if part in context.datasets):
         return True
     return not any(sample.is_named for sample in samples) and any(
         info.eventtype == "data" for info in context.datasets.values()

@@ -85,7 +85,8 @@ def added_up(
         name = name_of(sample)
         if name in together:
             before = together[name]
-            together[name] = replace(before, counts=before.counts.plus(sample.counts))
+            is_data = before.is_data and sample.is_data
+            together[name] = replace(before, counts=before.counts.plus(sample.counts), is_data=is_data)
         else:
             style = styles.get(name, sample.style)
             together[name] = replace(sample, name=name, group=name, style=style)

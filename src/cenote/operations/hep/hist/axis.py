@@ -135,6 +135,16 @@ class Axis(Settings):
         """Whether its categories are the values that appear."""
         return self.bins is None and self.type in ("category", "integer")
 
+    @property
+    def cut(self) -> str:
+        """How it is cut into bins, in words; empty where the data decides."""
+        match self.bins:
+            case Bins(low=low, high=high, nbins=nbins):
+                return f"{int(high - low) if nbins is None else nbins} bins from {low:g} to {high:g}"
+            case tuple() as edges:
+                return "edges " + ", ".join(str(float(edge)) for edge in edges)
+        return "true and false" if self.type == "boolean" else ""
+
 
 def _assumed(source: str, bins: Any) -> dict[str, Any]:  # Any: whatever the YAML holds
     """The type that the bins tell; with no bins, what is customary for the name."""

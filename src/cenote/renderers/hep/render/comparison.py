@@ -14,8 +14,8 @@ from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
 from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
 from cenote.renderers.support.compared import ComparisonKind, CountErrors, compare, errors_of, more_than_all
-from cenote.renderers.support.comparison_panel import MOST_WITH_ERRORS, ComparedLine, draw_comparison, limits_for
-from cenote.renderers.support.comparison_sides import ComparedNames, check_sides, nothing_to_compare, sides_of
+from cenote.renderers.support.comparison_panel import MOST_WITH_ERRORS, ComparisonLine, draw_comparison, limits_for
+from cenote.renderers.support.comparison_sides import AskedSides, check_sides, nothing_to_compare, sides_of
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
 from cenote.renderers.support.picture import PicturePerAxis, must_hold
@@ -122,12 +122,12 @@ class ComparisonPicture(PicturePerAxis):
         check_sides(self._asked, self.transforms, shape, context)
 
     @property
-    def _asked(self) -> ComparedNames:
+    def _asked(self) -> AskedSides:
         block = self.comparison
         first, second = (
             (given,) if isinstance(given, str) else given or () for given in (block.reference, block.target)
         )
-        return ComparedNames(first, second, block.reference_eventtype, block.target_eventtype)
+        return AskedSides(first, second, block.reference_eventtype, block.target_eventtype)
 
     def draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         """Write one picture; see `PicturePerAxis.draw_one`."""
@@ -218,7 +218,7 @@ class ComparisonPicture(PicturePerAxis):
         own = self.comparison.target_color if len(others) == 1 else None
         return [own or other.style.color or colour for other, colour in zip(others, palette, strict=False)]
 
-    def _line(self, one: Sample, other: Sample, colour: str, *, several: bool) -> ComparedLine:
+    def _line(self, one: Sample, other: Sample, colour: str, *, several: bool) -> ComparisonLine:
         block = self.comparison
         first, second = (other, one) if block.invert else (one, other)
         if block.comparison == "efficiency" and (wrong := more_than_all(first.counts, second.counts)) is not None:
@@ -227,7 +227,7 @@ class ComparisonPicture(PicturePerAxis):
         alone = block.comparison == "pull" or several or block.only_comparison
         black = block.reference_color or one.style.color or "black"
         text = other.label if several else f"{first.label} / {second.label}"
-        return ComparedLine(found, colour if alone else black, text)
+        return ComparisonLine(found, colour if alone else black, text)
 
     def _draw_samples(
         self, axes: Axes, axis: BinAxis, one: Sample, others: Sequence[Sample], colours: Sequence[str]

@@ -17,7 +17,7 @@ from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
 from cenote.renderers.support.picture import PicturePerAxis
-from cenote.renderers.support.samples import Sample, samples_of
+from cenote.renderers.support.samples import Sample, added_up, samples_of
 from cenote.renderers.support.transforms import transformed
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -32,7 +32,7 @@ class Hist1DBlock(Settings):
     """Settings of `hist1d`."""
 
     overlay: bool = True
-    """Datasets in one picture; false adds them up."""
+    """Datasets in one picture; false adds them up, for each product where there are several."""
     histtype: HistType = "step"
     """Lines, areas or points."""
     sort_datasets: Literal["data_first", "none"] = "data_first"
@@ -66,7 +66,8 @@ class Hist1D(PicturePerAxis):
     def draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         """Write one picture; see `PicturePerAxis.draw_one`."""
         flow = self.hist1d.flow
-        roles = roles if self.hist1d.overlay else replace(roles, dataset=None)
+        if not self.hist1d.overlay and not context.together:
+            roles = replace(roles, dataset=None)
         axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=flow)
         samples = self._samples(histogram, roles, index, axis, context)
         size = canvas.figure_size(self.figure, SIZE)
@@ -129,6 +130,9 @@ class Hist1D(PicturePerAxis):
             *(histogram, roles, [index], context), styles=styles, variation=wanted, flow=self.hist1d.flow
         )
         found = transformed(found, self.transforms, styles, context)
+        if not self.hist1d.overlay:
+            product_of = {name: product for product, names in context.together.items() for name in names}
+            found = added_up(found, lambda sample: product_of.get(sample.name, sample.name), styles)
         if self.hist1d.sort_datasets == "data_first":
             found.sort(key=lambda sample: not sample.is_data)
         return [replace(sample, counts=normalised(sample.counts, axis, self.hist1d.normalise)) for sample in found]
