@@ -148,8 +148,9 @@ class ServiceRequests:
 
     @property
     def running(self) -> int:
-        """Instances that run."""
-        return sum(view.counts[InstanceState.RUNNING] for view in self._service.allocator.tasks())
+        """Instances that run, or were given to a worker and may have begun by now."""
+        begun = (InstanceState.RUNNING, InstanceState.ASSIGNED)
+        return sum(view.counts.get(state, 0) for view in self._service.allocator.tasks() for state in begun)
 
     def drain(self) -> None:
         """Begin nothing more; the service ends when what runs is over."""
