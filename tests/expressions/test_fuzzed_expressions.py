@@ -10,7 +10,7 @@ import pytest
 
 from fuzzing.targets import TARGETS
 
-TEXTS = 100_000 if os.environ.get("CENOTE_DEEP_TESTS") else 2000
+TEXTS = 100_000 if os.environ.get("CENOTE_DEEP_TESTS") else 800
 TARGET = TARGETS["expressions"]
 
 

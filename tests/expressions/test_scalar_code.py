@@ -46,7 +46,7 @@ def columns() -> dict[str, Any]:
         }
 
 
-@settings(max_examples=20_000 if os.environ.get("CENOTE_DEEP_TESTS") else 400, deadline=None)
+@settings(max_examples=20_000 if os.environ.get("CENOTE_DEEP_TESTS") else 150, deadline=None)
 @given(text=texts, shift=st.integers(0, len(ODD) - 1))
 def test_single_values_give_what_columns_give(text: str, shift: int) -> None:
     data = {name: np.roll(column, shift * number) for number, (name, column) in enumerate(columns().items())}
