@@ -108,3 +108,44 @@ def test_what_is_wrong_with_a_variation_is_said_with_its_place(
     found = [problem for problem in problems if words in problem.message]
     assert found, str([str(problem) for problem in problems])
     assert str(found[0].place).endswith(f"flow.yaml:{place}")
+
+
+def test_a_variation_leaves_columns_where_it_ends(folder: Path) -> None:
+    variation = (
+        "{name: up, applies_to: mc, replace: {x: x_up}, stop_before: [stage.Cut], export: {x2_up: x2, x_of_up: x}}"
+    )
+    flow = (
+        (HEAD + f"    - {variation}\n")
+        .replace("source: x2,", "source: x2_up,", 1)
+        .replace("id: Hx,", "id: Hx, applies_to: {eventtype: mc},")
+    )
+    (folder / "flow.yaml").write_text(flow)
+    run = cenote.load(folder / "flow.yaml").run(folder / "out", workers=1)
+    table = pq.read_table(folder / "a.parquet").to_pydict()
+    kept = np.array(table["y"]) * 2 > 0.5
+    expected, _ = np.histogram(
+        2 * np.array(table["x_up"])[kept], bins=4, range=(0, 4), weights=np.array(table["w"])[kept]
+    )
+    np.testing.assert_allclose(run.product("Hx").values(), 2 * expected, rtol=1e-12)  # dataset c has the same file
+
+
+def test_variations_come_from_profiles_too(folder: Path) -> None:
+    (folder / "more.yaml").write_text("variations:\n  - {name: up, applies_to: mc, replace: {x: x_up}}\n")
+    text = HEAD.replace("systematics:\n", "systematics:\n  profiles: [more.yaml]\n")
+    (folder / "flow.yaml").write_text(text + "    - {name: w_up, applies_to: mc, weight: {multiply: w_up}}\n")
+    plan = cenote.load(folder / "flow.yaml").plan()
+    assert plan.workflow.systematics is not None
+    assert [one.name for one in plan.workflow.systematics.variations] == ["up", "w_up"]
+    (folder / "more.yaml").write_text("variations:\n  - {name: up, replace: {x: x_upp}}\n")
+    (problem,) = {str(one.place) for one in cenote.load(folder / "flow.yaml").check().problems}
+    assert problem.endswith("more.yaml:2:5")
+
+
+def test_flags_of_a_cutflow_that_keeps_all_events_vary(folder: Path) -> None:
+    cutflow = "{id: CutX, op: hep.selection.cutflow, params: {filter: none, selection: {hard: [x2 > 0.5]}}}"
+    old = "{id: CutX, op: filter, params: {expr: x2 > 0.5}}"
+    flagged = HEAD.replace(old, cutflow).replace("source: y2,", "source: y2 * CutX_hard,")
+    (folder / "flow.yaml").write_text(flagged + "    - {name: up, applies_to: mc, replace: {x: x_up}}\n")
+    plan = cenote.load(folder / "flow.yaml").plan()
+    assert [stage.id for stage in plan.workflow.stages if stage.varied] == ["X@up", "CutX@up"]
+    assert [product.name for product in plan.products] == ["Hx", "CutX", "Hy"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
+from cenote.errors import Place
 from cenote.language.origins import KeyPath
 from cenote.values import dataclass
 
@@ -94,8 +95,12 @@ class Variation:
     """All settings of that stage, as they are in this variation."""
     stop_before: tuple[str, ...] = ()
     """Stages that do not see it, nor do those after them."""
+    export: Mapping[str, str] = field(default_factory=dict)
+    """Name that those stages know it by → column of the variation."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     path: KeyPath = ()
+    """Empty for one of a profile."""
+    place: Place | None = None
 
     @property
     def side(self) -> VariationSide:
@@ -163,3 +168,9 @@ class Varied:
     """Column → the column that it reads instead."""
     beside: bool = False
     """Whether what it computes goes along with the nominal events, under other names; else its events are its own."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Column that it adds beside the nominal ones → its name there, where that is no secret name of the variation."""
+
+    def name_of(self, column: str) -> str:
+        """What a column is called that it adds beside the nominal ones."""
+        return self.names.get(column) or twin_name(column, self.variation)

@@ -107,7 +107,8 @@ def _read(
     if workflow.systematics is None:
         return workflow, inputs, resolved, ()
     expanded = expand(workflow, resolved)
-    if resolved.problems or expanded.problems:
+    exported = {name for one in workflow.systematics.variations for name in one.export}
+    if (resolved.problems and not exported) or expanded.problems:  # what is exported is not there without variations
         return workflow, inputs, resolved, expanded.problems
     varied = resolve_stages(expanded.workflow, flavours_of(expanded.workflow, columns), refused)
     unused = column_flow(expanded.workflow, varied).unused

@@ -74,7 +74,7 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
         constants={**registered_constants(root.get("registry"), findings), **_constants(analysis, findings)},
         stages=stages,
         observers=observers,
-        systematics=check_systematics(root, around.datasets, findings),
+        systematics=check_systematics(root, file.parent, around.datasets, findings),
         execution=execution,
         plugins=plugins,
         unexecuted=tuple(findings.unexecuted),

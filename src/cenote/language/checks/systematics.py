@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from cenote import errors
+from cenote.errors import CenoteError
 from cenote.language.checks.execution import one_or_many
 from cenote.language.checks.findings import Findings
 from cenote.language.checks.plugins import check_settings
 from cenote.language.checks.validation import validated
 from cenote.language.layers.merge import merge
+from cenote.language.layers.profiles import find_profile
 from cenote.language.origins import KeyPath
 from cenote.language.schema.document import SystematicsModel, VariationModel
 from cenote.language.systematics import NOMINAL, Systematics, Variation, VariedDatasets, parts_of_name
-from cenote.language.yaml.source import Located
+from cenote.language.yaml.source import Located, read_yaml
 from cenote.plugins.kinds import PluginKind
 from cenote.values import dataclass
 
@@ -25,8 +28,8 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _CHANGES = ("weight", "replace", "datasets", "patch")
 
 
-def check_systematics(root: Located, datasets: frozenset[str], findings: Findings) -> Systematics | None:
-    """The variations, each checked for itself; None where there are none."""
+def check_systematics(root: Located, folder: Path, datasets: frozenset[str], findings: Findings) -> Systematics | None:
+    """The variations, each checked for itself; None where there are none. `folder` is the workflow's."""
     node = root.get("systematics")
     if node is None or node.value is None:
         return None
@@ -34,20 +37,39 @@ def check_systematics(root: Located, datasets: frozenset[str], findings: Finding
     model = validated(SystematicsModel, node.holding(plain) if node.mapping else node, "'systematics'", findings)
     if model is None:
         return None
-    if model.profiles:
-        findings.accept("profiles of systematics", ("systematics", "profiles"))
     written = node.get("variations")
     if written is not None and written.value is not None and not isinstance(written.value, list):
         validated(SystematicsModel, node, "'systematics'", findings)
         return None
     work = _Checking(_stage_nodes(root), datasets, findings)
+    profiles = [entry for name in one_or_many(node.get("profiles")) for entry in _of_profile(name, folder, findings)]
+    entries: list[tuple[Located, KeyPath]] = [(entry, ()) for entry in profiles]
+    entries += [(entry, (*_PATH, index)) for index, entry in enumerate(written.items if written else ())]
     found = [
         variation
-        for index, entry in enumerate(written.items if written else ())
+        for entry, path in entries
         for one in _written_out(entry, findings)
-        if (variation := work.variation(one, (*_PATH, index))) is not None
+        if (variation := work.variation(one, path)) is not None
     ]
     return Systematics(tuple(found), cutflows=model.cutflows)
+
+
+def _of_profile(name: Located, folder: Path, findings: Findings) -> list[Located]:
+    """The variations of a profile: under `systematics`, as in a workflow, or by themselves."""
+    try:
+        path = find_profile(name.text or "", folder=folder, beside=folder)
+    except CenoteError as problem:
+        findings.add(problem.problems, name)
+        return []
+    if path is None:
+        return []
+    parsed = read_yaml(path, layer=f"profile {name.text}")
+    findings.add(parsed.problems, name)
+    root = parsed.root
+    found = None if root is None else root.get("systematics", "variations") or root.get("variations")
+    if root is not None and (found is None or not isinstance(found.value, list)):
+        findings.report(errors.MISSING_KEY, f"'{name.text}' has no list of variations", name)
+    return found.items if found else []
 
 
 def _stage_nodes(root: Located) -> dict[str, Located]:
@@ -97,6 +119,11 @@ def _check_placeholders(node: Located, matrix: Located, findings: Findings) -> N
             )
 
 
+def _stage_name(written: str) -> str:
+    """FAST-HEP also writes `stage.NAME`."""
+    return written.removeprefix("stage.")
+
+
 @dataclass
 class _Checking:
     """Checks the variations of one document."""
@@ -110,7 +137,7 @@ class _Checking:
 
     def variation(self, node: Located, path: KeyPath) -> Variation | None:
         named = node.get("name")
-        what = f"variation '{named.value}'" if named is not None and named.value else f"variation {path[-1]}"
+        what = f"variation '{named.value}'" if named is not None and named.value else "a variation"
         model = validated(VariationModel, node, what, self.findings)
         self._check_references(node)
         if model is None or named is None or self._is_taken(model.name, named):
@@ -118,8 +145,8 @@ class _Checking:
         if not any(node.get(key) for key in (*_CHANGES, "params")):
             words = f"{what} changes nothing: it needs {', '.join(f'`{key}`' for key in _CHANGES)} or several of them"
             self.findings.report(errors.MISSING_KEY, words, node)
-        if model.export:
-            self.findings.accept("columns that a variation exports", (*path, "export"))
+        if model.export and not model.stop_before:
+            self.findings.missing("stop_before", f"{what}, which exports columns", node)
         group, direction = parts_of_name(model.name)
         applies = model.applies_to
         return Variation(
@@ -131,11 +158,13 @@ class _Checking:
             factors=tuple(map(str, model.weight.multiply)) if model.weight else (),
             replace=model.replace or {},
             datasets=model.datasets.replace if model.datasets else {},
-            anchor=model.anchor if model.patch else None,
+            anchor=_stage_name(model.anchor) if model.anchor and model.patch else None,
             params=self._patched(node, model, what),
-            stop_before=model.stop_before,
+            stop_before=tuple(map(_stage_name, model.stop_before)),
+            export=model.export or {},
             metadata=model.metadata or {},
             path=path,
+            place=node.place,
         )
 
     def _is_taken(self, name: str, node: Located) -> bool:
@@ -157,7 +186,8 @@ class _Checking:
     def _check_references(self, node: Located) -> None:
         for key in ("anchor", "stage", "stop_before"):
             for written in one_or_many(node.get(key)):
-                self._check_name(written, self.stages, "stage")
+                named = written if written.text is None else written.holding(_stage_name(written.text))
+                self._check_name(named, self.stages, "stage")
         for written in one_or_many(node.get("applies_to", "datasets")):
             self._check_name(written, self.datasets, "dataset")
         replaced = node.get("datasets", "replace")
@@ -180,7 +210,7 @@ class _Checking:
             return {}
         if set(patch.mapping) == {"params"}:  # FAST-HEP takes both
             patch = patch.mapping["params"]
-        stage = self.stages.get(model.anchor)
+        stage = self.stages.get(_stage_name(model.anchor))
         if stage is None:
             return {}
         params, op = stage.get("params"), stage.get("op")

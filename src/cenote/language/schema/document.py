@@ -162,8 +162,8 @@ class VariationModel(LanguageModel):
     """Changes to that stage's params: mappings are merged, everything else is replaced."""
     stop_before: PlainNames = ()
     """Stages that do not see it, nor do those that follow them."""
-    export: Free | None = None
-    """Columns that it leaves. Not available yet."""
+    export: dict[str, str] | None = None
+    """Name → column of the variation, for the stages of `stop_before` and those that follow them."""
     matrix: dict[str, tuple[Any, ...]] | None = None
     """Several variations from one entry: a list of values per name, which `{name}` stands for in all other texts."""
 
@@ -174,7 +174,7 @@ class SystematicsModel(LanguageModel):
     include_nominal: bool = True
     """Accepted for FAST-HEP's sake: the unchanged analysis is always one of them, called `nominal`."""
     profiles: PlainNames = ()
-    """Files with more variations. Not available yet: `include` merges files."""
+    """Files with more variations, by path or by the name of a profile; theirs come first."""
     cutflows: bool = False
     """Whether there is a cutflow for each variation that changes a selection; else there is the nominal one alone."""
     variations: tuple[VariationModel, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cenote.language.systematics import Fillings, Varied, is_twin, twin_name
+from cenote.language.systematics import Fillings, Varied, is_twin
 from cenote.names import column_name
 from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.operations.support.events import DatasetInfo, Events
@@ -101,7 +101,7 @@ class VariedOperation(Operation):
         return [name for name in self.how.columns if name not in adds and (keeps is None or name in keeps)]
 
     def _twin(self, name: str) -> str:
-        return twin_name(name, self.how.variation)
+        return str(self.how.name_of(name))
 
     def keeps(self) -> Collection[str] | None:
         """Those of the operation."""

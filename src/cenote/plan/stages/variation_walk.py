@@ -15,7 +15,7 @@ from cenote.language.workflow import Stage, Workflow
 from cenote.names import column_name
 from cenote.operations.interface import Operation, Scope
 from cenote.operations.support.events import describes_dataset
-from cenote.plan.stages.resolve import Applied, Resolved, ResolvedStage
+from cenote.plan.stages.resolve import Resolved, ResolvedStage
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.values import dataclass
@@ -51,7 +51,8 @@ class Additions:
 
     def report(self, workflow: Workflow, problem: Problem, variation: Variation, *path: str) -> None:
         """Note a problem with a variation."""
-        self.problems.append(problem.at(workflow.place(*variation.path, *path)))
+        place = workflow.place(*variation.path, *path) if variation.path else variation.place
+        self.problems.append(problem.at(place))
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class VariationWalk:
         variation = self.variation
         named = [("requires", name) for name in variation.requires]
         named += [("replace", name) for pair in variation.replace.items() for name in pair]
+        named += [("export", name) for name in variation.export.values()]
         for key, name in named:
             if column_name(name, there) not in there:
                 words = f"variation '{variation.name}' names '{name}', which no file and no stage provides"
@@ -150,43 +152,71 @@ class VariationWalk:
 
     def _after(self, stage: ResolvedStage) -> _State:
         """What the variation makes of a stage."""
-        if stage.id in self.variation.stop_before:
-            return _State(over=True)
         before = self._before(stage)
-        applied = stage.applied.get(self.number)
-        if before.over or applied is None or stage.scope is not Scope.PARTITION:
+        if stage.id in self.variation.stop_before:
+            self._export(stage, before)
+            return _State(over=True)
+        if before.over or self.number not in stage.applied or stage.scope is not Scope.PARTITION:
             return before
-        if applied.operation.takes_variations:
-            self._fill(stage, applied, before)
+        operation = self._operation(stage)
+        if operation.takes_variations:
+            self._fill(stage, operation, before)
             return before
-        if applied.operation.product is not None and applied.operation.keeps_every_event():
+        if operation.product is not None and operation.keeps_every_event() and not operation.adds():
             return before  # what it makes is the nominal one's alone
         if before.streams is not None:
             return self._cloned(stage, before)
-        patched = self.variation.anchor == stage.id
-        lost = set(before.columns.values()).intersection(applied.adds) or (
-            before.columns and applied.operation.keeps() is not None
-        )
-        if not (patched or lost or self._read(applied, before)):
-            return replace(before, columns=_without(before.columns, applied.adds))
-        if not lost and applied.operation.keeps_every_event():
-            return self._beside(stage, applied, before)
+        patched, adds = self.variation.anchor == stage.id, operation.adds()
+        lost = set(before.columns.values()).intersection(adds) or (before.columns and operation.keeps() is not None)
+        if not (patched or lost or self._read(operation, before)):
+            return replace(before, columns=_without(before.columns, adds))
+        if not lost and operation.keeps_every_event():
+            return self._beside(stage, operation, before)
         return self._cloned(stage, before)
 
-    def _read(self, applied: Applied, before: _State) -> dict[str, str]:
-        """Those of the columns that differ which a stage reads."""
-        read = [*applied.reads, *applied.operation.copies().values()]
+    def _operation(self, stage: ResolvedStage) -> Operation:
+        """What the stage does in this variation."""
+        usual = stage.applied[self.number].operation
+        if self.variation.anchor != stage.id:
+            return usual
+        try:
+            made: Operation = registry.make(PluginKind.OPERATION, stage.stage.op, self.variation.params)
+        except registry.BadSettingsError:
+            return usual  # the language's check has reported it, with its place
+        return made.for_stage(stage.id).resolve(list(self._columns_before(stage)))
+
+    def _read(self, operation: Operation, before: _State) -> dict[str, str]:
+        """Those of the columns that differ which an operation reads."""
+        read = (column_name(name, before.columns) for name in (*operation.reads(), *operation.copies().values()))
         return {name: before.columns[name] for name in dict.fromkeys(read) if name in before.columns}
+
+    def _export(self, stage: ResolvedStage, before: _State) -> None:
+        """Leave columns of the variation under names of their own, for the stages where it ends."""
+        exported = self.variation.export
+        if before.over or not exported or self.number not in stage.applied:
+            return
+        if before.streams is not None:
+            words = (
+                f"variation '{self.variation.name}' has other events than stage '{stage.id}': it can export no columns"
+            )
+            hint = "histograms carry variations by themselves, without `export` and `stop_before`"
+            self.added.report(self.workflow, Problem(errors.BAD_VALUE, words, hint=hint), self.variation, "export")
+            return
+        columns = {name: before.columns[name] for name in exported.values() if name in before.columns}
+        same = {name: name for name in exported}
+        varied = Varied(self.variation.name, stage.id, columns, beside=True, names=same)
+        clone = replace(self._clone(stage), op="define", params=dict(exported), varied=varied, leaves_product=False)
+        self._keep(self.added.beside, stage, clone)
 
     def _params(self, stage: ResolvedStage) -> Mapping[str, Any]:
         return self.variation.params if self.variation.anchor == stage.id else stage.stage.params
 
-    def _beside(self, stage: ResolvedStage, applied: Applied, before: _State) -> _State:
-        columns = self._read(applied, before)
+    def _beside(self, stage: ResolvedStage, operation: Operation, before: _State) -> _State:
+        columns = self._read(operation, before)
         varied = Varied(self.variation.name, stage.id, columns, beside=True)
         self._keep(self.added.beside, stage, replace(self._clone(stage), varied=varied, leaves_product=False))
-        own = {name: twin_name(name, self.variation.name) for name in applied.adds}
-        return replace(before, columns={**_without(before.columns, applied.adds), **own})
+        own = {name: twin_name(name, self.variation.name) for name in operation.adds()}
+        return replace(before, columns={**_without(before.columns, operation.adds()), **own})
 
     def _cloned(self, stage: ResolvedStage, before: _State) -> _State:
         systematics = self.workflow.systematics
@@ -219,23 +249,22 @@ class VariationWalk:
         found[key].datasets.update(self.datasets)
         return found[key].stage.id
 
-    def _has_other_axes(self, stage: ResolvedStage, applied: Applied) -> bool:
-        made: Operation = registry.make(PluginKind.OPERATION, stage.stage.op, self.variation.params)
-        if _axes(made) == _axes(applied.operation):
+    def _has_other_axes(self, stage: ResolvedStage, operation: Operation) -> bool:
+        if _axes(operation) == _axes(stage.applied[self.number].operation):
             return False
         words = f"variation '{self.variation.name}' gives the histogram of stage '{stage.id}' other axes"
         hint = "a variation can change what fills an axis (`source`) and `weight_expr`, not the bins"
         self.added.report(self.workflow, Problem(errors.BAD_VALUE, words, hint=hint), self.variation, "patch")
         return True
 
-    def _fill(self, stage: ResolvedStage, applied: Applied, before: _State) -> None:
+    def _fill(self, stage: ResolvedStage, operation: Operation, before: _State) -> None:
         """Fill a histogram once more: from the nominal events, or from those of the variation."""
         variation, patched = self.variation, self.variation.anchor == stage.id
-        factors = self._factors(stage) if getattr(applied.operation, "weighted", False) else ()
-        columns = self._read(applied, before)
+        factors = self._factors(stage) if getattr(operation, "weighted", False) else ()
+        columns = self._read(operation, before)
         if before.streams is None and not (columns or factors or patched):
             return
-        if patched and self._has_other_axes(stage, applied):
+        if patched and self._has_other_axes(stage, operation):
             return
         self.added.note(stage, variation, self.datasets)
         if before.streams is None:
