@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cenote.language.systematics import Fillings, Varied, is_twin
+from cenote.language.systematics import Fillings, Varied
 from cenote.names import column_name
 from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.operations.support.events import DatasetInfo, Events
@@ -65,9 +65,8 @@ class VariedOperation(Operation):
         return str(self.inner.fingerprint)
 
     def resolve(self, columns: Collection[str]) -> Self:
-        """The operation resolved; it knows nothing of the columns of variations."""
-        inner = self.inner.resolve([name for name in columns if not is_twin(name)])
-        return self.model_copy(update={"inner": inner})
+        """The operation resolved."""
+        return self.model_copy(update={"inner": self.inner.resolve(columns)})
 
     def reads(self) -> Collection[str]:
         """What the operation reads, under its names in this variation."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property
 from itertools import islice
 
 from cenote.language.systematics import is_twin
@@ -15,9 +14,10 @@ class Available(Mapping[str, str]):
     Thousands of stages that each add a column share one log, and differ in how much of it they see.
     """
 
-    def __init__(self, log: dict[str, tuple[int, str]], limit: int) -> None:
+    def __init__(self, log: dict[str, tuple[int, str]], limit: int, plain: Available | None = None) -> None:
         self._log = log
         self._limit = limit
+        self._plain = plain
 
     @classmethod
     def of(cls, names: Iterable[str], definer: str) -> Available:
@@ -53,22 +53,23 @@ class Available(Mapping[str, str]):
                     log[name] = (len(log), self[name])
         for name in dict.fromkeys(names):
             log[name] = (len(log), definer)
-        return Available(log, len(log))
+        nominal = [name for name in names if not is_twin(name)]
+        varied = self._plain is not None or len(nominal) < len(names)
+        return Available(log, len(log), self.without_twins().with_added(nominal, definer) if varied else None)
 
     def only(self, names: Collection[str]) -> Available:
         """With these columns and no others."""
         kept = [name for name in self if name in names]
-        return Available({name: (at, self[name]) for at, name in enumerate(kept)}, len(kept))
+        plain = None if self._plain is None else self._plain.only(names)
+        return Available({name: (at, self[name]) for at, name in enumerate(kept)}, len(kept), plain)
 
-    def without_twins(self) -> Collection[str]:
+    def without_twins(self) -> Available:
         """Those that are no variation's, beside nominal ones."""
-        return [name for name in self if not is_twin(name)] if self._has_twins else self
-
-    @cached_property
-    def _has_twins(self) -> bool:
-        return any(map(is_twin, self))
+        return self if self._plain is None else self._plain
 
     def joined(self, other: Available) -> Available:
         """With the other's columns too; its definitions win."""
         merged = {**self, **other}
-        return Available({n: (at, definer) for at, (n, definer) in enumerate(merged.items())}, len(merged))
+        varied = self._plain is not None or other._plain is not None
+        plain = self.without_twins().joined(other.without_twins()) if varied else None
+        return Available({n: (at, definer) for at, (n, definer) in enumerate(merged.items())}, len(merged), plain)

@@ -30,6 +30,32 @@ class AddedStage:
 
 
 @dataclass
+class KnownColumns:
+    """The columns of the nominal analysis, looked up once for all variations."""
+
+    _before: dict[tuple[int, str], Collection[str]] = field(default_factory=dict)
+    _anywhere: dict[int, Collection[str]] = field(default_factory=dict)
+
+    def before(self, resolved: Resolved, number: int, stage: ResolvedStage) -> Collection[str]:
+        """Those that come in to a stage, for a flavour; empty where no file could be looked at."""
+        key = number, stage.id
+        if key not in self._before:
+            columns: list[Iterable[str]] = [resolved.available.get((number, need)) or () for need in stage.inputs]
+            if not columns:
+                columns = [resolved.flavours[number].columns.get(stage.root) or ()]
+            self._before[key] = dict.fromkeys(name for some in columns for name in some)
+        return self._before[key]
+
+    def anywhere(self, resolved: Resolved, number: int) -> Collection[str]:
+        """Those that are there at some stage."""
+        if number not in self._anywhere:
+            before = [self.before(resolved, number, stage) for stage in resolved.stages]
+            after = [resolved.available.get((number, stage.id)) or () for stage in resolved.stages]
+            self._anywhere[number] = dict.fromkeys(name for some in (*before, *after) for name in some)
+        return self._anywhere[number]
+
+
+@dataclass
 class Additions:
     """What variations add to the stages of a workflow, as it is found."""
 
@@ -42,6 +68,7 @@ class Additions:
     changed: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     """Stage with a histogram → the variations that change it → for which datasets."""
     problems: list[Problem] = field(default_factory=list)
+    columns: KnownColumns = field(default_factory=KnownColumns)
     unknown: set[tuple[str, str]] = field(default_factory=set)
     """Names in weights that mean nothing, by variation: said once."""
 
@@ -83,12 +110,9 @@ class VariationWalk:
 
     def run(self) -> None:
         """Note what it adds."""
-        seen: set[str] = set()
         for stage in self.resolved.stages:
-            seen.update(self._columns_before(stage))
             self.states[stage.id] = self._after(stage)
-            seen.update(self.resolved.available.get((self.number, stage.id)) or ())
-        self._check_names(seen)
+        self._check_names(self.added.columns.anywhere(self.resolved, self.number))
 
     def _check_names(self, there: Collection[str]) -> None:
         """Every column that the variation names must be there at some stage."""
@@ -109,7 +133,7 @@ class VariationWalk:
 
     def _factors(self, stage: ResolvedStage) -> tuple[str, ...]:
         """What multiplies the weight of a stage; names in it that mean nothing there are a problem."""
-        there = set(self._columns_before(stage))
+        there = self._columns_before(stage)
         constants = {*self.workflow.constants, *CONSTANTS}
         for text in self.variation.factors:
             for name in expression(text).names:
@@ -123,11 +147,8 @@ class VariationWalk:
                     self.added.report(self.workflow, replace(problem, hint=hint), self.variation, "weight", "multiply")
         return self.variation.factors
 
-    def _columns_before(self, stage: ResolvedStage) -> Iterable[str]:
-        resolved = self.resolved
-        if not stage.inputs:
-            return resolved.flavours[self.number].columns.get(stage.root) or ()
-        return {name for need in stage.inputs for name in resolved.available.get((self.number, need)) or ()}
+    def _columns_before(self, stage: ResolvedStage) -> Collection[str]:
+        return self.added.columns.before(self.resolved, self.number, stage)
 
     def _before(self, stage: ResolvedStage) -> _State:
         """What came in."""
@@ -141,8 +162,8 @@ class VariationWalk:
             active |= state.active
             streams.update(dict.fromkeys((need,) if state.streams is None else state.streams))
         over = any(state.over for state in states.values())
-        if not over:
-            there = set(self._columns_before(stage))
+        if not over and self.variation.replace:
+            there = self._columns_before(stage)
             for name, other in self.variation.replace.items():
                 known, instead = column_name(name, there), column_name(other, there)
                 if known in there and instead in there and known not in active:
