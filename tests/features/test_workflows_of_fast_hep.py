@@ -109,3 +109,83 @@ def test_generated_events_need_no_dataset_and_one_file_holds_all(desk: Desk, wor
     assert [int(row.split(",")[0]) for row in rows[1:]] == number[met > 700].tolist()
     table = (desk.folder / "out/products/rare.txt").read_text().splitlines()
     assert table[2:] == [f"{value:.1f}" for value in sorted(met[met > 700])[:2]]
+
+
+def test_tables_of_stages_are_found_in_the_current_folder_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    (desk.folder / "flows").mkdir()
+    (desk.folder / "tables").mkdir()
+    desk.write("tables/lumis.csv", "LumiBlock,good\n" + "".join(f"{n},{n % 2}\n" for n in range(2001)))
+    desk.write(
+        "flows/flow.yaml",
+        """
+        sources: {events: {kind: toy, nevents: 500}}
+        analysis:
+          stages:
+            - {id: Good, op: join, params: {file: tables/lumis.csv, on: LumiBlock, columns: good}}
+            - {id: Sum, op: aggregate, params: {values: {good: {op: sum, of: good}}}}
+        """,
+    )
+    monkeypatch.chdir(desk.folder)
+    run = cenote.load("flows/flow.yaml").run("out", workers=1)
+    assert run.status == "succeeded", str(run.failures)
+    (lumi,) = ToySource(nevents=500).read("toy://dy", ["LumiBlock"], 0, 500).values()
+    assert run.product("Sum").rows() == [(int((lumi % 2).sum()),)]
+
+
+PACKAGE = """
+import awkward as ak
+
+SCALE_SPEC = {
+    "name": "my.scaled",
+    "kind": "transform",
+    "input": {"name": "stream", "kind": "event_stream", "required": True},
+    "params": {"field": {"required": True}, "out": {"required": True}, "by": {"required": False, "default": 2.0}},
+    "result": {"kind": "event_stream"},
+    "requires": {"symbols": [{"from": "params.field", "kind": "expr_or_field"}]},
+    "provides": {"symbols": [{"from": "params.out", "kind": "field_list"}]},
+}
+
+
+def run_scaled(*, stream, field, out, by=2.0, ctx=None, **params):
+    kept = stream[stream[field] > 50]
+    return {"stream": ak.with_field(kept, kept[field] * by * (ctx["dataset_name"] == "toy"), out)}
+
+
+def undescribed(*, stream):
+    return stream
+"""
+PROFILE = """
+includes: [hep, {profile: "nobody:registry", optional: true}]
+registry:
+  transforms:
+    my.scaled: {spec: "OPS:SCALE_SPEC", impl: "OPS:run_scaled"}
+"""
+ADAPTED = """
+use: {profiles: ["PACKAGE:registry"]}
+sources: {events: {kind: toy, nevents: 3000, chunk_size: 700}}
+analysis:
+  stages:
+    - {id: Scaled, op: my.scaled, params: {field: MET, out: twice}}
+    - {id: Sum, op: aggregate, params: {values: {n: {op: count}, most: {op: max, of: "twice - MET + Trigger"}}}}
+"""
+
+
+def test_functions_of_an_installed_package_are_operations(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = desk.folder / "my_fasthep_ops"
+    (package / "profiles").mkdir(parents=True)
+    (package / "__init__.py").write_text(PACKAGE)
+    (package / "profiles/registry.yaml").write_text(PROFILE.replace("OPS", "my_fasthep_ops"))
+    monkeypatch.syspath_prepend(str(desk.folder))
+    flow = desk.write("flow.yaml", ADAPTED.replace("PACKAGE", "my_fasthep_ops"))
+    run = cenote.load(flow).run(desk.folder / "out", workers=1)
+    assert run.status == "succeeded", str(run.failures)
+    met, trigger = ToySource(nevents=3000).read("toy://dy", ["MET", "Trigger"], 0, 3000).values()
+    kept = met > 50
+    assert run.product("Sum").rows() == [(int(kept.sum()), float((met * 2.0 - met + trigger)[kept].max()))]
+    undescribed = 'registry: {transforms: {my.other: {impl: "my_fasthep_ops:undescribed"}}}'
+    desk.write("none.yaml", ADAPTED.replace("PACKAGE", "my_fasthep_ops") + undescribed)
+    assert "is a function without a description" in desk.typed("check", "none.yaml").stderr
+    desk.write("bad.yaml", ADAPTED.replace("PACKAGE", "my_fasthep_ops").replace("field: MET", "feild: MET"))
+    checked = desk.typed("check", "bad.yaml")
+    assert "there is no key 'feild' in the params of stage 'Scaled'" in checked.stderr
+    assert "did you mean 'field'?" in checked.stderr

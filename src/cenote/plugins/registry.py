@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from cenote import errors
 from cenote.names import did_you_mean, listed
@@ -27,6 +27,8 @@ Factory = type[Any]
 """A plugin's class: called with its settings as keyword arguments."""
 
 _OURS = "cenote"
+_ADAPTER = "cenote.operations.support.fasthep_function"
+"""Makes operations of functions that were written for FAST-HEP; imported where there is one."""
 
 _added: dict[tuple[PluginKind, str], Factory] = {}
 """What plugin files and `registry:` entries brought in, in this process."""
@@ -214,6 +216,10 @@ def _imported(kind: PluginKind, name: str, target: str) -> Factory:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {errors.words_of(problem)}"
         ) from problem
+    if kind is PluginKind.OPERATION and inspect.isfunction(value) and not hasattr(value, "cenote_factory"):
+        adapter: Any = importlib.import_module(_ADAPTER)
+        with blamed(kind, name):
+            return cast(Factory, adapter.adapted(value, name, f"{what} ({target})"))
     return _checked(kind, getattr(value, "cenote_factory", value), f"{what} ({target})")
 
 

@@ -94,10 +94,13 @@ def packed(files: Iterable[ResourceFile]) -> tuple[ResourceFile, ...]:
     return tuple(_packed(file) for file in files)
 
 
-def serve(files: Iterable[ResourceFile], folder: str) -> None:
-    """From now on these files are there, under the names that they have on the machine of the driver."""
+def serve(files: Iterable[ResourceFile], *folders: str) -> None:
+    """From now on these files are there, under the names that they have on the machine of the driver.
+
+    `folders` are that of the workflow, and the driver's own: names are looked for there, in this order.
+    """
     _here.files = {file.path: file for file in files}
-    _here.folders = (folder,) if folder else ()
+    _here.folders = tuple(folder for folder in folders if folder)
     _here.complete = True
 
 

@@ -124,7 +124,7 @@ class TaskRunner:
         self._grouping = threading.Lock()
         self._compiled_groups: dict[tuple[int, str], list[CompiledGroup]] = {}
         self._followers: dict[tuple[int, str, str], Following | None] = {}
-        resources.serve(run_spec.resources, run_spec.workflow)
+        resources.serve(run_spec.resources, run_spec.workflow, run_spec.folder)
         extend_path(run_spec.path)
         bring_along(run_spec.sources, complete=True)
         for target, kind, name in run_spec.plugins:

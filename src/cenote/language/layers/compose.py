@@ -183,7 +183,24 @@ class _Reader:
             return []
         if name.startswith(BUILT_IN_PACKAGES):  # their registries name code that is built in here
             root = root.holding({key: child for key, child in root.mapping.items() if key == "execution"})
-        return [*self.profiles_of(root, (*trail, resolved)), _without_profile_lists(root)]
+        named = [*self._included_profiles(root, (*trail, resolved)), *self.profiles_of(root, (*trail, resolved))]
+        return [*named, _without_profile_lists(root.without("includes"))]
+
+    def _included_profiles(self, root: Located, trail: tuple[Path, ...]) -> list[Located]:
+        """Those under `includes`, as FAST-HEP's profiles name others; an optional one need not be there."""
+        found: list[Located] = []
+        node = root.get("includes")
+        for entry in [] if node is None or node.value is None else node.items or [node]:
+            name, optional = entry.get("profile") or entry, entry.get("optional")
+            if name.text is None:
+                self._report(errors.BAD_VALUE, "'includes' takes names of profiles", entry.place)
+                continue
+            before = len(self.problems)
+            beside = Path(name.place.file).parent if name.place else Path()
+            found += self._profile(name.text, name.place, beside, trail)
+            if optional is not None and optional.value is True:
+                del self.problems[before:]
+        return found
 
     def assignments(
         self, sets: Sequence[str], backend: str | None, strategy: str | None

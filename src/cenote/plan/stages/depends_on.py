@@ -24,7 +24,7 @@ def files_of(stage: Stage, operation: Operation, workflow: Workflow) -> tuple[tu
     own, problems = _of_operation(stage, operation, workflow)
     found = {str(path) for path in own.values()}
     for number, written in enumerate(stage.depends_on):
-        matches = _matches(written, workflow.folder)
+        matches = _matches(written, workflow.folder) or _matches(written, Path.cwd())
         found.update(matches)
         if not matches:
             place = workflow.place(*stage.path, "depends_on", number)
@@ -64,6 +64,8 @@ def _of_operation(stage: Stage, operation: Operation, workflow: Workflow) -> tup
     problems: list[Problem] = []
     for written in operation.depends_on_files():
         path = Path(os.path.normpath(workflow.folder / written))
+        if not storage.is_file(path) and storage.is_file(Path.cwd() / written):
+            path = Path(os.path.normpath(Path.cwd() / written))
         found[written] = path
         if not storage.is_file(path):
             problems.append(_missing(stage, written, workflow.folder).at(_mentioned(stage, written, workflow)))
