@@ -102,7 +102,8 @@ def look_at_inputs(workflow: Workflow, look: Look, *, progress: InputsProgress |
     problems: list[Problem] = []
     wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
     found_of: dict[str, FoundFiles] = {}
-    catalogues = all(use.kind != "json" for use in workflow.sources)
+    inner = [one["kind"] for use in workflow.sources if use.of for one in use.settings["inputs"]]
+    catalogues = "json" not in (*inner, *(use.kind for use in workflow.sources))
     for dataset in workflow.datasets:
         files = FoundFiles(()) if look is Look.NONE else expand_files(dataset, workflow.folder, catalogues=catalogues)
         found_of[dataset.name] = files
