@@ -10,7 +10,6 @@ from cenote.names import did_you_mean, listed
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import ColumnInfo, Source
-from cenote.sources.support.files import is_remote
 from cenote.values import dataclass
 
 KINDS = {
@@ -85,4 +84,4 @@ def inspect_file(url: str, *, kind: str | None = None, tree: str | None = None) 
         for name, info in described
     )
     size = described[0][1].size if described else 0
-    return InspectedFile(url if is_remote(url) else str(url), chosen, size, trees)
+    return InspectedFile(url, chosen, size, trees)
