@@ -127,7 +127,7 @@ def adapted(function: Callable[..., Any], name: str, what: str) -> type[FasthepF
     if description is None:
         raise errors.error(
             errors.BAD_PLUGIN,
-            f"{what} is a function without a description",
+            f"{what} is no operation: it is a function without a description",
             hint=f"decorate it with `@operation(...)`, or describe it as FAST-HEP does: a mapping with name: {name}",
         )
     _demand_known(description, what)
