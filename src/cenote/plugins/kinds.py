@@ -38,7 +38,6 @@ NOT_PLUGINS = frozenset({"interface", "support"})
 """In a plugin folder: what a plugin of the kind is, and what several of them share."""
 
 PLANNED: dict[PluginKind, dict[str, str]] = {
-    PluginKind.RENDERER: {"hep.render.project": "more renderers"},
     PluginKind.CREDENTIAL: {"kerberos": "Kerberos tickets for workers"},
 }
 """Names the language knows already, and the later piece of work that makes them run."""

@@ -80,10 +80,10 @@ class Picture(Renderer):
         if shape.variations:
             wanted = self.variation or bins.NOMINAL
             must_hold(wanted, shape.variations, "variation", stage=context.stage, listed_as="variations")
-        self._check_selected(shape, context)
+        self.check_selected(shape, context)
         check_transforms(self.transforms, shape, context)
 
-    def _check_selected(self, shape: ProductShape, context: DrawContext) -> None:
+    def check_selected(self, shape: ProductShape, context: DrawContext) -> None:
         """Axes and categories that are selected are there, as far as that is known."""
         for axis, wanted in self.select.items():
             if axis in bins.DATASET_AXES and shape.per_dataset and context.datasets:
@@ -116,7 +116,7 @@ class Picture(Renderer):
     def check_together(self, shapes: Mapping[str, ProductShape], context: DrawContext) -> None:
         """As for one histogram, with the datasets of all of them; see `Renderer.check_together`."""
         for shape in shapes.values():
-            self._check_selected(shape, context)
+            self.check_selected(shape, context)
         shape, described = combined_shape(shapes, context, wanted=self._wanted)
         self.model_copy(update=DONE).check(shape, described)
 
