@@ -90,7 +90,6 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
 
 MARKED = {
     "": ("registry",),
-    "StageModel": ("variations",),
     "RenderModel": ("when",),
 }
 """Keys that are accepted and not executed, as the tests above have them."""
