@@ -14,7 +14,7 @@ from cenote.errors import CenoteError
 from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
 from cenote.renderers.hep.render.hist1d import Hist1D
-from cenote.renderers.hep.render.project import Project
+from cenote.renderers.hep.render.project import ProjectPicture
 from cenote.renderers.interface import DrawContext
 
 CONTEXT = DrawContext("Map", {"data": DatasetInfo("data", "data"), "mc": DatasetInfo("mc", "mc")})
@@ -56,7 +56,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_axes_are_summed_over_within_their_ranges(
     block: dict[str, Any], expected: list[float], target: Path, drawn: list[Any]
 ) -> None:
-    Project.model_validate({"project": {"axis": "pt", **block}}).draw(a_map(), target, CONTEXT)
+    ProjectPicture.model_validate({"project": {"axis": "pt", **block}}).draw(a_map(), target, CONTEXT)
     (_, product) = drawn[0]
     assert [axis.name for axis in product.axes] == ["dataset", "pt"]
     assert product[{"dataset": "data"}].values().tolist() == expected
@@ -65,7 +65,7 @@ def test_axes_are_summed_over_within_their_ranges(
 def test_datasets_can_be_added_up_and_settings_are_handed_on(target: Path, drawn: list[Any]) -> None:
     then = {"axes": {"y": {"scale": "log"}}, "figure": {"dpi": 50}}
     settings = {"axes": {"x": {"label": "p"}}, "project": {"axis": "pt", "keep_dataset": False, "then": then}}
-    Project.model_validate({**SMALL, **settings}).draw(a_map(), target, CONTEXT)
+    ProjectPicture.model_validate({**SMALL, **settings}).draw(a_map(), target, CONTEXT)
     renderer, product = drawn[0]
     assert product.values().tolist() == [2, 1, 1, 1]
     assert (renderer.axes.x.label, renderer.axes.y.scale, renderer.figure.dpi) == ("p", "log", 50)
@@ -73,13 +73,17 @@ def test_datasets_can_be_added_up_and_settings_are_handed_on(target: Path, drawn
 
 
 def test_two_axes_are_drawn_as_a_map(target: Path) -> None:
-    (file,) = Project.model_validate({**SMALL, "project": {"axis": ["eta", "pt"]}}).draw(a_map(), target, CONTEXT)
+    (file,) = ProjectPicture.model_validate({**SMALL, "project": {"axis": ["eta", "pt"]}}).draw(
+        a_map(), target, CONTEXT
+    )
     assert file.stat().st_size > 1000
 
 
 def test_a_bin_cannot_be_cut_in_two(target: Path) -> None:
     with pytest.raises(CenoteError, match=r"0\.4 is no edge of a bin of the axis 'eta'") as caught:
-        Project.model_validate({"project": {"axis": "pt", "ranges": {"eta": [0.4, 2]}}}).draw(a_map(), target, CONTEXT)
+        ProjectPicture.model_validate({"project": {"axis": "pt", "ranges": {"eta": [0.4, 2]}}}).draw(
+            a_map(), target, CONTEXT
+        )
     assert caught.value.problems[0].hint == "the nearest edges are 0 and 1"
 
 
@@ -95,7 +99,7 @@ def test_settings_of_the_renderer_that_draws_are_checked_at_their_place(
     then: dict[str, Any], place: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:
-        Project.model_validate({"project": {"axis": "pt", "then": then}})
+        ProjectPicture.model_validate({"project": {"axis": "pt", "then": then}})
     (error,) = caught.value.errors()
     assert error["loc"] == place
     assert words in error["msg"]
@@ -105,6 +109,6 @@ def test_axes_that_are_not_there_are_named_before_the_run() -> None:
     shape = ProductShape("histogram", axes=("pt", "eta"), per_dataset=True)
     for block in ({"axis": "ptt"}, {"axis": "eta", "ranges": {"ptt": [0, 1]}}):
         with pytest.raises(CenoteError, match="has no axis 'ptt' to draw") as caught:
-            Project.model_validate({"project": block}).check(shape, CONTEXT)
+            ProjectPicture.model_validate({"project": block}).check(shape, CONTEXT)
         assert caught.value.problems[0].hint == "did you mean 'pt'?"
-    assert np.array_equal(Project.model_validate({"project": {"axis": "pt"}}).stems("a", ["pt", "eta"]), ["a"])
+    assert np.array_equal(ProjectPicture.model_validate({"project": {"axis": "pt"}}).stems("a", ["pt", "eta"]), ["a"])

@@ -64,7 +64,7 @@ class ProjectBlock(Settings):
         return str(self.then.get("op") or USUAL[len(self.kept)])
 
 
-class Project(Picture):
+class ProjectPicture(Picture):
     """Draws a histogram of several variables as one of fewer: projected onto axes, within ranges of the others."""
 
     example: ClassVar[str] = """
