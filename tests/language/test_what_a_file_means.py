@@ -337,3 +337,18 @@ def test_empty_sections_mean_that_nothing_was_said(workflow: Load) -> None:
     )
     text = "".join(f"{key}:\n" for key in keys) + "analysis:\n  globals:\n  stages: []\n"
     assert workflow(text).stages == ()
+
+
+def test_a_stage_that_draws_variations_gives_a_picture_of_each(workflow: Load) -> None:
+    text = """
+    analysis:
+      stages:
+        - {id: Pt, op: hep.hist, params: {axes: [pt]}}
+        - {id: Shift, op: hep.render.comparison, from: Pt, out: "shift_{variation}", variations: {values: [up, down]}}
+    """
+    (stage,) = workflow(text).stages
+    assert [(render.by, render.out) for render in stage.render] == [
+        ("Shift_up", "shift_up"),
+        ("Shift_down", "shift_down"),
+    ]
+    assert [render.settings["comparison"]["variation"] for render in stage.render] == ["up", "down"]
