@@ -20,6 +20,7 @@ TINY = {
     "adl/run.py": "--files 1 --events 2000 --alone q3",
     "reading/run.py": "--files 1 --events 200 --basket 100 --codecs lz4",
     "routing/run.py": "--partitions 4 --scale 0.01 --megabytes 0",
+    "systematics/run.py": "--files 1 --events 500",
     "joining/run.py": "--workers 1 1 1",
     "cliffs/run.py": "--cases files --scale 0.002",
 }
