@@ -197,7 +197,11 @@ def make_known(name: str) -> None:
         registry.add(PluginKind.OPERATION, name, Somebodys)
 
 
+APART = {"op": "hep.hist", "params": {"axes": ["x"], "dataset_axis": True}}
 DRAWN = {
+    "hep.render.combine": APART,
+    "hep.render.pyhf": APART,
+    "hep.render.comparison": APART,
     "hep.render.cutflow_csv": {"op": "hep.selection.cutflow", "params": {"selection": ["x > 1"]}},
     "hep.render.heatmap2d": {"op": "hep.hist", "params": {"axes": ["x", "y"]}},
 }

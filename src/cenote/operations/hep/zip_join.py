@@ -22,9 +22,15 @@ class ZipJoin(Operation):
     """Starts from the sources under `from`, event by event; the same as an entry of `joins`."""
 
     example: ClassVar[str] = """
-    - id: Both
-      op: hep.zip_join
-      params: {inputs: [{name: l1, prefix: l1}, {name: reco, prefix: reco}], on_mismatch: error}
+    sources:
+      l1: {kind: root_tree, tree: L1Tree}
+      reco: {kind: root_tree, tree: Events}
+    analysis:
+      stages:
+        - id: Both
+          op: hep.zip_join
+          from: [l1, reco]
+          params: {inputs: [{name: l1, prefix: l1}, {name: reco, prefix: reco}], on_mismatch: error}
     """
 
     inputs: tuple[ZipJoinInput, ...] = ()
