@@ -54,6 +54,15 @@ def test_stages_that_do_not_read_what_differs_are_shared(folder: Path) -> None:
     assert added(folder, "{name: up, applies_to: mc, replace: {x: x_up}}") == ["X@up", "CutX@up", "Hy@up"]
 
 
+def test_a_variation_can_require_stages_as_fast_hep_writes_them(folder: Path) -> None:
+    varied = "{name: up, applies_to: mc, replace: {x: x_up}, requires: [x_up, stage.X, stage.Elsewhere]}"
+    assert added(folder, varied) == ["X@up", "CutX@up", "Hy@up"]
+    warnings = analysis(folder, varied).plan().warnings
+    assert [words for words in warnings if "requires" in words] == [
+        "variation 'up' requires the stage 'Elsewhere', which is not there"
+    ]
+
+
 def test_a_variation_ends_where_it_is_told_to(folder: Path) -> None:
     assert added(folder, "{name: up, applies_to: mc, replace: {x: x_up}, stop_before: CutX}") == ["X@up"]
 

@@ -25,6 +25,7 @@ from cenote.values import dataclass
 
 _PATH = ("systematics", "variations")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_STAGE = "stage."
 _CHANGES = ("weight", "replace", "datasets", "patch")
 
 
@@ -121,7 +122,7 @@ def _check_placeholders(node: Located, matrix: Located, findings: Findings) -> N
 
 def _stage_name(written: str) -> str:
     """FAST-HEP also writes `stage.NAME`."""
-    return written.removeprefix("stage.")
+    return written.removeprefix(_STAGE)
 
 
 @dataclass
@@ -140,6 +141,7 @@ class _Checking:
         what = f"variation '{named.value}'" if named is not None and named.value else "a variation"
         model = validated(VariationModel, node, what, self.findings)
         self._check_references(node)
+        self._note_stages(node, what)
         if model is None or named is None or self._is_taken(model.name, named):
             return None
         if not any(node.get(key) for key in (*_CHANGES, "params")):
@@ -154,7 +156,7 @@ class _Checking:
             group=model.group or group,
             direction=model.direction.lower() if model.direction else direction,
             applies_to=VariedDatasets(applies.eventtypes, applies.datasets) if applies else VariedDatasets(),
-            requires=model.requires,
+            requires=tuple(name for name in model.requires if not name.startswith(_STAGE)),
             factors=tuple(map(str, model.weight.multiply)) if model.weight else (),
             replace=model.replace or {},
             datasets=model.datasets.replace if model.datasets else {},
@@ -194,6 +196,13 @@ class _Checking:
         for name, other in (replaced.mapping if replaced else {}).items():
             self._check_name(Located(name, other.layer, other.key_place or other.place), self.datasets, "dataset")
             self._check_name(other, self.datasets, "dataset")
+
+    def _note_stages(self, node: Located, what: str) -> None:
+        """Say which stages are not there that it requires: FAST-HEP runs such a file, and columns are what counts."""
+        for written in one_or_many(node.get("requires")):
+            name = _stage_name(written.text or "")
+            if name != written.text and name not in self.stages:
+                self.findings.warnings.append(f"{what} requires the stage '{name}', which is not there")
 
     def _check_name(self, written: Located, known: Any, what: str) -> None:
         if written.text is not None and written.text not in known:

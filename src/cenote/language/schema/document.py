@@ -149,7 +149,7 @@ class VariationModel(LanguageModel):
     applies_to: Annotated[VariationAppliesToModel, OrText("eventtypes")] | None = None
     """The datasets that it changes; without it, all."""
     requires: PlainNames = ()
-    """Columns that must be there."""
+    """Columns that must be there. `stage.NAME`, as FAST-HEP writes it, is a stage: where it is missing, a warning."""
     weight: VariationWeightModel | None = None
     """Changes weights."""
     replace: dict[str, str] | None = None
