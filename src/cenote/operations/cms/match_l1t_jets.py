@@ -63,10 +63,6 @@ class MatchL1tJets(Operation):
         """Always the same."""
         return _ADDED
 
-    def keeps_every_event(self) -> bool:
-        """It adds columns."""
-        return True
-
     def run(self, events: Events) -> Result:
         """Compare every pair."""
         reco, l1 = (_jets(columns, events) for columns in (self.reco, self.l1))
