@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -18,7 +19,7 @@ import cenote
 from builders.comparison.by_hand import ComparedWorkflow, Numbers, written
 from builders.comparison.examples import EXAMPLES
 from builders.comparison.generated import GENERATED
-from builders.comparison.tutorials import WITH_FILES
+from builders.comparison.tutorials import DATASETS, HEAD, SAMPLES, WITH_FILES, write_samples
 from cenote import api
 from cenote.machine import this_machine
 from cenote.products.cutflow import Cutflow
@@ -147,3 +148,26 @@ def test_numbers_are_equal_in_every_way_to_run_and_by_hand(
         pools = ran(tmp_path, workflow, "pools", chunk=small, pools=True)
         assert {name for stage in pools.summary["stages"] for name in stage["pools"]} == {"default", "other"}
         assert bits(numbers(pools)) == bits(found)
+
+
+LISTED = """
+    branches: [NMuon, Muon_Px, EventWeight]
+    stop: 300
+observers:
+  - {kind: hep.schema_snapshot, at: [read.events], out: schema}
+"""
+
+
+def test_data_without_an_analysis_are_looked_at(tmp_path: Path) -> None:
+    """The tutorials on ROOT files and datasets: columns and their types, files and how many events they have."""
+    write_samples(tmp_path)
+    (tmp_path / "datasets.yaml").write_text(DATASETS)
+    (tmp_path / "flow.yaml").write_text(HEAD + LISTED)
+    loaded = cenote.load(tmp_path / "flow.yaml")
+    assert loaded.run(tmp_path / "out", workers=1).status == "succeeded"
+    (group,) = json.loads((tmp_path / "out/products/schema/read.events.json").read_text())["groups"]
+    assert group["datasets"] == [*SAMPLES]
+    types = {column["name"]: column["type"] for column in group["columns"]}
+    assert (types["NMuon"], types["Muon_Px"], types["EventWeight"]) == ("int32_t", "float[]", "float")
+    counts = {one.name: [file.entries for file in one.files] for one in loaded.check_data().datasets}
+    assert counts == {name: [events] for name, events in SAMPLES.items()}
