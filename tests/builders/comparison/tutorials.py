@@ -66,6 +66,11 @@ SELECTION = """
             - "triggerIsoMu24 == 1"
             - "HasMuonAbove25"
 """
+ISOLATED = """
+    - id: Isolated
+      op: hep.hist
+      params: {axes: [{name: n, type: regular, source: NIsolatedMuon, bins: {low: 0, high: 5, nbins: 5}}]}
+"""
 MASS = """
 analysis:
   stages:
@@ -148,8 +153,10 @@ def skims(folder: Path, columns: list[str] | None = None) -> Numbers:
 
 def derived(folder: Path) -> Numbers:
     columns = ["Muon_Pt", "IsolatedMuon", "NIsolatedMuon", "HasMuonAbove25"]
-    found: Numbers = {}
-    for name, events in samples(folder).items():
+    every = samples(folder)
+    isolated = np.concatenate([ak.to_numpy(events.NIsolatedMuon) for events in every.values()])
+    found: Numbers = {"Isolated": filled([(isolated, (5, 0, 5))])}
+    for name, events in every.items():
         found |= written(f"MuonFlags:files/{name}", {column: events[column] for column in columns})
     return found
 
@@ -236,7 +243,8 @@ WITH_FILES = (
         "derived columns",
         HEAD
         + FLAGS
-        + "      write: {kind: parquet, path: derived, keep: [Muon_Pt, IsolatedMuon, NIsolatedMuon, HasMuonAbove25]}",
+        + "      write: {kind: parquet, path: derived, keep: [Muon_Pt, IsolatedMuon, NIsolatedMuon, HasMuonAbove25]}\n"
+        + ISOLATED,
         write_samples,
         derived,
         others=BESIDE,
