@@ -43,7 +43,7 @@ class SourceUse:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The plugin's own settings, checked against it (`tree` for `root_tree`)."""
     branches: tuple[str, ...] | None = None
-    """Restricts what can be read; None allows every column of the files."""
+    """What the author lists; stages may read every column of the files."""
     start: int | None = None
     stop: int | None = None
     chunk_size: int | None = None

@@ -58,7 +58,7 @@ class SourceModel(LanguageModel, extra="allow"):
     kind: str = "root_tree"
     """`root_tree`, `parquet`, or a plugin."""
     branches: PlainNames | None = None
-    """Restricts what can be read."""
+    """What the author lists, accepted for FAST-HEP's sake: stages may read every column, and what they read is read."""
     start: Count | None = None
     """First event of each file."""
     stop: Count | None = None
