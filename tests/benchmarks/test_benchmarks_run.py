@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ TINY = {
     "cliffs/run.py": "--cases files --scale 0.002",
 }
 """The scripts of rows.yaml, with sizes of a test."""
+TRIED = list(TINY) if os.environ.get("CENOTE_DEEP_TESTS") else ["throughput/run.py", "adl/run.py", "routing/run.py"]
+"""Those that the usual run tries: the others are made alike, and start dozens of processes."""
 LEFT_OUT = {"Q1", "Q4", "Q5", "Q6", "Q7", "Q8", "10 MB", "50 MB", "bins", "variations", "stages", "events"}
 LEFT_OUT |= {"zstd", "zlib", "lzma"}
 """Of each script, parts of the same make."""
@@ -46,7 +49,7 @@ def measure() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("script", TINY)
+@pytest.mark.parametrize("script", TRIED)
 def test_a_benchmark_runs_and_has_the_figures_of_its_rows(script: str, data: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     options = [*TINY[script].split(), "--rounds", "1", "--data", str(data), "--json", str(result)]

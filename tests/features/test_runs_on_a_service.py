@@ -275,7 +275,7 @@ def test_the_next_command_is_run_by_a_warm_process_as_if_it_were_run_here(
     seen = f"{os.environ['MY_WORD']} {os.umask(0o027):o} {os.getcwd()}"
     open("seen.txt", "w").write(seen)"""
     (desk.folder / "ops.py").write_text(f"{(desk.folder / 'ops.py').read_text()}\n{code}\n")
-    words = [sys.executable, "-m", "cenote", "run", "-", "--service", str(service.home.path), "--out", "out"]
+    words = [sys.executable, "-m", "cenote", "run", "-", "--service", str(service.home.path), "--out", "lent"]
     environment = {**os.environ, "MY_WORD": "hello"}
     with flow.open() as text:
         done = subprocess.run(
@@ -291,9 +291,9 @@ def test_the_next_command_is_run_by_a_warm_process_as_if_it_were_run_here(
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("succeeded in")
     assert (desk.folder / "seen.txt").read_text() == f"hello 27 {desk.folder}"
-    (driver,) = [task for task in service.connect().tasks() if task.name == "run out, driver"]
+    (driver,) = [task for task in service.connect().tasks() if task.name == "run lent, driver"]
     assert driver.wait(timeout=60)
-    assert bits(cenote.open_run(desk.folder / "out")) == local_bits(flow)
+    assert bits(cenote.open_run(desk.folder / "lent")) == local_bits(flow)
     wrong = desk.cenote("run", "missing.yaml", "--service", str(service.home.path), "--out", "wrong")
     assert (wrong.returncode, wrong.stdout) == (10, "")
     assert "missing.yaml" in wrong.stderr

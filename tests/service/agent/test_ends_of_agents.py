@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from builders.agents import LIMIT, AgentStory, bounded, gone, is_alive
-from cenote.service.protocol import DrainAgent, Shutdown
+from cenote.service.protocol import DrainAgent, Hindered, Shutdown
 from cenote.shell import run_command
 from cenote.worker.process.lifetime import STARTED
 
@@ -155,13 +155,13 @@ def test_a_full_disk_is_told_in_words(tmp_path: Path) -> None:
             assert full.message.endswith("is full")
             key = it.start("i=0; while touch $i; do i=$((i+1)); done 2>/dev/null; echo full; exec sleep 1000")
             await it.printed(key, "full")
-            refused = await it.run("true")
-            assert refused.cause == "refused"
-            assert "no space left on device" in refused.message
+            waiting = it.start("true")
+            hindered = await it.until(lambda: next((one for one in it.said(Hindered) if one.reason), None))
+            assert "no space left on device" in hindered.reason
             it.stop(key)
             await it.ended(key)
-            while (await it.run("true")).cause == "refused":  # until the folder of the other is removed
-                pass
+            assert (await it.ended(waiting)).exit_code == 0, "it began when there was room"
+            assert it.said(Hindered)[-1].reason == ""
 
     try:
         bounded(story())

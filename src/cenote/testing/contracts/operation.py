@@ -33,7 +33,8 @@ class OperationContract(PluginContract):
 
     def settings_in(self, example: Any) -> Mapping[str, Any]:
         """The `params` of the stage."""
-        return dict(example[0].get("params", {}))
+        stages = example if isinstance(example, list) else example["analysis"]["stages"]
+        return dict(stages[0].get("params", {}))
 
     @pytest.fixture
     def made(self, request: pytest.FixtureRequest) -> Operation:
