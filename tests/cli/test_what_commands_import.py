@@ -21,8 +21,18 @@ analysis:
       render: []
 """
 HEAVY = (
-    *("aiohttp", "asyncio", "awkward", "boost_histogram", "cryptography", "distributed", "fsspec", "hist", "jinja2"),
-    *("importlib.metadata", "matplotlib", "numpy", "pyarrow", "pydantic", "rich", "uproot", "yaml"),
+    *(
+        "aiohttp",
+        "asyncio",
+        "awkward",
+        "boost_histogram",
+        "cloudpickle",
+        "cryptography",
+        "distributed",
+        "fsspec",
+        "hist",
+    ),
+    *("importlib.metadata", "jinja2", "matplotlib", "numpy", "pyarrow", "pydantic", "rich", "ssl", "uproot", "yaml"),
 )
 SCRIPT = """
 import sys

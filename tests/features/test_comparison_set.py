@@ -27,8 +27,8 @@ from cenote.products.cutflow import Cutflow
 from .conftest import DEEP
 
 ELSEWHERE = ("column selection", "systematics", "trigger study", "exoplanets")
-"""Those that run with four workers and on Dask each time: between them they have every kind of product. The others do so
-with `make deep`."""
+"""Those that run with four workers and on Dask each time: between them they have every kind of product. The others do
+so with `make deep`."""
 WORKFLOWS = {one.name: one for one in (*GENERATED, *WITH_FILES, *EXAMPLES)}
 
 

@@ -7,7 +7,6 @@ the other, which ends with it.
 from __future__ import annotations
 
 import os
-import re
 import select
 import shutil
 import signal
@@ -24,13 +23,10 @@ import msgspec
 from cenote import errors, signals, storage
 from cenote.cli.drivers import drivers_are_warm, hand_over_terminal
 from cenote.cli.lent_terminal import ACCEPTED, LentTerminal, StreamFacts, identity, limits
-from cenote.cli.options import LEASING, STDIN, Choices
 from cenote.client.connection import connect
-from cenote.client.constants import JOB
 from cenote.client.task_handle import TaskHandle
 from cenote.worker.process.template import LENGTH_BYTES
 
-_SAYS_SO = re.compile(rb"^[^#\n]*\bstrategy\s*:\s*[\"']?service\b", re.MULTILINE)
 _TO_BEGIN = 10.0
 """Seconds for the other process to answer; it takes milliseconds, unless its node is busy."""
 _LOOK_EVERY = 100
@@ -39,26 +35,12 @@ _OWNER = "3i"
 """Process, user and group at the other end of a socket."""
 
 
-def may_lease(choices: Choices) -> bool:
-    """Whether the run seems to have leases as its workers. That is known for sure when the workflow is read, with all
-    that belongs to it, which takes as long as the rest; and a run without leases may be driven there as well."""
-    if choices.strategy is not None or choices.file == STDIN:
-        return choices.strategy == LEASING
-    try:
-        return _SAYS_SO.search(choices.file.read_bytes()) is not None
-    except OSError:
-        return False
-
-
-def was_typed() -> bool:
-    """Whether this process is a command that was typed, and not a driver that a service runs."""
-    return signals.is_program() and JOB not in os.environ and hasattr(socket, "SO_PEERCRED")
-
-
 def run_there(service: str | None, out: Path) -> int | None:
     """The exit code of this command, run by a process of the service; None where it has to be run here: no service
     answers, or none of its processes is ready, or it cannot be what this one is."""
     line = None
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
     with suppress(errors.CenoteError, OSError, UnicodeEncodeError):
         line = _accepted(service, out)
     if line is None:

@@ -100,15 +100,19 @@ def command(
 
 def _run_there(choices: Choices, service: str | None, folder: Path) -> int | None:
     """The exit code, where a process of the service runs this command for us."""
-    from cenote.cli.lend_terminal import may_lease, run_there, was_typed
+    from cenote.cli.leases import may_lease, was_typed
 
-    return run_there(service, folder) if was_typed() and may_lease(choices) else None
+    if not was_typed() or not may_lease(choices):
+        return None
+    from cenote.cli.lend_terminal import run_there  # with all that speaks to a service
+
+    return run_there(service, folder)
 
 
 def _hearer(analysis: Analysis, service: str | None, printer: Hearer | None) -> Hearer | None:
     """Where the workers are leases, the service gets a process ready for the next command, once this run's first task
     has begun: until then its workers need the CPUs."""
-    from cenote.cli.lend_terminal import was_typed
+    from cenote.cli.leases import was_typed
 
     execution = analysis.workflow.execution
     if not was_typed() or LEASING not in {execution.strategy, *(pool.strategy for pool in execution.pools)}:
