@@ -21,7 +21,7 @@ def histograms(case: str, size: int) -> list[Any]:
     if case == "stages":
         return [hist.Hist.new.Reg(100, 0, 200, name="x").Int64() for _ in range(size)]
     labels = [f"w{number}" for number in range(size)]
-    return [hist.Hist.new.StrCat(labels, name="variation").Reg(100, 0, 200, name="x").Weight()]
+    return [hist.Hist.new.Reg(100, 0, 200, name="x").StrCat(labels, name="variation", overflow=False).Weight()]
 
 
 def fill(case: str, size: int, filled: list[Any], events: Any) -> None:
@@ -32,7 +32,7 @@ def fill(case: str, size: int, filled: list[Any], events: Any) -> None:
         return
     for number in range(size):
         weight = events["genWeight"] * np.float32(1 + number / 1024)
-        filled[0].fill(f"w{number}", events["MET_pt"], weight=weight)
+        filled[0].fill(events["MET_pt"], f"w{number}", weight=weight)
 
 
 def main() -> None:
