@@ -21,7 +21,7 @@ def histograms(case: str, size: int) -> list[Any]:
     if case == "stages":
         return [hist.Hist.new.Reg(100, 0, 200, name="x").Int64() for _ in range(size)]
     labels = [f"w{number}" for number in range(size)]
-    return [hist.Hist.new.Reg(100, 0, 200, name="x").StrCat(labels, name="variation", overflow=False).Weight()]
+    return [hist.Hist.new.Reg(100, 0, 200, name="x").StrCat(labels, name="variation").Weight()]
 
 
 def fill(case: str, size: int, filled: list[Any], events: Any) -> None:
@@ -44,7 +44,7 @@ def main() -> None:
             for events in opened["Events"].iterate(["MET_pt", "genWeight"], step_size=STEP, library="np"):
                 fill(case, size, filled, events)
     sums = filled[-1].values(flow=True)
-    sums = sums.sum(axis=0) if sums.ndim > 1 else sums
+    sums = sums[:, :-1].sum(axis=0) if sums.ndim > 1 else sums  # without what has no label
     out.write_text(json.dumps([float(value) for value in sums]))
 
 
