@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -164,7 +165,8 @@ class ProcessSession(Session):
             whereabouts = Whereabouts.new()
             process = self._starter.start(self._name(self._started), [theirs.fileno(), whereabouts.descriptor])
         pipe = Connection(ours.detach())
-        pipe.send(replace(self._request.run_spec, key=Store(self._request.store).key))
+        with suppress(OSError):  # one that was turned away is gone already; the pipe tells so
+            pipe.send(replace(self._request.run_spec, key=Store(self._request.store).key))
         self._workers.append(_Worker(process, pipe, whereabouts, self._started))
 
     def _listen(self, seconds: float) -> None:
