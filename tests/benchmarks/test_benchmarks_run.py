@@ -26,7 +26,7 @@ TINY = {
     "cliffs/run.py": "--cases files --scale 0.002",
 }
 """The scripts of rows.yaml, with sizes of a test."""
-TRIED = list(TINY) if os.environ.get("CENOTE_DEEP_TESTS") else ["throughput/run.py", "adl/run.py", "routing/run.py"]
+TRIED = list(TINY) if os.environ.get("CENOTE_DEEP_TESTS") else ["adl/run.py", "routing/run.py"]
 """Those that the usual run tries: the others are made alike, and start dozens of processes."""
 LEFT_OUT = {"Q1", "Q4", "Q5", "Q6", "Q7", "Q8", "10 MB", "50 MB", "bins", "variations", "stages", "events"}
 LEFT_OUT |= {"zstd", "zlib", "lzma"}
