@@ -10,17 +10,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field
 
 from cenote import errors
 from cenote.expressions.arrays import dimensions
 from cenote.jagged import ak, is_awkward
 from cenote.language.schema.forms import OneOrMany
 from cenote.names import listed
-from cenote.operations.interface import Operation, Result
+from cenote.operations.interface import Result
 from cenote.operations.support.candidates import refuse_all_existing
 from cenote.operations.support.events import Column, Events
-from cenote.plugins.resources import workflow_file
+from cenote.operations.support.lookup import LookupOperation
 from cenote.plugins.settings import AlsoWritten
 from cenote.text import plural
 from cenote.values import dataclass
@@ -41,7 +41,7 @@ class _Lines:
     columns: Mapping[str, Column]
 
 
-class JoinTable(Operation):
+class JoinTable(LookupOperation[_Lines]):
     """Adds columns of a table: those of the line whose keys an event has."""
 
     example: ClassVar[str] = """
@@ -66,8 +66,6 @@ class JoinTable(Operation):
     default: float | str | bool | None = None
     """What they get; without it, they are an error."""
 
-    _table: _Lines | None = PrivateAttr(default=None)
-
     def resolve(self, columns: Collection[str]) -> Self:
         """Raises `column-clash` where a column is there already."""
         refuse_all_existing(self.adds(), columns, self.stage)
@@ -81,22 +79,9 @@ class JoinTable(Operation):
         """Those of the table."""
         return self.columns
 
-    def depends_on_files(self) -> Collection[str]:
-        """The table."""
-        return (self.file,)
-
-    def check_files(self, files: Mapping[str, Path]) -> None:
-        """It has the columns, and each key once."""
-        for path in files.values():
-            self._read(path)
-
-    def prepare(self) -> None:
-        """Read the table."""
-        self._table = self._read(workflow_file(self.file))
-
     def run(self, events: Events) -> Result:
         """Find the line of each event; every different key is looked up once."""
-        table = self._table or self._read(workflow_file(self.file))
+        table = self.contents
         lines = self._lines(table, [_values(events[name], name) for name in self.on], events.size)
         there = lines >= 0
         if self.how == "inner":
@@ -124,7 +109,8 @@ class JoinTable(Operation):
             return taken
         return np.where(there, taken, np.asarray(self.default))
 
-    def _read(self, path: Path) -> _Lines:
+    def read(self, path: Path) -> _Lines:
+        """The table; it has the columns, and each key once."""
         columns = _table_columns(path)
         wanted = dict.fromkeys((*self.on.values(), *self.columns))
         if missing := [name for name in wanted if name not in columns]:

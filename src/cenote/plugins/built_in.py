@@ -33,7 +33,7 @@ def _plugins_below(folder: Path, parts: tuple[str, ...] = ()) -> Iterator[tuple[
 
 @cache
 def built_in_class(kind: PluginKind, name: str) -> type[Any]:
-    """The only class of the kind in a plugin's module or package."""
+    """The only class of the kind that can be made in a plugin's module or package."""
     module = importlib.import_module(built_in(kind)[name])
     interface = interface_of(kind)
     found = [
@@ -41,6 +41,7 @@ def built_in_class(kind: PluginKind, name: str) -> type[Any]:
         for value in vars(module).values()
         if inspect.isclass(value)
         and issubclass(value, interface)
+        and not inspect.isabstract(value)  # what several share, such as a generic base with its parameter
         and f"{value.__module__}.".startswith(f"{module.__name__}.")
     ]
     if len(found) != 1:

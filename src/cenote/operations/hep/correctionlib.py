@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from cenote import errors
 from cenote.expressions.arrays import dimensions
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.lists import Lists, common_counts, lists_of
 from cenote.names import listed
-from cenote.operations.interface import Operation, Result
+from cenote.operations.interface import Result
 from cenote.operations.support.candidates import refuse_all_existing
 from cenote.operations.support.evaluation import evaluate, event_column
 from cenote.operations.support.events import Column, Events
-from cenote.plugins.resources import workflow_file
+from cenote.operations.support.lookup import LookupOperation
 from cenote.plugins.settings import AlsoWritten
 
 _NUMBERS = {"real": np.float64, "int": np.int64}
@@ -28,7 +28,7 @@ def _columns(value: Any) -> Any:  # Any: whatever the YAML holds
     return {value: {}} if isinstance(value, str) else value
 
 
-class Correctionlib(Operation):
+class Correctionlib(LookupOperation[Any]):
     """Evaluates a correction for each event, or for each object, and adds what comes out."""
 
     example: ClassVar[str] = """
@@ -56,8 +56,6 @@ class Correctionlib(Operation):
     ]
     """Column to add → the inputs that are text, such as the name of a variation. Just a name where there are none."""
 
-    _loaded: Any = PrivateAttr(default=None)
-
     def resolve(self, columns: Collection[str]) -> Self:
         """Raises `column-clash` where a column is there already."""
         refuse_all_existing(self.adds(), columns, self.stage)
@@ -71,22 +69,13 @@ class Correctionlib(Operation):
         """The columns that are named."""
         return tuple(self.outputs)
 
-    def depends_on_files(self) -> Collection[str]:
-        """The corrections."""
-        return (self.file,)
-
     def check_files(self, files: Mapping[str, Path]) -> None:
         """The correction is there, and its inputs are the ones that are given; without correctionlib nobody knows."""
         try:
             import correctionlib  # noqa: F401  # whether it is here is what is asked
         except ImportError:
             return  # the plan says what is missing
-        for path in files.values():
-            self._load(path)
-
-    def prepare(self) -> None:
-        """Read the file."""
-        self._loaded = self._load(workflow_file(self.file))
+        super().check_files(files)
 
     def keeps_every_event(self) -> bool:
         """It adds columns."""
@@ -94,7 +83,7 @@ class Correctionlib(Operation):
 
     def run(self, events: Events) -> Result:
         """Evaluate all elements at once."""
-        correction = self._loaded or self._load(workflow_file(self.file))
+        correction = self.contents
         values = {name: event_column(evaluate(text, events), events, f"'{text}'") for name, text in self.inputs.items()}
         lists = {name: lists_of(value) for name, value in values.items() if dimensions(value) > 1}
         counts = common_counts(list(lists.items()))
@@ -113,7 +102,8 @@ class Correctionlib(Operation):
             added[output] = found if counts is None else Lists(found, counts).column()
         return Result(events.with_columns(added))
 
-    def _load(self, path: Path) -> Any:  # Any: correctionlib publishes no types for what it finds
+    def read(self, path: Path) -> Any:  # Any: correctionlib publishes no types for what it finds
+        """The correction; it takes the inputs that are given."""
         from correctionlib import CorrectionSet
 
         try:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AliasChoices, Field, PrivateAttr
+from pydantic import AliasChoices, Field
 
 from cenote import errors
-from cenote.operations.interface import Operation, Result
+from cenote.operations.interface import Result
 from cenote.operations.support.events import Events
+from cenote.operations.support.lookup import LookupOperation
 from cenote.operations.support.new_columns import refuse_existing
-from cenote.plugins.resources import workflow_file
 from cenote.values import dataclass
 
 Numbers = NDArray[np.int64]
@@ -37,7 +37,7 @@ class _GoodSections:
         return found
 
 
-class LumiMask(Operation):
+class LumiMask(LookupOperation[_GoodSections]):
     """Keeps events whose run and luminosity section a good-run list has; or flags them."""
 
     example: ClassVar[str] = """
@@ -56,8 +56,6 @@ class LumiMask(Operation):
     output: str | None = None
     """A column to add instead of dropping events: true where the list has the section."""
 
-    _sections: _GoodSections | None = PrivateAttr(default=None)
-
     def resolve(self, columns: Collection[str]) -> Self:
         """Raises `column-clash` where the flag is there already."""
         if self.output is not None:
@@ -72,27 +70,14 @@ class LumiMask(Operation):
         """The flag, if one is asked for."""
         return () if self.output is None else (self.output,)
 
-    def depends_on_files(self) -> Collection[str]:
-        """The list."""
-        return (self.file,)
-
-    def check_files(self, files: Mapping[str, Path]) -> None:
-        """It is such a list."""
-        for path in files.values():
-            self._read(path)
-
-    def prepare(self) -> None:
-        """Read the list."""
-        self._sections = self._read(workflow_file(self.file))
-
     def run(self, events: Events) -> Result:
         """Look every event up."""
-        good = self._sections or self._read(workflow_file(self.file))
         run, lumi = (np.asarray(events[name]).astype(np.int64) for name in self.reads())
-        mask = good.hold(_keys(run, lumi))
+        mask = self.contents.hold(_keys(run, lumi))
         return Result(events.where(mask) if self.output is None else events.with_columns({self.output: mask}))
 
-    def _read(self, path: Path) -> _GoodSections:
+    def read(self, path: Path) -> _GoodSections:
+        """The ranges of the list, joined where they touch."""
         try:
             written = json.loads(path.read_text(encoding="utf-8"))
             ranges = [

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AliasChoices, Field, PrivateAttr, model_validator
+from pydantic import AliasChoices, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from cenote import errors
@@ -17,10 +17,10 @@ from cenote.expressions.arrays import dimensions
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.lists import Lists, lists_of
 from cenote.names import listed
-from cenote.operations.interface import Operation, Result
+from cenote.operations.interface import Result
 from cenote.operations.support.evaluation import evaluate, event_column
 from cenote.operations.support.events import Column, Events
-from cenote.plugins.resources import workflow_file
+from cenote.operations.support.lookup import LookupOperation
 from cenote.plugins.settings import Settings
 from cenote.text import plural
 from cenote.values import dataclass
@@ -65,7 +65,7 @@ class _Table:
         return (self.lower[rows] <= values) & (values < self.upper[rows])
 
 
-class LookupCsv(Operation):
+class LookupCsv(LookupOperation[_Table]):
     """Adds columns with the values of the bin that a variable falls into: of each event, or of each of its objects."""
 
     example: ClassVar[str] = """
@@ -79,7 +79,7 @@ class LookupCsv(Operation):
         outputs: {nominal: sf, up: sf_up}
     """
 
-    path: str
+    file: str = Field(validation_alias=AliasChoices("path", "file"))
     """A CSV file with a header, beside the workflow."""
     variable: ExpressionText
     """What is looked up: a column, or an expression."""
@@ -91,8 +91,6 @@ class LookupCsv(Operation):
     """Label → column to add."""
     outside: Literal["error", "nearest"] | float = "error"
     """What values get that no bin holds: an error, the bin below them (or else the first), or this number."""
-
-    _table: _Table | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _known_labels(self) -> Self:
@@ -111,19 +109,6 @@ class LookupCsv(Operation):
         """The columns that are named."""
         return tuple(self.outputs.values())
 
-    def depends_on_files(self) -> Collection[str]:
-        """The table."""
-        return (self.path,)
-
-    def check_files(self, files: Mapping[str, Path]) -> None:
-        """It has the columns, and bins that do not overlap."""
-        for path in files.values():
-            self._read(path)
-
-    def prepare(self) -> None:
-        """Read the table."""
-        self._table = self._read(workflow_file(self.path))
-
     def keeps_every_event(self) -> bool:
         """It adds columns."""
         return True
@@ -138,36 +123,37 @@ class LookupCsv(Operation):
         return Result(events.with_columns(found))
 
     def _found(self, values: Numbers) -> dict[str, Column]:
-        table = self._table or self._read(workflow_file(self.path))
+        table = self.contents
         rows = table.nearest(values)
         inside = table.holds(values, rows)
         if self.outside == "nearest":
             inside = ~np.isnan(values)
         if isinstance(self.outside, str) and not inside.all():
             odd = values[~inside]
-            raise ValueError(f"no bin of {self.path} holds {odd[0]:g}; so it is for {plural(len(odd), 'value')}")
+            raise ValueError(f"no bin of {self.file} holds {odd[0]:g}; so it is for {plural(len(odd), 'value')}")
         other = np.nan if isinstance(self.outside, str) else self.outside
         return {
             output: np.where(inside, table.values[self.values[label]][rows], other)
             for label, output in self.outputs.items()
         }
 
-    def _read(self, path: Path) -> _Table:
+    def read(self, path: Path) -> _Table:
+        """The table; it has the columns, and bins that do not overlap."""
         with path.open(newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
         lower, upper = self.bins.names
         wanted = dict.fromkeys([lower, upper, *self.values.values()])
         if not lines or (missing := [name for name in wanted if name not in lines[0]]):
             what = f"has no column {listed(missing)}" if lines else "has no rows"
-            raise errors.error(errors.BAD_INPUT, f"the table {self.path} {what}")
+            raise errors.error(errors.BAD_INPUT, f"the table {self.file} {what}")
         try:
             columns = {name: np.array([float(line[name]) for line in lines]) for name in wanted}
         except (TypeError, ValueError) as problem:
             raise errors.error(
-                errors.BAD_INPUT, f"the table {self.path} holds something else than numbers"
+                errors.BAD_INPUT, f"the table {self.file} holds something else than numbers"
             ) from problem
         order = np.argsort(columns[lower], kind="stable")
         columns = {name: numbers[order] for name, numbers in columns.items()}
         if np.any(columns[lower][1:] < columns[upper][:-1]):
-            raise errors.error(errors.BAD_INPUT, f"bins of the table {self.path} overlap")
+            raise errors.error(errors.BAD_INPUT, f"bins of the table {self.file} overlap")
         return _Table(columns[lower], columns[upper], columns)
