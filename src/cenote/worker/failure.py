@@ -10,7 +10,8 @@ import msgspec
 
 from cenote.engine.messages import FailureInfo
 from cenote.errors import CenoteError, printable, words_of
-from cenote.plan.plan import Partition
+from cenote.plan.plan import Partition, Step
+from cenote.signals import Interrupted
 
 _OURS = str(Path(__file__).parent.parent)
 
@@ -56,6 +57,21 @@ def failure_of(
         traceback=None if isinstance(problem, CenoteError) else _users_part(problem),
         error_kind=known,
     )
+
+
+class blamed:  # noqa: N801  # reads as a word in a with statement
+    """Turns what a step raises into a failure that names the stage and the partition, or the dataset of several."""
+
+    def __init__(self, step: Step, partition: Partition | None, dataset: str | None = None) -> None:
+        self.step, self.partition, self.dataset = step, partition, dataset
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if problem is not None and not isinstance(problem, TaskFailure | Interrupted):
+            info = failure_of(problem, stage=self.step.stage, partition=self.partition)
+            raise TaskFailure(msgspec.structs.replace(info, dataset=info.dataset or self.dataset)) from problem
 
 
 def _one_line(problem: BaseException) -> str:

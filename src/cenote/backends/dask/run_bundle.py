@@ -145,7 +145,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
         waiting = self.worker.state.constrained
         if waiting and getattr(waiting.peek().run_spec, "func", None) is run_bundle:
             _, _, specs, *_ = waiting.peek().run_spec.args
-            self.runner.fetch_ahead(specs[0])
+            self.runner.incoming.fetch_ahead(specs[0])
 
     def on_step(self, key: str, task: int, stage: str, limit: TimeLimit | None) -> None:
         """A stage of a task begins in this thread."""

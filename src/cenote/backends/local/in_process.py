@@ -167,7 +167,7 @@ class InProcessSession(Session):
         together = self._bundling.size(spec, 1 + self._places.alike(spec, pool), 1)
         rest = [spec, *self._places.take_more(spec, pool, together - 1)]
         if (following := self._places.first(pool)) is not None:
-            self._runner.fetch_ahead(following)
+            self._runner.incoming.fetch_ahead(following)
         told: list[AnyEvent] = []
         until = self._request.clock() + ENOUGH_SECONDS
         before = seconds_without_core()

@@ -93,7 +93,7 @@ class ThreadSession(Session):
             self._begin(taken, 0)
             self._taken.put(taken)
             if self._busy == len(self._threads) and (following := self._slots.first(pool)) is not None:
-                self._runner.fetch_ahead(following)
+                self._runner.incoming.fetch_ahead(following)
 
     def _begin(self, taken: _Taken, position: int) -> None:
         worker = self._slots.worker(taken.pool, taken.place)
