@@ -82,6 +82,19 @@ def test_instances_survive_the_service_and_are_told_once(tmp_path: Path) -> None
     bounded(story())
 
 
+def test_an_agent_whose_log_has_no_room_comes_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AgentStory(tmp_path) as it:
+            (it.folder / "w1.err").symlink_to("/dev/full")
+            await it.agent()
+            await it.close()
+            await it.open()
+            await it.joined(times=2)
+            assert (await it.run("exit 3")).exit_code == 3
+
+    bounded(story())
+
+
 def test_an_end_is_told_until_it_is_acknowledged(tmp_path: Path) -> None:
     async def story() -> None:
         async with AgentStory(tmp_path, acknowledges=False) as it:

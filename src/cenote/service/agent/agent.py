@@ -379,6 +379,7 @@ class Agent:
 
 
 def _say(text: str) -> None:
-    """For the log of the job."""
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-    sys.stderr.flush()
+    """For the log of the job. Where that cannot be written, for the disk is full, the agent goes on without."""
+    with suppress(OSError):
+        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+        sys.stderr.flush()
