@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from cenote.language.read import Checked
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
 
 Read = Callable[..., Checked]
 
@@ -84,3 +86,20 @@ def test_one_mistake_gives_one_sentence(read: Read, params: str, said: str) -> N
     assert problem.message == said
     assert problem.place is not None
     assert problem.place.line == 2
+
+
+def test_a_number_in_quotes_is_one_where_no_text_can_be_meant(read: Read) -> None:
+    Path("fill.py").write_text(
+        "from cenote import operation\n"
+        "@operation('custom.fill', reads=[], adds=['x'])\n"
+        "def fill(events, *, low=-1.5, bins=10, edges: list[float] | int = 3, name='', either: float | str = 1):\n"
+        "    return {'x': 0}\n"
+    )
+    params = """{low: "-2.5", bins: "20", edges: ["1", "2e3"], name: "5", either: "5"}"""
+    checked = read(f"plugins: fill.py\nanalysis: {{stages: [{{id: a, op: custom.fill, params: {params}}}]}}")
+    assert not checked.problems
+    made = registry.make(PluginKind.OPERATION, "custom.fill", checked.workflow.stages[0].params)
+    assert (made.low, made.bins, made.edges, made.name, made.either) == (-2.5, 20, [1.0, 2000.0], "5", "5")
+    (problem,) = read("""plugins: fill.py
+analysis: {stages: [{id: a, op: custom.fill, params: {bins: "2.5"}}]}""").problems
+    assert problem.message == "'bins' of the params of stage 'a': should be a whole number, not '2.5'"

@@ -5,6 +5,7 @@ Types of this form carry their conversion without importing pydantic, so that va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,29 @@ if TYPE_CHECKING:
 
 Describe = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes one JSON Schema of another."""
+
+
+WHOLE = r"^[0-9]{1,18}$"
+DECIMAL = r"^[0-9]{1,18}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?$"
+"""Numbers that may stand in quotes where a number is meant; `\\d` would take digits of other scripts."""
+
+
+def signed(pattern: str) -> str:
+    """The same numbers, and those below zero."""
+    return pattern.replace("^", "^-?", 1)
+
+
+_WHOLE, _DECIMAL = re.compile(signed(WHOLE)), re.compile(signed(DECIMAL))
+
+
+def number_in(value: Any) -> Any:  # Any: whatever the YAML holds
+    """The number that a text holds; anything else as it is."""
+    if isinstance(value, str):
+        if _WHOLE.fullmatch(value):
+            return int(value)
+        if _DECIMAL.fullmatch(value):
+            return float(value)
+    return value
 
 
 class Converted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import pairwise
@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from cenote.plugins.installed import spare_pydantic_its_search
+from cenote.plugins.quantities import DECIMAL, WHOLE, number_in, signed
 from cenote.plugins.quantities import Memory as Memory
 from cenote.plugins.quantities import Seconds as Seconds
 
@@ -120,25 +121,58 @@ def docstrings_below(cls: type[Any]) -> dict[str, str]:
     }
 
 
-def _as_written(part: Any) -> Any:  # Any: any part of pydantic's description of a class
-    """The same, without pydantic's liberties: `true` is no number, `1` is no flag, and the text "5" is neither. Editors
-    see it that way, by the JSON Schema, and so do people."""
+def _as_written(part: Any, *, alone: bool = True) -> Any:  # Any: any part of pydantic's description of a class
+    """The same, without pydantic's liberties: `true` is no number, and `1` is no flag. The text "5" is a number where
+    nothing but a number can be meant (`alone`). Editors see it that way, by the JSON Schema, and so do people."""
     if isinstance(part, list | tuple):
-        return type(part)(_as_written(one) for one in part)
-    if not isinstance(part, dict) or _demands_whole(part):
+        return type(part)(_as_written(one, alone=alone) for one in part)
+    if not isinstance(part, dict) or _is_ours(part):
         return part
     match part.get("type"):
-        case "bool" | "float":
+        case "bool":
             return {**part, "strict": True}
+        case "float":
+            return _quotable({**part, "strict": True}, DECIMAL) if alone else {**part, "strict": True}
         case "int":
-            return core_schema.no_info_before_validator_function(_whole_number, part)
-    return {key: value if key == "metadata" else _as_written(value) for key, value in part.items()}
+            return _quotable(part, WHOLE) if alone else _before(_whole_number, part)
+        case "union" | "tagged-union":
+            alone = alone and not _may_be_text(part["choices"])
+    return {key: value if key == "metadata" else _as_written(value, alone=alone) for key, value in part.items()}
 
 
-def _demands_whole(part: Mapping[str, Any]) -> bool:
-    """Whether it is ours already: classes hold the parts of others."""
+def _may_be_text(part: Any) -> bool:
+    """Whether a text, or a list of texts, is among what it describes; mappings of their own decide for themselves."""
+    if isinstance(part, list | tuple):
+        return any(map(_may_be_text, part))
+    if not isinstance(part, dict) or part.get("type") in ("model", "dataclass", "definition-ref"):
+        return False
+    return part.get("type") in ("str", "any") or any(_may_be_text(part[key]) for key in part.keys() - {"metadata"})
+
+
+def _quotable(part: Any, pattern: str) -> Any:
+    """A number that may stand in quotes, in JSON Schemas too."""
+
+    def described(schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return {**handler(schema), ALSO_WRITTEN: [{"type": "string", "pattern": signed(pattern)}]}
+
+    return {
+        **_before(_whole_or_quoted if part["type"] == "int" else number_in, part),
+        "metadata": {"pydantic_js_functions": [described]},
+    }
+
+
+def _before(function: Callable[[Any], Any], part: Any) -> Any:
+    return core_schema.no_info_before_validator_function(function, part)
+
+
+def _is_ours(part: Mapping[str, Any]) -> bool:
+    """Whether it is as written already: classes hold the parts of others."""
     function = part.get("function")
-    return isinstance(function, Mapping) and function.get("function") is _whole_number
+    return isinstance(function, Mapping) and function.get("function") in (_whole_number, _whole_or_quoted, number_in)
+
+
+def _whole_or_quoted(value: Any) -> Any:  # Any: whatever the YAML holds
+    return _whole_number(number_in(value))
 
 
 def _whole_number(value: Any) -> Any:  # Any: whatever the YAML holds

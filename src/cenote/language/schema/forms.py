@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cenote.plugins.quantities import Converted, Describe
+from cenote.plugins.quantities import DECIMAL, WHOLE, Converted, Describe, number_in
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, GetCoreSchemaHandler
@@ -26,9 +26,6 @@ WRITTEN: ConfigDict = {"extra": "forbid", "json_schema_extra": _complete_schema}
 """As `__pydantic_config__` of a dataclass: a mapping of a file can be validated to it; docstrings explain its keys."""
 
 
-_WHOLE = r"^[0-9]{1,18}$"
-_DECIMAL = r"^[0-9]{1,18}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?$"
-"""Numbers that may stand in quotes where a number is meant; `\\d` would take digits of other scripts."""
 _BAD_NAME = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|^\.|^\s|\s$")
 
 
@@ -58,18 +55,8 @@ def _quoted(pattern: str) -> Describe:
     return described
 
 
-def _number_in(value: Any) -> Any:  # Any: whatever the YAML holds
-    """The number that a text holds; anything else as it is."""
-    if isinstance(value, str):
-        if re.fullmatch(_WHOLE, value):
-            return int(value)
-        if re.fullmatch(_DECIMAL, value):
-            return float(value)
-    return value
-
-
 def _whole(value: Any) -> int:  # Any: whatever the YAML holds
-    value = _number_in(value)
+    value = number_in(value)
     if (type(value) is int) or (type(value) is float and value.is_integer()):
         return int(value)
     raise ValueError("should be a whole number")
@@ -82,7 +69,7 @@ def _flag(value: Any) -> bool:  # Any: whatever the YAML holds
 
 
 def _number(value: Any) -> float:  # Any: whatever the YAML holds
-    value = _number_in(value)
+    value = number_in(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise ValueError("should be a number")
@@ -100,19 +87,19 @@ def strategy_name(name: Any) -> Any:  # Any: whatever the YAML holds
 PlainName = Annotated[str, Converted(_name, "name", lambda _: {"type": ["string", "integer"]})]
 """A name that may also name a file."""
 
-Count = Annotated[int, Converted(_whole, "whole", _quoted(_WHOLE), ge=0)]
+Count = Annotated[int, Converted(_whole, "whole", _quoted(WHOLE), ge=0)]
 """A whole number, zero or more, with or without quotes."""
 
-Positive = Annotated[int, Converted(_whole, "whole", _quoted(_WHOLE), ge=1)]
+Positive = Annotated[int, Converted(_whole, "whole", _quoted(WHOLE), ge=1)]
 """A whole number, one or more, with or without quotes."""
 
 Flag = Annotated[bool, Converted(_flag, "flag")]
 """True or false, and no number that might mean it."""
 
-Amount = Annotated[float, Converted(_number, "number", _quoted(_DECIMAL), ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Converted(_number, "number", _quoted(DECIMAL), ge=0, allow_inf_nan=False)]
 """A number, zero or more, with or without quotes."""
 
-Factor = Annotated[float, Converted(_number, "number", _quoted(_DECIMAL), gt=0, allow_inf_nan=False)]
+Factor = Annotated[float, Converted(_number, "number", _quoted(DECIMAL), gt=0, allow_inf_nan=False)]
 """A number above zero, with or without quotes."""
 
 StrategyName = Annotated[str, Converted(strategy_name, "name")]
