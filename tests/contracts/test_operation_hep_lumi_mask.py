@@ -49,7 +49,27 @@ class TestLumiMask(OperationContract):
         kept = LumiMask(file="golden.json").for_stage("s").run(events).events
         assert kept["run"].tolist() == events["run"][np.array(expected)].tolist()
 
-    def test_something_else_than_a_list_is_said_while_planning(self, a_list_beside_the_workflow: Path) -> None:
-        a_list_beside_the_workflow.write_text('{"1": [1, 2]}')
+    def test_a_list_in_xml_says_the_same(self, a_list_beside_the_workflow: Path) -> None:
+        collections = "".join(
+            f'<LumiBlockCollection><Run PrescaleRangeStart="1">{run}</Run>'
+            + "".join(f'<LBRange Start="{first}" End="{last}"/>' for first, last in ranges)
+            + "</LumiBlockCollection>"
+            for run, ranges in GOOD.items()
+        )
+        flagged = LumiMask(file="golden.json", output="good").for_stage("s")
+        in_json = flagged.run(self.events()).events["good"].tolist()
+        a_list_beside_the_workflow.write_text(
+            '<?xml version="1.0"?>\n<!DOCTYPE LumiRangeCollection SYSTEM "http://nowhere.invalid/list.dtd">\n'
+            f"<LumiRangeCollection><NamedLumiRange><Name>all</Name><Version>2.1</Version>{collections}"
+            "</NamedLumiRange></LumiRangeCollection>"
+        )
+        assert 0 < sum(in_json) < 400
+        assert flagged.run(self.events()).events["good"].tolist() == in_json
+
+    @pytest.mark.parametrize("text", ['{"1": [1, 2]}', "<LumiRangeCollection>", "<Other/>", "runs", "<a/>"])
+    def test_something_else_than_a_list_is_said_while_planning(
+        self, a_list_beside_the_workflow: Path, text: str
+    ) -> None:
+        a_list_beside_the_workflow.write_text(text)
         with pytest.raises(CenoteError, match="is no list of good runs"):
             LumiMask(file="g").check_files({"g": a_list_beside_the_workflow})

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Self
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,8 @@ class LumiMask(LookupOperation[_GoodSections]):
     """
 
     file: str = Field(validation_alias=AliasChoices("file", "path"))
-    """A JSON file beside the workflow: run → list of first and last sections, `{"273158": [[1, 1279]]}`."""
+    """A file beside the workflow: JSON, run → list of first and last sections, `{"273158": [[1, 1279]]}`; or XML, as
+    ATLAS's good-run lists are."""
     run_column: str = Field("run", validation_alias=AliasChoices("run", "run_column"))
     """The column with the number of the run."""
     lumi_column: str = Field("luminosityBlock", validation_alias=AliasChoices("lumi", "lumi_column"))
@@ -79,13 +81,12 @@ class LumiMask(LookupOperation[_GoodSections]):
     def read(self, path: Path) -> _GoodSections:
         """The ranges of the list, joined where they touch."""
         try:
-            written = json.loads(path.read_text(encoding="utf-8"))
-            ranges = [
-                (int(run), int(first), int(last)) for run, sections in written.items() for first, last in sections
-            ]
-        except (ValueError, TypeError, AttributeError) as problem:
-            words = f'{self.file} is no list of good runs: {{"run": [[first, last], …]}} is expected'
-            raise errors.error(errors.BAD_INPUT, words) from problem
+            text = path.read_bytes()
+            ranges = _in_xml(text) if text.lstrip().startswith(b"<") else _in_json(text)
+        except (ValueError, TypeError, AttributeError, ElementTree.ParseError) as problem:
+            words = f"{self.file} is no list of good runs"
+            hint = 'as JSON `{"run": [[first, last], …]}` is expected, as XML a LumiRangeCollection'
+            raise errors.error(errors.BAD_INPUT, words, hint=hint) from problem
         ends = np.array(sorted((_keys(run, first), _keys(run, last)) for run, first, last in ranges), np.int64)
         joined: list[list[int]] = []
         for first, last in ends.reshape(-1, 2).tolist():
@@ -95,6 +96,24 @@ class LumiMask(LookupOperation[_GoodSections]):
                 joined.append([first, last])
         table = np.array(joined, np.int64).reshape(-1, 2)
         return _GoodSections(table[:, 0].copy(), table[:, 1].copy())
+
+
+def _in_json(text: bytes) -> list[tuple[int, int, int]]:
+    """Run, first and last section of each range."""
+    written = json.loads(text)
+    return [(int(run), int(first), int(last)) for run, sections in written.items() for first, last in sections]
+
+
+def _in_xml(text: bytes) -> list[tuple[int, int, int]]:
+    """The same of a list as ATLAS has them; of several named ones in a file, all count."""
+    root = ElementTree.fromstring(text)  # expat takes no entities from elsewhere, and ends a flood of them
+    if root.tag != "LumiRangeCollection":
+        raise ValueError(root.tag)
+    return [
+        (int(runs.findtext("Run", "")), int(found.attrib["Start"]), int(found.attrib["End"]))
+        for runs in root.iter("LumiBlockCollection")
+        for found in runs.iter("LBRange")
+    ]
 
 
 def _keys(run: Numbers | int, lumi: Numbers | int) -> Numbers:
