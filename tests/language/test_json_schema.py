@@ -124,7 +124,7 @@ def test_what_is_correct_is_accepted(text: str) -> None:
         "analysis: {stages: []}\nexecution: {pools: {p: {resources: {memory: [4]}}}}",
         "analysis: {stages: []}\nexecution: {pools: {p: {resources: {memroy: 4GB}}}}",
         "analysis: {stages: []}\nexecution: {backends: dask}",
-        "analysis: {stages: [{id: a, op: custom.x, write: {tree: t}}]}",
+        "analysis: {stages: [{id: a, op: custom.x, write: {path: 5}}]}",
         "analysis: {stages: [{id: a, op: custom.x, applies_to: {eventtype: simulation}}]}",
         *(
             f"analysis: {{stages: [{{id: a, op: {op}, params: {params}}}]}}"

@@ -12,6 +12,9 @@ from cenote.storage import write_text
 from cenote.text import plural
 from cenote.units import format_bytes, format_count
 
+SHOWN = "shown"
+"""True of a file that is a short text for people: a table."""
+
 
 class FilesProduct(Product):
     """Lists of `{path, dataset, entries, bytes}`, one per file."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from cenote import errors
 from cenote.language.schema.forms import Count, OneOrMany
 from cenote.operations.support.events import Events
 from cenote.plugins.settings import Settings
@@ -47,16 +48,33 @@ class ShownColumn(Settings):
             return (self.field,)
         return tuple(name for _, name, _, _ in Formatter().parse(self.template or "") if name)
 
+    @property
+    def heading(self) -> str:
+        """What stands above."""
+        return self.header or self.field or self.template or ""
+
     def text(self, row: Mapping[str, Any]) -> str:
-        """The cell of a row."""
-        if self.template is not None:
-            return self.template.format_map({name: row.get(name, "") for name in self.names})
-        value = row.get(self.field or "")
-        return self.missing if value is None else format(value, self.format)
+        """The cell of a row. Raises `stage-failed` where a value cannot be written so."""
+        values = {name: _Gap(self.missing) if row.get(name) is None else row[name] for name in self.names}
+        try:
+            return self.template.format_map(values) if self.template else format(values[self.names[0]], self.format)
+        except (ValueError, TypeError) as problem:
+            shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+            words = f"column '{self.heading}' of the table cannot be written: {problem}"
+            raise errors.error(errors.STAGE_FAILED, words, details=(shown,)) from problem
+
+
+class _Gap(str):
+    """What stands for a missing value, however values are written."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
 
 
 class ConsoleTable(Sink):
-    """Writes a table as text, sorted and cut, of a dataset or of the whole run."""
+    """Writes a table as text, sorted and cut, of a dataset or of the whole run. `cenote run` shows it at the end."""
 
     example: ClassVar[str] = """
     - id: Fast
@@ -72,6 +90,7 @@ class ConsoleTable(Sink):
     """
     suffix: ClassVar[str] = ".txt"
     demands_whole: ClassVar[bool] = True
+    shown: ClassVar[bool] = True
 
     columns: Annotated[tuple[ShownColumn, ...], Field(min_length=1)]
     """The columns, from left to right."""
@@ -93,17 +112,23 @@ class ConsoleTable(Sink):
 
     def merge(self, parts: Sequence[Path], target: Path) -> None:
         """Make the table."""
-        rows = [json.loads(line) for part in parts for line in self._lines(part)]
-        for name in reversed(self.sort_by):
-            rows.sort(key=lambda row: (row.get(name) is None, row.get(name) if row.get(name) is not None else 0))
-        cells = [[column.text(row) for column in self.columns] for row in rows[: self.limit]]
-        header = [column.header or column.field or column.template or "" for column in self.columns]
+        rows: list[dict[str, Any]] = []
+        for part in parts:
+            rows = self._first(rows + [json.loads(line) for line in self._lines(part)])
+        cells = [[column.text(row) for column in self.columns] for row in rows]
+        header = [column.heading for column in self.columns]
         widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
         lines = [header, ["-" * width for width in widths], *cells]
         text = "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         )
         target.write_text(text + "\n", encoding="utf-8")
+
+    def _first(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Sorted, rows that are alike in the order that they came in; as many as are wanted."""
+        for name in reversed(self.sort_by):
+            rows.sort(key=lambda row: (row.get(name) is None, row.get(name) if row.get(name) is not None else 0))
+        return rows[: self.limit]
 
     @staticmethod
     def _lines(part: Path) -> list[str]:

@@ -20,6 +20,9 @@ class Sink(Plugin):
     demands_whole: ClassVar[bool] = False
     """Whether it is of use only where its parts become one file."""
 
+    shown: ClassVar[bool] = False
+    """Whether its whole files are short texts for people, which `cenote run` shows at the end."""
+
     def wants(self) -> tuple[str, ...] | None:
         """The columns that it is given where `keep` names none; None for all."""
         return None

@@ -171,7 +171,7 @@ def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
     from cenote.cli.console import messages, output, print_lines
     from cenote.cli.views.measured import measured_lines
     from cenote.cli.views.outcome import failure_lines, outcome_lines
-    from cenote.cli.views.tables.product import product_tables
+    from cenote.cli.views.tables.product import product_tables, written_tables
 
     if (summary := run.record) is None:
         return
@@ -179,4 +179,5 @@ def tell_outcome(run: Run, *, again: str, quiet: bool = False) -> None:
         print_lines(output(), outcome_lines(summary, folder=run.folder, pictures=run.plots))
         print_lines(output(), measured_lines(summary, folder=run.folder))
         print_lines(output(), product_tables(run, width=output().width))
+        print_lines(output(), written_tables(run, width=output().width))
     print_lines(messages(), failure_lines(summary, folder=run.folder, again=again))

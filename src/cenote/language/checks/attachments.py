@@ -115,7 +115,7 @@ class Attachments:
         self.writes.setdefault(target, []).append(
             Write(
                 model.kind,
-                model.path,
+                target if model.path is None else model.path,
                 keep=columns,
                 per_dataset=per_dataset,
                 per_run=per_run,

@@ -38,9 +38,9 @@ class WriteModel(LanguageModel, extra="allow"):
 
     kind: str = "root_tree"
     """The sink: `root_tree`, `parquet`, or a plugin."""
-    path: str
-    """Below `products/`; `{dataset}` and `{part}` are filled in. An absolute path must be allowed by
-    `execution.write_outside`."""
+    path: str | None = None
+    """Below `products/`; `{dataset}` and `{part}` are filled in. Without it, the id of the stage. An absolute path must
+    be allowed by `execution.write_outside`."""
     keep: PlainNames | None = None
     """Columns to write; without it, all."""
     use: str | None = None

@@ -14,6 +14,7 @@ from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_content, digest_of_file
 from cenote.plugins.kinds import PluginKind
+from cenote.products.files import SHOWN
 from cenote.sinks.interface import Sink
 from cenote.worker.results.store import ByteBuffer, pack, unpack
 from cenote.worker.results.written_files import WrittenFiles
@@ -115,7 +116,8 @@ def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], 
                 with storage.appearing(folder / name, under_its_name=True) as temporary:
                     sink.merge([folder / part["path"] for part in parts], temporary)
                 entries, size = sum(part["entries"] for part in parts), (folder / name).stat().st_size
-                merged.append({"path": str(name), "dataset": dataset or "all", "entries": entries, "bytes": size})
+                told = {"path": str(name), "dataset": dataset or "all", "entries": entries, "bytes": size}
+                merged.append({**told, SHOWN: True} if sink.shown else told)
     alone = [{key: one[key] for key in one if key != _SUM} for some in together.values() for one in some]
     return [*alone, *merged]
 

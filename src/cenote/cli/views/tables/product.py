@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from cenote.api import Run
+from cenote.products.files import SHOWN
 from cenote.products.interface import ProductTable
 from cenote.runs.folder import RunFolder
 from cenote.runtime.publish import product_kind
@@ -14,6 +15,8 @@ from cenote.text import plural
 
 MOST_TABLES = 4
 MOST_ROWS = 12
+MOST_LINES = 32
+"""Of a table that a stage wrote as text, its two lines of headings included."""
 INDENT = 12
 GAP = 2
 LONGEST_LABEL = 40
@@ -34,6 +37,24 @@ def product_tables(run: Run, *, width: int) -> Iterator[Text]:
         if len(names) > MOST_TABLES:
             more = plural(len(names) - MOST_TABLES, f"more {kind}")
             yield Text(" " * INDENT + f"… and {more} in {RunFolder(run.folder).products}", style="dim")
+
+
+def written_tables(run: Run, *, width: int) -> Iterator[Text]:
+    """Tables that stages wrote as text, the first few, each as far as there is room."""
+    files = (
+        [one for made in run.record.products if made.kind == "files" for one in run.product(made.name)]
+        if run.record
+        else []
+    )
+    shown = [RunFolder(run.folder).products / one["path"] for one in files if one.get(SHOWN)]
+    for file in shown[:MOST_TABLES]:
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        yield Text.assemble((f"  {'table':<{INDENT - 2}}", "bold"), str(file))
+        yield from (Text(f"  {_shortened(line, width - 2)}") for line in lines[:MOST_LINES])
+        if len(lines) > MOST_LINES:
+            yield Text(f"  … and {plural(len(lines) - MOST_LINES, 'more row')} in the file", style="dim")
+    if len(shown) > MOST_TABLES:
+        yield Text(" " * INDENT + f"… and {plural(len(shown) - MOST_TABLES, 'more table')}", style="dim")
 
 
 def table_lines(kind: str, name: str, table: ProductTable, *, width: int) -> Iterator[Text]:
@@ -62,7 +83,11 @@ def table_lines(kind: str, name: str, table: ProductTable, *, width: int) -> Ite
 
 
 def _cut_short(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+    return _shortened(label, LONGEST_LABEL)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _column(heading: str, cells: Sequence[object]) -> list[str]:
