@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from cenote.plan.build import analyse, build_plan, stage_problems
 from cenote.plan.forecast.memory import with_history
 from cenote.plan.forecast.task_history import Seen, TaskHistory, task_key
 from cenote.plan.inputs.data_report import DataReport, report_on
-from cenote.plan.inputs.look import Look, look_at_inputs
+from cenote.plan.inputs.look import Look, Unreadable, look_at_inputs
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.outputs.names import product_stem
 from cenote.plan.plan import MERGE, Plan
@@ -174,13 +174,33 @@ class Analysis:
 
         `until` and `only` name stages: the plan ends with them, or is for their results alone.
         """
+        return self._plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+
+    def _plan(
+        self,
+        *,
+        until: StageNames,
+        only: StageNames,
+        strict: bool,
+        keep_going: bool,
+        progress: InputsProgress | None,
+        unreadable: Unreadable | None = None,
+    ) -> Plan:
+        """The same without files that an earlier attempt could not read."""
         if self._checked.problems:
             raise CenoteError(self.check().problems)
         workflow = select(self.workflow, until=_names(until), only=_names(only))
         credentials = RunCredentials(workflow)
         with _looking(), credentials.used_here():
             unusable = [_as_warning(problem) for problem in credentials.problems(time.time())]
-            plan = build_plan(workflow, this_machine(), strict=strict, keep_going=keep_going, progress=progress)
+            plan = build_plan(
+                workflow,
+                this_machine(),
+                strict=strict,
+                keep_going=keep_going,
+                progress=progress,
+                unreadable=unreadable,
+            )
         history = TaskHistory().of(task_key(segment) for segment in plan.segments)
         plan = with_probes(with_history(plan, history), ProbeHistory())
         ending = _ending(plan, history, credentials) if credentials.all else ()
@@ -243,7 +263,8 @@ class Analysis:
         folder = self._folder(out)
         RunFolder(folder).refuse()
         self._need_credentials()
-        plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        replan = partial(self._plan, until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
+        plan = replan()
         refuse_unknown(_names(force), plan.workflow)
         if resume and not RunFolder(folder).holds_run:
             plan = _warning_first(plan, f"{folder} holds no run yet: nothing to resume, every task runs")
@@ -256,7 +277,7 @@ class Analysis:
             command=command,
         )
         with signals.noted(), storage.staying_here():
-            done = execute(plan, folder, options, listen, hear, packing or unheard)
+            done = _execute(plan, folder, options, replan, listen, hear, packing or unheard)
             if report:
                 _report(done)
             else:
@@ -311,6 +332,44 @@ def _as_far_as_known(workflow: Workflow) -> Iterator[bool]:
         except CenoteError:  # their settings are among the faults
             lost = True
         yield not lost
+
+
+def _execute(
+    plan: Plan,
+    out: Path,
+    options: RunOptions,
+    replan: Callable[..., Plan],
+    listen: RunListener | None,
+    hear: Hearer | None,
+    packing: Progress,
+) -> RunFolder:
+    """Run a plan; and again without the files that cannot be read, where their datasets do without them. What is done
+    by then is not done again."""
+    folder = execute(plan, out, options, listen, hear, packing)
+    unreadable: dict[tuple[str, str], Problem] = {}
+    while found := _not_read(plan, read_summary(folder), keep_going=options.keep_going):
+        unreadable |= found
+        try:
+            plan = replan(unreadable=unreadable)
+        except CenoteError as problem:
+            add_failure(folder, problem)
+            raise
+        execute(plan, out, replace(options, fresh=False, force=frozenset()), listen, hear, packing)
+    return folder
+
+
+def _not_read(plan: Plan, summary: Summary | None, *, keep_going: bool) -> dict[tuple[str, str], Problem]:
+    """Files that could not be read, although their metadata was, and that their datasets do without: all their events
+    are then left out, as if nobody had named them. Nothing after a run that failed for another reason."""
+    skips = {dataset.name for dataset in plan.workflow.datasets if dataset.on_bad_file == "skip"}
+    failures = summary.failures if summary is not None and summary.status in {"partial", "failed"} else ()
+    found = {
+        (one.dataset, one.file): Problem(errors.UNREADABLE_INPUT, one.message.partition("\n")[0])
+        for one in failures
+        if one.cause == "bad_input" and one.dataset in skips and one.dataset and one.file
+    }
+    others = [one for one in failures if (one.dataset, one.file) not in found or one.cause != "bad_input"]
+    return found if keep_going or not others else {}
 
 
 @contextmanager

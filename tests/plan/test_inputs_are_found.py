@@ -31,7 +31,7 @@ def names(folder: Path, *written: str) -> list[str]:
 def problem(folder: Path, *written: str) -> Problem:
     found = expand_files(Dataset("mc", written), folder)
     assert found.files == ()
-    (only,) = found.problems
+    (only,) = (*found.problems, *(one.problem for one in found.missing))
     return only
 
 
@@ -120,7 +120,7 @@ def test_a_list_that_is_not_text_is_reported(folder: Path) -> None:
 def test_the_good_files_come_with_the_problems_of_the_others(folder: Path) -> None:
     found = expand_files(Dataset("mc", ("a.root", "x.root", "y.root")), folder)
     assert len(found.files) == 1
-    assert len(found.problems) == 2
+    assert len(found.missing) == 2
 
 
 def test_what_is_not_beside_the_workflow_is_taken_from_the_current_folder(

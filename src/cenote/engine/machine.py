@@ -225,7 +225,8 @@ class Engine:
         """A task failed for good."""
         self._failures[task] = failure
         commands.append(Record(TaskGivenUp(at=self._now, task=task, pool=pool, worker=worker, failure=failure)))
-        if self._options.keep_going:
+        skips = failure.cause == "bad_input" and failure.dataset in self._options.skips
+        if self._options.keep_going or skips:
             self._states.fail(task)
             self._record_abandoned(commands, failed=task)
         else:

@@ -14,6 +14,8 @@ class EngineOptions:
 
     keep_going: bool = False
     """Finish everything that a failed task does not spoil, instead of stopping at the first failure."""
+    skips: frozenset[str] = frozenset()
+    """Datasets that do without files which cannot be read: these do not end the run, whoever plans it again."""
     limits: RunLimits = field(default_factory=RunLimits)
     """As the workflow's `execution.limits` says."""
     window_per_slot: float = 2.0

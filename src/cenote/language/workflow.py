@@ -28,6 +28,10 @@ class Dataset:
     group: str | None = None
     nevents: int | None = None
     """At most this many events are read; None reads all."""
+    on_bad_file: Literal["error", "skip"] = "error"
+    """Whether files that cannot be read are an error, or left out."""
+    max_bad_files: int | str | None = None
+    """How many of them may be left out: a number, or a share such as `5%`; None for all but one."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     stands_for: str | None = None
     """The dataset whose place it takes in a variation: it is none of its own then."""

@@ -11,13 +11,13 @@ from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.inputs.look import Inputs, Look, look_at_inputs, nothing_to_read
+from cenote.plan.inputs.look import Inputs, Look, Unreadable, look_at_inputs, nothing_to_read
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
 from cenote.plan.outputs.rules import output_clashes, renders_of
 from cenote.plan.outputs.snapshots import snapshots
 from cenote.plan.partitions import make_partitions, missing_columns
-from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, StageSummary, maker_of
+from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, SkippedFile, StageSummary, maker_of
 from cenote.plan.segments import make_segments
 from cenote.plan.stages.columns import ColumnFlow, column_flow
 from cenote.plan.stages.drawable import undrawable
@@ -54,10 +54,11 @@ def analyse(
     *,
     strict: bool = False,
     progress: InputsProgress | None = None,
+    unreadable: Unreadable | None = None,
 ) -> Analysed:
     """Everything that can be found wrong with a workflow, at once. Whatever passes here has a plan."""
     later, left_out = unavailable(workflow)
-    workflow, inputs, resolved, unvaried = _read(workflow, look, progress)
+    workflow, inputs, resolved, unvaried = _read(workflow, look, progress, unreadable)
     placement = place(workflow, machine, strict=strict)
     flow = column_flow(workflow, resolved)
     lacking = what_is_lacking(workflow, inputs)
@@ -97,11 +98,11 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
 
 
 def _read(
-    workflow: Workflow, look: Look, progress: InputsProgress | None = None
+    workflow: Workflow, look: Look, progress: InputsProgress | None = None, unreadable: Unreadable | None = None
 ) -> tuple[Workflow, Inputs, Resolved, Sequence[Problem]]:
     """The workflow with what its variations add, its inputs, its stages; and what is wrong with variations."""
     workflow = with_replaced_datasets(workflow)
-    inputs = look_at_inputs(workflow, look, progress=progress)
+    inputs = look_at_inputs(workflow, look, progress=progress, unreadable=unreadable)
     columns, refused = known_columns(workflow, inputs), inputs.refused()
     resolved = resolve_stages(workflow, flavours_of(workflow, columns), refused)
     if workflow.systematics is None:
@@ -129,9 +130,13 @@ def build_plan(
     strict: bool = False,
     keep_going: bool = False,
     progress: InputsProgress | None = None,
+    unreadable: Unreadable | None = None,
 ) -> Plan:
-    """The plan, or every reason why there is none. With `keep_going`, files that are bad fail later, on their own."""
-    analysed = analyse(workflow, machine, Look.EVERY, strict=strict, progress=progress)
+    """The plan, or every reason why there is none. With `keep_going`, files that are bad fail later, on their own.
+
+    `unreadable` are files that an earlier attempt could not read; their datasets do without them, or there is no plan.
+    """
+    analysed = analyse(workflow, machine, Look.EVERY, strict=strict, progress=progress, unreadable=unreadable)
     bad, workflow = analysed.inputs.unreadable(), analysed.workflow
     if analysed.problems or (bad and not keep_going):
         raise CenoteError([*analysed.problems, *bad])
@@ -162,6 +167,9 @@ def build_plan(
         digest=digest_of([segment.digest for segment in segments] + [table.keys.hex()]),
         resources=_resources(workflow, analysed.resolved),
         snapshots=snapshots(workflow, analysed.resolved, analysed.inputs),
+        skipped=tuple(
+            SkippedFile(file.dataset, file.url, file.problem.message, file.events) for file in analysed.inputs.skipped
+        ),
     )
 
 

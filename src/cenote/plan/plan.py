@@ -54,6 +54,17 @@ class Partition:
 
 
 @dataclass(frozen=True)
+class SkippedFile:
+    """A file that cannot be read, and that its dataset does without."""
+
+    dataset: str
+    file: str
+    reason: str
+    events: int | None = None
+    """How many are missing; None where nobody knows: it was never read."""
+
+
+@dataclass(frozen=True)
 class WriteStep:
     """A skim within a segment."""
 
@@ -402,6 +413,8 @@ class Plan:
     """Files that own code or operations read, or that stages name under `depends_on`."""
     snapshots: tuple[ColumnSnapshot, ...] = ()
     """What observers ask for."""
+    skipped: tuple[SkippedFile, ...] = ()
+    """Files that are not read, because they cannot be."""
     learned: tuple[Learned, ...] = ()
     """From earlier runs; it decides nothing."""
     probes: Mapping[str, Probed] = field(default_factory=dict)

@@ -21,7 +21,17 @@ from cenote import storage
 from cenote.language.execution import Amounts, Elastic, PoolSize, PoolTerms, RunLimits, settings_of
 from cenote.language.origins import KeyPath, Origin
 from cenote.placement.pools import Candidate, PlacedPool, StagePlacement
-from cenote.plan.plan import MERGE, Learned, Partition, Plan, PlannedModifier, Segment, StageSummary, TaskTable
+from cenote.plan.plan import (
+    MERGE,
+    Learned,
+    Partition,
+    Plan,
+    PlannedModifier,
+    Segment,
+    SkippedFile,
+    StageSummary,
+    TaskTable,
+)
 from cenote.plan.probes.cache import probe_key
 from cenote.plan.probes.result import Finding, Probed, ProbeVerdict
 from cenote.plugins.capabilities import runs_here
@@ -294,6 +304,8 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
     """First task, first partition, how many: which task takes which partition."""
     learned: tuple[Learned, ...] = ()
     """From earlier runs."""
+    skipped: tuple[SkippedFile, ...] = ()
+    """Files that cannot be read, and that their datasets do without."""
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -339,6 +351,7 @@ class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
             input_files=tuple(_input_files(plan.partitions)),
             partition_blocks=tuple(_partition_blocks(plan)),
             learned=plan.learned,
+            skipped=plan.skipped,
             warnings=plan.warnings,
         )
 

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from cenote import __version__
 from cenote.language.workflow import Workflow
-from cenote.plan.plan import Plan
+from cenote.plan.plan import Plan, SkippedFile
 from cenote.shell import run_command
 from cenote.software import PACKAGES, installed_versions
 
@@ -72,6 +72,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     plugins: tuple[PluginRecord, ...] = ()
     plan: str = ""
     inputs: tuple[InputRecord, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+    """Input files that were left out, because they cannot be read."""
     git: GitRecord | None = None
     environments: dict[str, dict[str, Any]] = {}
     """Pool → the environment of its workers: its type and settings, and what it says of itself."""
@@ -95,6 +97,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
             ),
             plan=plan.digest,
             inputs=tuple(_inputs(plan)),
+            skipped=plan.skipped,
             git=_git_state(workflow.folder),
             environments=environments,
         )

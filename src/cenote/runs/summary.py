@@ -10,6 +10,7 @@ import msgspec
 from cenote import errors
 from cenote.engine.messages import FailureInfo, FellBack, TaskSplit
 from cenote.modifiers.support.measures import MeasuredStage
+from cenote.plan.plan import SkippedFile
 
 _KINDS = {
     "error": errors.STAGE_FAILED,
@@ -263,6 +264,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: tuple[FallbackRecord, ...] = ()
     splits: tuple[SplitRecord, ...] = ()
     failures: tuple[FailureRecord, ...]
+    skipped: tuple[SkippedFile, ...] = ()
+    """Files that cannot be read, and that their datasets do without: none of their events is in any product."""
     warnings: tuple[str, ...]
     time_left: float | None = None
     """Seconds until the slowest segment is done, at this pace; null while unknown."""

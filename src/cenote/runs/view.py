@@ -428,6 +428,7 @@ class RunView:
             fallbacks=tuple(self.fallbacks),
             splits=tuple(self._splits.values()),
             failures=(*self.failures, *failures),
+            skipped=self.plan.skipped,
             warnings=self.warnings,
             time_left=self.time_left,
         )

@@ -16,6 +16,7 @@ from cenote.units import format_bytes, format_count, format_seconds
 MOST_FAILURES = 10
 MOST_PICTURES = 12
 MOST_PRODUCTS = 12
+MOST_SKIPPED = 6
 _STYLES = {"succeeded": "bold green", "partial": "bold yellow", "failed": "bold red", "cancelled": "bold yellow"}
 _KINDS = {
     "render-failed": "has no picture",
@@ -40,6 +41,12 @@ def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -
         yield _row("", f"… and {len(shown) - MOST_PICTURES} more in {run.plots}")
     if run.report.is_file():
         yield _row("report", str(run.report))
+    for position, file in enumerate(summary.skipped[:MOST_SKIPPED]):
+        lost = "" if file.events is None else f", {plural(file.events, 'event')}"
+        about = file.reason if file.file in file.reason else f"{file.file}: {file.reason}"
+        yield _row("" if position else "skipped", f"{about} (dataset {file.dataset}{lost})")
+    if len(summary.skipped) > MOST_SKIPPED:
+        yield _row("", f"… and {plural(len(summary.skipped) - MOST_SKIPPED, 'more file')}, all in {run.summary}")
     if summary.fallbacks:
         moves = Counter[str]()
         for move in summary.fallbacks:

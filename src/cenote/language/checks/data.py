@@ -23,6 +23,8 @@ from cenote.plugins.kinds import PluginKind
 
 _PLACES: tuple[tuple[str, ...], ...] = (("datasets",), ("data", "datasets"))
 """Where datasets stand."""
+_OF_DATASETS = ("name", "files", "eventtype", "group", "nevents", "on_bad_file", "max_bad_files")
+"""What is no metadata."""
 
 
 def entries(node: Located | None, what: str, findings: Findings) -> Iterable[tuple[str, Located]]:
@@ -133,7 +135,10 @@ def _dataset(node: Located, path: KeyPath, defaults: dict[str, Any], findings: F
             place = node.mapping[key].key_place
             findings.warnings.append(f"{place}: '{key}' is kept as metadata of {what}; did you mean '{meant}'?")
     given = {**defaults, **model.model_dump(exclude_none=True, exclude={"metadata"})}
-    known = {key: given.pop(key) for key in ("name", "files", "eventtype", "group", "nevents") if key in given}
+    known = {key: given.pop(key) for key in _OF_DATASETS if key in given}
+    if model.max_bad_files is not None and known.get("on_bad_file") != "skip":
+        words = f"'max_bad_files' of {what} is used with on_bad_file: skip"
+        findings.report(errors.BAD_VALUE, words, node.get("max_bad_files"), on_key=True, hint="add on_bad_file: skip")
     return Dataset(**known, metadata={**given, **(model.metadata or {})}, path=path)
 
 

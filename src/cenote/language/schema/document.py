@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 
 from cenote.language.schema.execution import ExecutionModel, PoolModel
-from cenote.language.schema.forms import Count, Free, OneOrMany, OrText, PlainName, PlainNames, Positive
+from cenote.language.schema.forms import Count, Free, OneOrMany, OrText, PlainName, PlainNames, Positive, SomeFiles
 from cenote.language.schema.model import LanguageModel
 from cenote.language.schema.stage import StageModel
 
@@ -35,6 +35,11 @@ class DatasetModel(LanguageModel, extra="allow"):
     """Group under which it is plotted."""
     nevents: Count | None = None
     """Read at most so many events."""
+    on_bad_file: Literal["error", "skip"] | None = None
+    """What becomes of a run with files that cannot be read: `error`, the default, refuses it; `skip` leaves them out,
+    whole, and the summary names them."""
+    max_bad_files: SomeFiles | None = None
+    """With `skip`: if more files of the dataset are bad, it is an error; a number, or a share such as `5%`."""
     metadata: Free | None = Field(None, validation_alias=AliasChoices("metadata", "meta"))
     """Further facts, visible to operations."""
 
@@ -48,6 +53,10 @@ class DataDefaultsModel(LanguageModel, extra="allow"):
     """What datasets are drawn together with."""
     nevents: Count | None = None
     """Read at most so many events of each."""
+    on_bad_file: Literal["error", "skip"] | None = None
+    """What becomes of files that cannot be read."""
+    max_bad_files: SomeFiles | None = None
+    """How many files of each may be skipped."""
     tree_primary: str | None = None
     """The tree to read where no `sources` are given."""
 

@@ -62,6 +62,21 @@ def _whole(value: Any) -> int:  # Any: whatever the YAML holds
     raise ValueError("should be a whole number")
 
 
+_SHARE = r"^(100|[0-9]{1,2})(\.[0-9]{1,6})? ?%$"
+
+
+def _files(value: Any) -> int | str:  # Any: whatever the YAML holds
+    if isinstance(value, str) and re.fullmatch(_SHARE, value):
+        return value
+    try:
+        number = _whole(value)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ValueError("should be a number of files, or a share of them such as 5%")
+    return number
+
+
 def _flag(value: Any) -> bool:  # Any: whatever the YAML holds
     if isinstance(value, bool):
         return value
@@ -92,6 +107,16 @@ Count = Annotated[int, Converted(_whole, "whole", _quoted(WHOLE), ge=0)]
 
 Positive = Annotated[int, Converted(_whole, "whole", _quoted(WHOLE), ge=1)]
 """A whole number, one or more, with or without quotes."""
+
+SomeFiles = Annotated[
+    int | str,
+    Converted(
+        _files,
+        "files",
+        lambda _: {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"{_SHARE}|{WHOLE}"}]},
+    ),
+]
+"""A number of files, or a share of them: `5%`."""
 
 Flag = Annotated[bool, Converted(_flag, "flag")]
 """True or false, and no number that might mean it."""

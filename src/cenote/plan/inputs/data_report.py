@@ -17,6 +17,10 @@ class ReportedFile:
     """None where it cannot be used."""
     size: int = 0
     problem: Problem | None = None
+    skipped: bool = False
+    """Whether it cannot be used, and its dataset does without it."""
+    missing: int | None = None
+    """The events that it had when it was read last."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ class ReportedDataset:
     def bad(self) -> tuple[ReportedFile, ...]:
         """Files that cannot be used."""
         return tuple(file for file in self.files if file.problem is not None)
+
+    @property
+    def skipped(self) -> tuple[ReportedFile, ...]:
+        """Those of them that the dataset does without."""
+        return tuple(file for file in self.files if file.skipped)
 
     @property
     def entries(self) -> int:
@@ -55,8 +64,8 @@ class DataReport:
 
     @property
     def all_problems(self) -> tuple[Problem, ...]:
-        """Those of files too."""
-        bad = [file.problem for dataset in self.datasets for file in dataset.bad]
+        """Those of files too, unless they are skipped."""
+        bad = [file.problem for dataset in self.datasets for file in dataset.bad if not file.skipped]
         return (*self.problems, *(problem for problem in bad if problem is not None))
 
 
@@ -73,5 +82,10 @@ def report_on(workflow: Workflow, inputs: Inputs) -> DataReport:
                 for file in inputs.bad
                 if (file.dataset, file.source) == (dataset.name, use.id)
             ]
-            datasets.append(ReportedDataset(dataset.name, use.id, dataset.eventtype, (*good, *bad)))
+            skipped = [
+                ReportedFile(file.url, None, 0, file.problem, skipped=True, missing=file.events)
+                for file in inputs.skipped
+                if file.dataset == dataset.name
+            ]
+            datasets.append(ReportedDataset(dataset.name, use.id, dataset.eventtype, (*good, *bad, *skipped)))
     return DataReport(tuple(datasets), inputs.problems, inputs.warnings)

@@ -22,6 +22,14 @@ _UNSET = re.compile(r"\$(\w+|\{[^}]*\})")
 
 
 @dataclass(frozen=True)
+class MissingFile:
+    """A file that is named and is not there."""
+
+    path: str
+    problem: Problem
+
+
+@dataclass(frozen=True)
 class FoundFiles:
     """The files of a dataset."""
 
@@ -30,6 +38,8 @@ class FoundFiles:
     problems: tuple[Problem, ...] = ()
     not_beside: tuple[str, ...] = ()
     """What was written and is not beside the workflow, but in the current folder."""
+    missing: tuple[MissingFile, ...] = ()
+    """Files that are named and are not there."""
 
 
 def expand_files(dataset: Dataset, folder: Path, *, catalogues: bool = True) -> FoundFiles:
@@ -40,6 +50,7 @@ def expand_files(dataset: Dataset, folder: Path, *, catalogues: bool = True) -> 
     search = _Search(dataset.name, catalogues)
     files: dict[str, None] = {}
     problems: list[Problem] = []
+    missing: dict[str, MissingFile] = {}
     not_beside: list[str] = []
     for written in dataset.files:
         found = list(search.looked_up(written, folder))
@@ -47,14 +58,18 @@ def expand_files(dataset: Dataset, folder: Path, *, catalogues: bool = True) -> 
             found = here
             not_beside.append(written)
         problems += [one for one in found if isinstance(one, Problem)]
-        files.update(dict.fromkeys(one for one in found if not isinstance(one, Problem)))
+        missing |= {one.path: one for one in found if isinstance(one, MissingFile)}
+        files.update(dict.fromkeys(one for one in found if isinstance(one, str)))
     if not dataset.files:
         problems.append(Problem(errors.NO_DATA, f"dataset '{dataset.name}' names no files"))
-    return FoundFiles(tuple(files), tuple(problems), tuple(not_beside))
+    return FoundFiles(tuple(files), tuple(problems), tuple(not_beside), tuple(missing.values()))
 
 
-def _has_problem(found: Sequence[str | Problem]) -> bool:
-    return any(isinstance(one, Problem) for one in found)
+_Found = str | Problem | MissingFile
+
+
+def _has_problem(found: Sequence[_Found]) -> bool:
+    return not all(isinstance(one, str) for one in found)
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ class _Search:
     dataset: str
     catalogues: bool
 
-    def looked_up(self, written: str, folder: Path) -> Iterator[str | Problem]:
+    def looked_up(self, written: str, folder: Path) -> Iterator[_Found]:
         """Files by a name or pattern; one that the file system refuses to look up is a problem."""
         try:
             yield from self._expanded(written, folder, within=())
@@ -74,7 +89,7 @@ class _Search:
                 raise
             yield found
 
-    def _expanded(self, written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+    def _expanded(self, written: str, folder: Path, *, within: tuple[Path, ...]) -> Iterator[_Found]:
         name = os.path.expandvars(written.strip())
         if unset := _UNSET.search(name):
             yield Problem(errors.NO_DATA, f"{written}: the environment variable {unset.group()} is not set")
@@ -91,17 +106,19 @@ class _Search:
             yield os.path.normpath(path)
         elif glob.has_magic(name):
             yield from _matching(written, name, folder, path)
+        elif path.is_dir():
+            yield _a_folder(written)
         else:
-            yield _missing(written, path)
+            yield MissingFile(os.path.normpath(path), _missing(written, path))
 
-    def _in_catalogue(self, path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+    def _in_catalogue(self, path: Path, within: tuple[Path, ...]) -> Iterator[_Found]:
         names = names_in_catalogue(path, self.dataset)
         if isinstance(names, Problem):
             yield names
             return
         yield from self._all(names, path, within)
 
-    def _listed_in(self, path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+    def _listed_in(self, path: Path, within: tuple[Path, ...]) -> Iterator[_Found]:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:
@@ -110,7 +127,7 @@ class _Search:
         kept = [name for line in lines if (name := re.sub(r"(^|\s)#.*", "", line).strip())]
         yield from self._all([name for line in kept for name in names_in_text(line)], path, within)
 
-    def _all(self, names: Sequence[str], path: Path, within: tuple[Path, ...]) -> Iterator[str | Problem]:
+    def _all(self, names: Sequence[str], path: Path, within: tuple[Path, ...]) -> Iterator[_Found]:
         if path in within:
             yield Problem(errors.NO_DATA, f"{path} names itself: {' → '.join(map(str, (*within, path)))}")
             return
@@ -149,9 +166,11 @@ def _nothing_matches(written: str, path: Path) -> Problem:
     )
 
 
+def _a_folder(written: str) -> Problem:
+    return Problem(errors.NO_DATA, f"'{written}' is a folder", hint=f"did you mean '{Path(written) / '*.root'}'?")
+
+
 def _missing(written: str, path: Path) -> Problem:
-    if path.is_dir():
-        return Problem(errors.NO_DATA, f"'{written}' is a folder", hint=f"did you mean '{Path(written) / '*.root'}'?")
     existing = _existing_parent(path)
     details = (f"looked in {existing}",) if existing == path.parent else (f"{existing} exists, nothing below it does",)
     return Problem(errors.BAD_INPUT, f"file '{written}' does not exist", details=details, hint=_near(path, existing))

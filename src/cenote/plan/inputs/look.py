@@ -12,8 +12,9 @@ from cenote import errors
 from cenote.errors import CenoteError, Problem
 from cenote.language.workflow import Dataset, SourceUse, Workflow
 from cenote.names import listed
+from cenote.plan.inputs.bad_files import BadFile, judge, without
 from cenote.plan.inputs.expand import FoundFiles, expand_files
-from cenote.plan.inputs.metadata import InputsProgress, describe_all
+from cenote.plan.inputs.metadata import InputsProgress, describe_all, last_entries
 from cenote.plan.inputs.packed_columns import one_of_each_schema
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
@@ -36,16 +37,6 @@ class Look(Enum):
 
 
 @dataclass(frozen=True)
-class BadFile:
-    """A file that could not be looked at."""
-
-    dataset: str
-    source: str
-    url: str
-    problem: Problem
-
-
-@dataclass(frozen=True)
 class Inputs:
     """What there is to read."""
 
@@ -54,6 +45,8 @@ class Inputs:
     bad: tuple[BadFile, ...] = ()
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
+    skipped: tuple[BadFile, ...] = ()
+    """Files that their datasets do without."""
 
     def unreadable(self) -> list[Problem]:
         """What is wrong with the bad files: each thing once, however many files it is wrong with."""
@@ -95,33 +88,74 @@ def _refused(info: FileInfo) -> dict[str, Problem]:
     return found
 
 
-def look_at_inputs(workflow: Workflow, look: Look, *, progress: InputsProgress | None = None) -> Inputs:
+Unreadable = Mapping[tuple[str, str], Problem]
+"""(dataset, file) → why an earlier attempt could not read it, although its metadata is there."""
+
+
+def look_at_inputs(
+    workflow: Workflow, look: Look, *, progress: InputsProgress | None = None, unreadable: Unreadable | None = None
+) -> Inputs:
     """Find the files and read their metadata; a look at none of them does not even search."""
-    infos: dict[tuple[str, str], list[FileInfo]] = {}
-    bad: list[BadFile] = []
-    problems: list[Problem] = []
-    wanted: list[tuple[Dataset, SourceUse, Source, str]] = []
-    found_of: dict[str, FoundFiles] = {}
+    found_of = _files_of(workflow, look)
+    problems = [
+        problem.at(workflow.place(*dataset.path, "files"))
+        for dataset in workflow.datasets
+        for problem in found_of[dataset.name].problems
+    ]
+    made = {use.id: _source(workflow, use, problems) for use in workflow.sources}
+    sources = [(use, source) for use in workflow.sources if (source := made[use.id]) is not None]
+    infos: dict[tuple[str, str], list[FileInfo]] = {
+        (dataset.name, use.id): [] for dataset in workflow.datasets for use, _ in sources
+    }
+    bad = [
+        file for dataset in workflow.datasets for file in _absent(workflow, dataset, found_of[dataset.name], sources)
+    ]
+    wanted = [
+        (dataset, use, source, url)
+        for dataset in workflow.datasets
+        for use, source in sources
+        for url in look.at(found_of[dataset.name].files)
+    ]
+    found = describe_all([(source, use.kind, url) for _, use, source, url in wanted], progress=progress)
+    for (dataset, use, source, url), info in zip(wanted, found, strict=True):
+        problem = info if isinstance(info, Problem) else (unreadable or {}).get((dataset.name, url))
+        if problem is not None:
+            events = last_entries(source, use.kind, url) if isinstance(info, Problem) else info.entries
+            placed = problem.at(workflow.place(*dataset.path, "files"))
+            bad.append(BadFile(dataset.name, use.id, url, placed, events))
+        elif isinstance(info, FileInfo):
+            infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
+    counts = {name: len(one.files) + len(one.missing) for name, one in found_of.items()}
+    verdict = judge(workflow, bad, counts, all_seen=look is Look.EVERY)
+    left = dict(without(infos, verdict.skipped))
+    warnings = [*_in_the_current_folder(found_of), *_in_two_datasets(found_of), *_cut_short(workflow, left)]
+    return Inputs(
+        infos=left,
+        bad=tuple(file for file in verdict.refused if file.source),
+        problems=(*problems, *(file.problem for file in verdict.refused if not file.source), *verdict.problems),
+        warnings=(*warnings, *verdict.warnings),
+        skipped=verdict.skipped,
+    )
+
+
+def _files_of(workflow: Workflow, look: Look) -> dict[str, FoundFiles]:
+    if look is Look.NONE:
+        return {dataset.name: FoundFiles(()) for dataset in workflow.datasets}
     inner = [one["kind"] for use in workflow.sources if use.of for one in use.settings["inputs"]]
     catalogues = "json" not in (*inner, *(use.kind for use in workflow.sources))
-    for dataset in workflow.datasets:
-        files = FoundFiles(()) if look is Look.NONE else expand_files(dataset, workflow.folder, catalogues=catalogues)
-        found_of[dataset.name] = files
-        problems.extend(problem.at(workflow.place(*dataset.path, "files")) for problem in files.problems)
-        for use in workflow.sources:
-            source = _source(workflow, use, problems)
-            if source is not None:
-                infos[dataset.name, use.id] = []
-                wanted += [(dataset, use, source, url) for url in look.at(files.files)]
-    found = describe_all([(source, use.kind, url) for _, use, source, url in wanted], progress=progress)
-    for (dataset, use, _, url), info in zip(wanted, found, strict=True):
-        if isinstance(info, Problem):
-            placed = info.at(workflow.place(*dataset.path, "files"))
-            bad.append(BadFile(dataset.name, use.id, url, placed))
-        else:
-            infos[dataset.name, use.id].append(info if info.url == url else replace(info, url=url))
-    warnings = [*_in_the_current_folder(found_of), *_in_two_datasets(found_of), *_cut_short(workflow, infos)]
-    return Inputs(infos, tuple(bad), tuple(problems), tuple(warnings))
+    return {
+        dataset.name: expand_files(dataset, workflow.folder, catalogues=catalogues) for dataset in workflow.datasets
+    }
+
+
+def _absent(
+    workflow: Workflow, dataset: Dataset, found: FoundFiles, sources: Sequence[tuple[SourceUse, Source]]
+) -> Iterator[BadFile]:
+    """Files of a dataset that are not there; no source is to blame."""
+    for one in found.missing:
+        known = (last_entries(source, use.kind, one.path) for use, source in sources)
+        events = next((entries for entries in known if entries is not None), None)
+        yield BadFile(dataset.name, "", one.path, one.problem.at(workflow.place(*dataset.path, "files")), events)
 
 
 def _in_the_current_folder(found_of: Mapping[str, FoundFiles]) -> Iterator[str]:

@@ -94,6 +94,11 @@ def noted_places(files: Sequence[tuple[Source, str, str, str]], *, cache: Metada
     return [known.get(key, b"") for key in keys]
 
 
+def last_entries(source: Source, kind: str, url: str, *, cache: MetadataCache | None = None) -> int | None:
+    """How many events a file had when it was read last, whatever it is now; None where it never was."""
+    return (cache or MetadataCache()).last_entries(_key(source, kind, url))
+
+
 def describe_one(source: Source, url: str) -> FileAnswer:
     """The metadata of one file, or the problem with it."""
     try:

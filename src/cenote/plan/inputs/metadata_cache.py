@@ -63,6 +63,14 @@ class MetadataCache:
         if found:
             self._cache.write(change)
 
+    def last_entries(self, key: bytes) -> int | None:
+        """The events of a file when it was read last, also where it has changed since."""
+
+        def found(database: sqlite3.Connection) -> list[int]:
+            return [entries for (entries,) in database.execute("select entries from files where key = ?", (key,))]
+
+        return next(iter(self._cache.read(found, unreadable=ValueError) or ()), None)
+
     def places(self, wanted: Mapping[bytes, str]) -> dict[bytes, bytes]:
         """Key → where the columns of its file are, as the source noted it, of the file with this stamp."""
 

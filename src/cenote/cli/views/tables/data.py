@@ -72,7 +72,8 @@ def show_report(report: DataReport, console: Console) -> None:
     """How much there is of each dataset."""
     table = FittedTable(_DATASETS, gap=2)
     for one in report.datasets:
-        bad = Text(str(len(one.bad)), style="bold red") if one.bad else "0"
+        style = "bold yellow" if len(one.skipped) == len(one.bad) else "bold red"
+        bad = Text(str(len(one.bad)), style=style) if one.bad else "0"
         counts = (str(len(one.files)), bad, f"{one.entries:,}", format_bytes(one.size))
         table.add_row(name(one.name), one.source, one.eventtype, *counts)
     if report.datasets:
@@ -80,7 +81,12 @@ def show_report(report: DataReport, console: Console) -> None:
     files = sum(len(one.files) for one in report.datasets)
     bad_ones = sum(len(one.bad) for one in report.datasets)
     events = sum(one.entries for one in report.datasets)
-    verdict = f"{bad_ones} bad" if bad_ones else "some are not there" if report.problems else "all can be read"
+    skipped = sum(len(one.skipped) for one in report.datasets)
+    verdict = "some are not there" if report.problems else "all can be read"
+    if bad_ones:
+        verdict = f"{bad_ones} bad" + (
+            f", {skipped if skipped < bad_ones else 'all'} of them skipped" if skipped else ""
+        )
     words = f"{plural(files, 'file')}, {events:,} events, {verdict}"
     console.print(Text(words, style="bold"), soft_wrap=True)
 
@@ -103,6 +109,8 @@ def _dataset_as_json(one: ReportedDataset) -> dict[str, Any]:
             "entries": file.entries,
             "size": file.size,
             "problem": file.problem.message if file.problem else None,
+            "skipped": file.skipped,
+            "missing": file.missing,
         }
         for file in one.files
     ]
