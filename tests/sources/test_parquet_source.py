@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import awkward as ak
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,3 +75,22 @@ def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
         f"ParquetSource().read({url!r}, ['x', 'lists'], 0, 2); sys.exit('pandas' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_missing_values_stay_where_they_are_in_every_range(tmp_path: Path) -> None:
+    rows = 100
+    table = pa.table(
+        {
+            "late": [None] * 90 + [2.5] * 10,
+            "lists": [None if row % 3 == 0 else [row] for row in range(rows)],
+            "texts": [None if row % 5 else f"row {row}" for row in range(rows)],
+            "records": [{"a": None if row % 7 else row} for row in range(rows)],
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = ParquetSource()
+    whole = source.read(str(tmp_path / "a.parquet"), ["late", "lists", "texts", "records_a"], 0, rows)
+    for start, stop in ((0, 100), (84, 91), (3, 90), (89, 100)):
+        part = source.read(str(tmp_path / "a.parquet"), list(whole), start, stop)
+        for name, values in table.slice(start, stop - start).flatten().to_pydict().items():
+            assert ak.to_list(part[name.replace(".", "_")]) == values, (name, start, stop)

@@ -46,6 +46,8 @@ def column_of(values: Any, inner: tuple[str, ...]) -> Column:
         values = values.cast(pa.float64())
     if not values.null_count and _is_number(values.type):
         return values.to_numpy()
+    if any(chunk.offset for chunk in values.chunks):  # awkward 2.14 takes what is missing from the start of the chunk
+        values = values.take(pa.array(range(len(values))))
     array = ak.from_arrow(values)
     for name in inner:
         array = array[name]
