@@ -143,7 +143,7 @@ class _Rows:
         tasks = [self._add(RUN, index, at, self._needs(sketch, at)) for at in range(size)]
         self.tasks_of[sketch.name] = (sketch.scope, tasks)
         if tasks and (sketch.product or sketch.skim):
-            root = merge_tree(tasks, lambda at, group: self._add(MERGE, index, at, group), fan_in)
+            root = merge_tree([[task] for task in tasks], lambda at, group: self._add(MERGE, index, at, group), fan_in)
             if sketch.product:
                 self.products.append(ProductPlan(sketch.name, sketch.name, "histogram", root))
             if sketch.skim:

@@ -390,3 +390,43 @@ def test_a_dataset_that_takes_the_place_of_another_is_in_nothing_else(folder: Pa
     replaced(flow, "Jet_pt", "Jet_pt_up", after=None, datasets=["tt", "wj"])
     mixed = ran(folder, flow, "stands-in-mixed-by-hand", workers=1)
     assert rows(run.product("H"), "mixed") == rows(mixed.product("H"), "nominal")
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+def test_a_histogram_is_whole_where_variations_of_it_are_filled_on_other_pools(
+    folder: Path, by_hand: dict[str, cenote.Run], backend: str
+) -> None:
+    flow = plain_flow()
+    for name in ("All", "Selected"):  # stages that follow a histogram follow its pool; its variations need not go there
+        stage_of(flow, name)["execution"] = {"require": "big"}
+    flow["execution"] = {"pools": {"default": {"workers": 1}, "big": {"workers": 1}}}
+    run = ran(folder, flow, f"apart-{backend}", backend=backend)
+    plan = cenote.load(folder / f"apart-{backend}.yaml").plan()
+    where = {step.stage: segment.index for segment in plan.segments for step in segment.steps}
+    assert where["Sum"] != where["Sum@jes_up"]
+    for name, (_, changed) in BY_HAND.items():
+        for product in changed:
+            assert rows(run.product(product), name) == rows(by_hand[name].product(product)), (name, product)
+
+
+def test_a_stage_sees_the_whole_of_a_dataset_that_takes_the_place_of_another(folder: Path) -> None:
+    (folder / "ops.py").write_text(OPERATIONS)
+    flow: Flow = {
+        "plugins": ["ops.py"],
+        "data": {"datasets": [{"name": name, "files": f"{name}.root"} for name in ("tt", "tt_alt", "wj")]},
+        "analysis": {
+            "stages": [
+                {"id": "Mean", "op": "custom.mean", "needs": [], "scope": "dataset"},
+                {"id": "Lead", "op": "define", "needs": [], "params": {"lead": "max(Jet_pt)"}},
+                {"id": "Centred", "op": "custom.centre", "needs": ["Lead", "Mean"]},
+                {"id": "H", "op": "hep.hist", "params": {"axes": [{**HT, "source": "centred"}]}, "render": []},
+            ]
+        },
+    }
+    varied = flow | {"systematics": {"variations": [{"name": "other", "datasets": {"replace": {"tt": "tt_alt"}}}]}}
+    run = ran(folder, varied, "whole", workers=1)
+    assert run.product("Mean").keys() == {"tt", "wj"}, "products of own operations are nominal"
+    flow["data"]["datasets"] = [{"name": "tt", "files": "tt_alt.root"}, {"name": "wj", "files": "wj.root"}]
+    other = ran(folder, flow, "whole-by-hand", workers=1)
+    assert rows(run.product("H"), "other") == rows(other.product("H"))
+    assert rows(run.product("H"), "other") != rows(run.product("H"), "nominal")

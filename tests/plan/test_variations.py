@@ -158,3 +158,22 @@ def test_flags_of_a_cutflow_that_keeps_all_events_vary(folder: Path) -> None:
     plan = cenote.load(folder / "flow.yaml").plan()
     assert [stage.id for stage in plan.workflow.stages if stage.varied] == ["X@up", "CutX@up"]
     assert [product.name for product in plan.products] == ["Hx", "CutX", "Hy"]
+
+
+def test_what_is_made_of_a_whole_dataset_is_nominal_and_that_is_said(folder: Path) -> None:
+    (folder / "ops.py").write_text(
+        "from cenote import operation\n\n\n"
+        "@operation('custom.sum', reads=lambda params: [params.column], scope='dataset', product='sum')\n"
+        "def total(events, *, column: str):\n    return float(events[column].sum())\n"
+    )
+    summed = "    - {id: Sum, op: custom.sum, needs: [], params: {column: x}}\n"
+    text = "plugins: [ops.py]" + HEAD.replace("    - {id: X,", summed + "    - {id: X, needs: [],").replace(
+        "{id: Y,", "{id: Y, needs: [X, Sum],"
+    )
+    (folder / "flow.yaml").write_text(text + "    - {name: up, applies_to: mc, replace: {x: x_up}}\n")
+    assert [words for words in cenote.load(folder / "flow.yaml").check().warnings if "Sum" in words] == [
+        "stage 'Sum' sees the nominal events at once: its product does not vary for up"
+    ]
+    (folder / "flow.yaml").write_text(text + "    - {name: up, anchor: Sum, patch: {column: y}}\n")
+    (problem,) = cenote.load(folder / "flow.yaml").check().problems
+    assert "cannot change stage 'Sum', which has scope 'dataset'" in problem.message

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from cenote.errors import NOT_AVAILABLE, UNKNOWN_OPERATION, UNKNOWN_PLUGIN, CenoteError, Problem
+from cenote.errors import UNKNOWN_OPERATION, UNKNOWN_PLUGIN, CenoteError, Problem
 from cenote.language.availability import unavailable
 from cenote.language.workflow import Workflow
 from cenote.machine import Machine
@@ -111,12 +112,12 @@ def _read(
     exported = {name for one in workflow.systematics.variations for name in one.export}
     if (resolved.problems and not exported) or expanded.problems:  # what is exported is not there without variations
         return workflow, inputs, resolved, expanded.problems
-    varied = resolve_stages(expanded.workflow, flavours_of(expanded.workflow, columns), refused)
-    unused = column_flow(expanded.workflow, varied).unused
-    if not unused:
-        return expanded.workflow, inputs, varied, ()
-    less = without_stages(expanded.workflow, unused)
-    return less, inputs, resolve_stages(less, flavours_of(less, columns), refused), ()
+    whole = expanded.workflow
+    varied = resolve_stages(whole, flavours_of(whole, columns), refused)
+    if unused := column_flow(whole, varied).unused:
+        whole = without_stages(whole, unused)
+        varied = resolve_stages(whole, flavours_of(whole, columns), refused)
+    return whole, inputs, replace(varied, warnings=(*varied.warnings, *expanded.warnings)), ()
 
 
 def _result_problems(workflow: Workflow, resolved: Resolved) -> list[Problem]:
@@ -142,8 +143,6 @@ def build_plan(
         raise CenoteError([*analysed.problems, *bad])
     fills = analysed.lacking.fills
     segments = make_segments(workflow, analysed.resolved, analysed.flow, analysed.placement, fills=fills)
-    if apart := _apart(workflow, segments):
-        raise CenoteError(apart)
     filled = _filled(workflow, segments)
     missing = _missing_columns(workflow, segments, analysed.inputs, filled)
     if missing and not keep_going:
@@ -171,22 +170,6 @@ def build_plan(
             SkippedFile(file.dataset, file.url, file.problem.message, file.events) for file in analysed.inputs.skipped
         ),
     )
-
-
-def _apart(workflow: Workflow, segments: Sequence[Segment]) -> list[Problem]:
-    """A variation is filled into the histogram of the nominal stage where both run."""
-    home = {step.stage: segment.index for segment in segments for step in segment.steps}
-    return [
-        Problem(
-            NOT_AVAILABLE,
-            f"not available yet: variation '{step.varied.variation}' of stage '{step.varied.stage}' runs after other "
-            "pools than the nominal stage",
-            place=workflow.place("systematics"),
-        )
-        for segment in segments
-        for step in segment.steps
-        if step.varied is not None and step.fillings is not None and home[step.varied.stage] != segment.index
-    ]
 
 
 def _resources(workflow: Workflow, resolved: Resolved) -> tuple[ResourceFile, ...]:
@@ -268,7 +251,7 @@ def _products(
             renders=renders_of(workflow, stages[name], kind) if name in stages else (),
         )
         for segment in segments
-        for name, kind in segment.products.items()
+        for name, kind in segment.merged.items()
         if name in results and maker_of(name) not in workflow.helpers
     ]
     order = {stage.id: number for number, stage in enumerate(resolved.stages)}

@@ -225,13 +225,24 @@ class Segment:
     @property
     def products(self) -> dict[str, str]:
         """What its tasks produce: name (see `maker_of`) → kind of product."""
-        found: dict[str, str] = {}
+        return {name: kind for name, (_, kind) in self.makers.items()}
+
+    @property
+    def makers(self) -> dict[str, tuple[Step, str]]:
+        """Product → the step that makes it, the nominal one if it is here; and of what kind it is."""
+        found: dict[str, tuple[Step, str]] = {}
         for step in self.steps:
-            if step.product is not None:
-                found[step.product_name] = step.product
+            if step.product is not None and (step.product_name == step.stage or step.product_name not in found):
+                found[step.product_name] = (step, step.product)
             if step.writes:
-                found[skims_of(step.stage)] = "files"
+                found[skims_of(step.stage)] = (step, "files")
         return found
+
+    @property
+    def merged(self) -> dict[str, str]:
+        """Those of its products that its merges make whole; what it fills for variations of a stage that runs in
+        another segment is merged there."""
+        return {name: kind for name, (step, kind) in self.makers.items() if maker_of(name) == step.stage}
 
     def inputs_for(self, dataset: str) -> dict[str, tuple[str, ...]]:
         """Each stage that runs on a dataset → where its events come from: stages that do not apply are passed by.

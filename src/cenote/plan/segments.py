@@ -14,7 +14,7 @@ from cenote.placement.pools import Placement
 from cenote.placement.resources import most_of_each
 from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, PlannedModifier, Segment, SourceStep, Step, WriteStep
-from cenote.plan.stages.columns import ColumnFlow
+from cenote.plan.stages.columns import ColumnFlow, is_beside
 from cenote.plan.stages.compiled import why_not_compiled
 from cenote.plan.stages.modifiers import class_of, modifiers_of
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
@@ -99,7 +99,11 @@ def make_segments(
 ) -> list[Segment]:
     """Every segment with what it reads, imports and exports; `fills` has for each source what files may lack."""
     modifiers = {stage.id: modifiers_of(stage, workflow) for stage in resolved.stages}
-    kept = {stage for stage, around in modifiers.items() if any(class_of(one).keeps_output for one in around)}
+    kept = {
+        stage.id
+        for stage in resolved.stages
+        if not is_beside(stage) and any(class_of(one).keeps_output for one in modifiers[stage.id])
+    }
     groups = group_stages(resolved.stages, placement, kept)
     segment_of = {stage.id: number for number, group in enumerate(groups) for stage in group}
     crossing = _crossing(resolved, flow, segment_of)

@@ -50,6 +50,11 @@ class _Layout:
         self.keys.append(task_key(segment.digest, data, (self.keys[need] for need in needs), kind=word))
         return number
 
+    def is_replacement(self, segment: Segment, number: int) -> bool:
+        """Whether a run over a whole dataset is for one that stands in for another: its product is for later stages
+        alone."""
+        return segment.scope == "dataset" and bool(self.datasets[number].stands_in)
+
     def add_merge(self, segment: Segment, position: int, parts: list[int]) -> int:
         return self.add(kind=MERGE, segment=segment, position=position, needs=parts, data=b"")
 
@@ -67,11 +72,14 @@ def lay_out(
     layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, segment_of))
     of_dataset = {info.own_name: dataset_digest(info) for info in datasets}
     data = [partition_digest(partition, of_dataset[partition.dataset]) for partition in partitions]
+    made_by = _made_by(segments)
+    whole_after: dict[int, list[int]] = {}
+    for number, makers in made_by.items():
+        whole_after.setdefault(max(makers), []).append(number)
     for segment in segments:
-        parts = _add_runs(layout, segment, data)
-        if segment.products and parts:
-            whole = merge_tree(parts, partial(layout.add_merge, segment))
-            layout.results.update(dict.fromkeys(segment.products, whole))
+        _add_runs(layout, segment, data)
+        for number in whole_after.get(segment.index, ()):
+            _add_merges(layout, segments[number], made_by[number])
     ways = TaskLayout(tuple(layout.runs), flavour_of, layout.crossings, layout.product_tasks)
     table = task_table(
         kind=layout.kind, segment=layout.segment, partition=layout.partition, needs=layout.needs, keys=layout.keys
@@ -100,21 +108,44 @@ def applies(segment: Segment, dataset: str) -> bool:
 
 
 def product_tasks(
-    made_by: Mapping[str, Mapping[int, int]], segment: Segment, dataset: int
+    made_by: Mapping[str, Mapping[int, int]], segment: Segment, dataset: int, datasets: Sequence[DatasetInfo]
 ) -> Iterator[tuple[str, int]]:
     """(stage, task) of every product that this segment needs for a dataset (by number), or for the run (-1).
 
-    `made_by` has the tasks of each stage by dataset, or one under -1. A run needs the products of all datasets.
+    `made_by` has the tasks of each stage by dataset, or one under -1. A run needs the products of all datasets, without
+    those that stand in for another one.
     """
     for stage in dict.fromkeys(stage for step in segment.steps for stage in step.needs_products):
         tasks = made_by[stage]
         if dataset < 0:
-            yield from ((stage, task) for task in tasks.values())
+            yield from ((stage, task) for one, task in tasks.items() if one < 0 or not datasets[one].stands_in)
         elif (task := tasks.get(dataset, tasks.get(-1))) is not None:
             yield stage, task
 
 
-def _add_runs(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> list[int]:
+def _made_by(segments: Sequence[Segment]) -> dict[int, list[int]]:
+    """Segment → those that make its products: itself, and where variations of its histograms run after other pools than
+    the nominal stage, those too."""
+    home = {name: segment.index for segment in segments for name in segment.merged}
+    found = {segment.index: [segment.index] for segment in segments}
+    for segment in segments:
+        for number in {home[name] for name in segment.products if home[name] != segment.index}:
+            found[number].append(segment.index)
+    return found
+
+
+def _add_merges(layout: _Layout, segment: Segment, made_by: Sequence[int]) -> None:
+    """What is made of one partition in several segments stays together: a sum over partitions has the same shape then,
+    to the last bit, as where one segment makes all."""
+    runs = [layout.runs[number] for number in made_by]
+    places = sorted({place for some in runs for place in some if not layout.is_replacement(segment, place)})
+    if segment.merged and places:
+        parts = [[some[place] for some in runs if place in some] for place in places]
+        whole = merge_tree(parts, partial(layout.add_merge, segment))
+        layout.results.update(dict.fromkeys(segment.merged, whole))
+
+
+def _add_runs(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> None:
     """One task per partition, one per dataset, or one for the run: it needs the events of all partitions there."""
     whole = segment.scope != "partition"
     numbers = {info.own_name: -1 if segment.scope == "run" else number for number, info in enumerate(layout.datasets)}
@@ -135,22 +166,24 @@ def _add_runs(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> list[
             for crossing in layout.crossings[layout.flavour_of[layout.partitions[position].dataset], stage]
             if crossing.segment >= 0
         )
-        needs.update(dict.fromkeys(task for _, task in product_tasks(layout.product_tasks, segment, dataset)))
+        needs.update(
+            dict.fromkeys(task for _, task in product_tasks(layout.product_tasks, segment, dataset, layout.datasets))
+        )
         read = data[number] if not whole else b""
         if whole and segment.source is not None:
             read = b"".join(partition_digest(layout.partitions[position], b"") for position in positions)
         runs[number] = layout.add(kind=RUN, segment=segment, position=max(number, 0), needs=list(needs), data=read)
     if whole:
         layout.product_tasks.update({step.stage: dict(runs) for step in segment.steps})
-    return list(runs.values())
 
 
-def merge_tree(parts: list[int], add: Callable[[int, list[int]], int], fan_in: int = FAN_IN) -> int:
-    """Merge level by level, until one task holds all parts: its number. `add` makes a merge of a group of parts, whose
-    first is at this position of the level. The last group of a level may have one part."""
-    while len(parts) > 1:
-        parts = [add(at, parts[at : at + fan_in]) for at in range(0, len(parts), fan_in)]
-    return parts[0]
+def merge_tree(parts: list[list[int]], add: Callable[[int, list[int]], int], fan_in: int = FAN_IN) -> int:
+    """Merge level by level, until one task holds all parts: its number. Several tasks may make one part. `add` makes a
+    merge of a group of parts, whose first is at this position of the level. The last group of a level may have one."""
+    while len(parts) > 1 or len(parts[0]) > 1:
+        groups = [(at, parts[at : at + fan_in]) for at in range(0, len(parts), fan_in)]
+        parts = [[add(at, [task for part in group for task in part])] for at, group in groups]
+    return parts[0][0]
 
 
 def task_table(

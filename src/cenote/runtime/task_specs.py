@@ -109,7 +109,7 @@ class TaskSpecs:
     def _products(self, segment: Segment, positions: Sequence[int]) -> tuple[tuple[str, str], ...]:
         whole = segment.scope == "run" or not positions
         number = -1 if whole else self._number_of[self._plan.partitions[positions[0]].dataset]
-        needed = product_tasks(self._plan.layout.product_tasks, segment, number)
+        needed = product_tasks(self._plan.layout.product_tasks, segment, number, self._plan.datasets)
         return tuple((stage, self._plan.tasks.key(task)) for stage, task in needed)
 
     def name_of(self, task: int) -> str:

@@ -156,11 +156,9 @@ class TaskRunner:
             piece = replace(whole, rows=rows)
             self._steps(part, piece, self.incoming.of(part, piece), given)
             done.append((part, collected))
-        steps = {step.stage: step for step in work.segment.steps}
-        for name, kind in work.segment.products.items():
+        for name, (step, kind) in work.segment.makers.items():
             parts = [part.products[name] for part, _ in done if name in part.products]
             if parts:
-                step = steps[maker_of(name)]
                 work.products[name] = self._merged(work.segment, step, kind, name, parts)
         for name in done[0][1].written:
             together = put_together([collected.written[name].unpacked() for _, collected in done])
@@ -283,14 +281,12 @@ class TaskRunner:
     def _merge(self, work: TaskWork) -> None:
         segment = work.segment
         bundles = [work.exchange.read(key) for key in work.spec.parts]
-        steps = {step.stage: step for step in segment.steps}
-        for name, kind in segment.products.items():
+        for name in segment.merged:
+            step, kind = segment.makers[name]
             parts = [bundle[name] for bundle in bundles if name in bundle]
-            if not parts:
-                continue
-            stage = maker_of(name)
-            with blamed(steps[stage], None):
-                work.products[name] = self._merged(segment, steps[stage], kind, name, parts)
+            if parts:
+                with blamed(step, None):
+                    work.products[name] = self._merged(segment, step, kind, name, parts)
 
     def _merged(self, segment: Segment, step: Step, kind: str, name: str, parts: Sequence[Any]) -> Any:
         if maker_of(name) != name:

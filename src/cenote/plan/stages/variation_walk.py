@@ -68,6 +68,8 @@ class Additions:
     changed: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     """Stage with a histogram → the variations that change it → for which datasets."""
     problems: list[Problem] = field(default_factory=list)
+    kept_nominal: dict[str, set[str]] = field(default_factory=dict)
+    """Stage that sees a whole dataset, or all → the variations in which its product would differ."""
     columns: KnownColumns = field(default_factory=KnownColumns)
     unknown: set[tuple[str, str]] = field(default_factory=set)
     """Names in weights that mean nothing, by variation: said once."""
@@ -177,7 +179,10 @@ class VariationWalk:
         if stage.id in self.variation.stop_before:
             self._export(stage, before)
             return _State(over=True)
-        if before.over or self.number not in stage.applied or stage.scope is not Scope.PARTITION:
+        if before.over or self.number not in stage.applied:
+            return before
+        if stage.scope is not Scope.PARTITION:
+            self._note_nominal(stage, before)
             return before
         operation = self._operation(stage)
         if operation.takes_variations:
@@ -194,6 +199,17 @@ class VariationWalk:
         if not lost and operation.keeps_every_event():
             return self._beside(stage, operation, before)
         return self._cloned(stage, before)
+
+    def _note_nominal(self, stage: ResolvedStage, before: _State) -> None:
+        """What is made of a whole dataset, or of all data, is nominal: note where it would differ."""
+        if self.variation.anchor == stage.id:
+            scope = f"which has scope '{stage.scope.value}'"
+            words = f"variation '{self.variation.name}' cannot change stage '{stage.id}', {scope}"
+            hint = "a variation can change the stage that uses its product"
+            self.added.report(self.workflow, Problem(errors.BAD_VALUE, words, hint=hint), self.variation, "anchor")
+        used = any(stage.id in one.stage.needs for one in self.resolved.stages)
+        if used and (before.streams is not None or self._read(stage.applied[self.number].operation, before)):
+            self.added.kept_nominal.setdefault(stage.id, set()).add(self.variation.name)
 
     def _operation(self, stage: ResolvedStage) -> Operation:
         """What the stage does in this variation."""

@@ -16,6 +16,7 @@ from cenote.expressions.expression import expression
 from cenote.expressions.problems import BadExpressionError
 from cenote.language.systematics import NOMINAL, Fillings, Variation
 from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow
+from cenote.names import listed
 from cenote.operations.interface import Scope
 from cenote.plan.stages.resolve import Resolved
 from cenote.plan.stages.variation_walk import Additions, VariationWalk
@@ -28,6 +29,7 @@ class Expanded:
 
     workflow: Workflow
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def with_replaced_datasets(workflow: Workflow) -> Workflow:
@@ -63,7 +65,11 @@ def expand(workflow: Workflow, resolved: Resolved) -> Expanded:
         if work.understands(variation):
             for number in range(len(resolved.flavours)):
                 work.add(variation, number)
-    return Expanded(work.workflow_with_variations(), tuple(errors.unique(work.added.problems)))
+    warnings = [
+        f"stage '{stage}' sees the nominal events at once: its product does not vary for {listed(names)}"
+        for stage, names in work.added.kept_nominal.items()
+    ]
+    return Expanded(work.workflow_with_variations(), tuple(errors.unique(work.added.problems)), tuple(warnings))
 
 
 @dataclass
@@ -146,8 +152,11 @@ class _Expansion:
         return (chain[-1].id, *(need for need in stage.needs if need not in self.stages[stage.id].inputs))
 
     def _without_stand_ins(self, stage: Stage) -> Stage:
-        """What sees all data at once sees the nominal data."""
+        """What sees all data at once sees the nominal data. What sees one dataset sees the others too, for later stages
+        to find its product of them; that is all that becomes of it."""
         if not any(dataset.stands_for for dataset in self.workflow.datasets):
+            return stage
+        if self.stages[stage.id].scope is Scope.DATASET and any(stage.id in one.needs for one in self.workflow.stages):
             return stage
         nominal = [one for one in self.workflow.datasets if not one.stands_for and stage.applies_to.includes(one)]
         return replace(stage, applies_to=AppliesTo(exactly=frozenset(one.name for one in nominal)))
