@@ -82,6 +82,11 @@ def first_to_last(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
 
 
+def with_variations(name: str, variations: int) -> str:
+    """`GoodMuons × 12 variations`: what belongs to a stage, and to as many variations of it."""
+    return f"{name} × {plural(variations, 'variation')}" if variations else name
+
+
 def compiled_together(stages: Sequence[str]) -> str:
     """`GoodMuons … DimuonPt (4 stages as one loop)`."""
     return f"{first_to_last(stages)} ({plural(len(stages), 'stage')} as one loop)"

@@ -27,7 +27,10 @@ from cenote.runs.timeline import Timeline, read_timeline
 
 PLAN = PlanRecord(
     workflow="flow.yaml",
-    segments=(PlannedSegment(0, stages=("Index",)), PlannedSegment(1, stages=("Infer", "Select", "MuonPt"))),
+    segments=(
+        PlannedSegment(0, "Index", ("Index",)),
+        PlannedSegment(1, "Infer … MuonPt", ("Infer", "Select", "MuonPt")),
+    ),
     task_blocks=(TaskBlock(2, 0, False), TaskBlock(2, 1, False), TaskBlock(1, 1, True)),
     input_files=(InputFile("dy", "events", "dy.root", [0, 500, 900]),),
     partition_blocks=(PartitionBlock(0, 0, 2), PartitionBlock(2, 0, 2)),

@@ -16,11 +16,12 @@ def plan_as_html(plan: Plan) -> str:
     """Self-contained: the picture is part of it, as an image that runs and fetches nothing."""
     image = b64encode(svg(plan).encode()).decode()
     rows = []
-    for stage in plan.stages[:MOST_ROWS]:
+    written = [stage for stage in plan.stages if not stage.variation]
+    for stage in written[:MOST_ROWS]:
         placement = plan.placement.by_stage.get(stage.stage)
         where = (", ".join(placement.pools), placement.reason) if placement is not None else ("", "")
         rows.append((stage.stage, stage.op, *where, f"{stage.tasks:,}"))
-    more = len(plan.stages) - len(rows)
+    more = len(written) - len(rows)
     words = repr(plan).removeprefix("Plan(").removesuffix(")")
     source, style = f"data:image/svg+xml;base64,{image}", "max-width: 100%; background: #fff"
     parts = [

@@ -274,6 +274,8 @@ def _summaries(
             adds=by_id[stage.id].adds,
             modifiers=steps[stage.id].modifiers,
             not_compiled=steps[stage.id].not_compiled,
+            variation_of=stage.varied.stage if stage.varied else "",
+            variation=stage.varied.variation if stage.varied else "",
         )
         for stage in workflow.stages
     )

@@ -377,6 +377,10 @@ class StageSummary:
     modifiers: tuple[PlannedModifier, ...] = ()
     not_compiled: str = ""
     """Why it runs the ordinary way; empty where it is compiled."""
+    variation_of: str = ""
+    """The stage that it is a variation of; empty for a stage of the file."""
+    variation: str = ""
+    """The variation that it runs for."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,10 @@ class PlannedStage(msgspec.Struct, frozen=True):
     """Around it, the first one outermost."""
     not_compiled: str = ""
     """Why it runs the ordinary way; empty where it is compiled."""
+    variation_of: str = ""
+    """The stage that it is a variation of; empty for a stage of the file."""
+    variation: str = ""
+    """The variation that it runs for."""
 
     @classmethod
     def of(cls, stage: StageSummary, placement: StagePlacement | None) -> Self:
@@ -76,6 +80,8 @@ class PlannedStage(msgspec.Struct, frozen=True):
             adds=stage.adds,
             modifiers=stage.modifiers,
             not_compiled=stage.not_compiled,
+            variation_of=stage.variation_of,
+            variation=stage.variation,
         )
         if placement is None:
             return found

@@ -161,7 +161,7 @@ class _Fusing:
         )
         return Segment(
             index=number,
-            name=first_to_last([stage.id for stage in group]),
+            name=first_to_last(list(dict.fromkeys(s.stage.varied.stage if s.stage.varied else s.id for s in group))),
             steps=steps,
             scope=group[0].scope.value,
             pools=placed.pools,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from cenote import errors, storage
 from cenote.plan.record import PlannedPool, PlannedStage, PlanRecord
@@ -21,6 +21,7 @@ from cenote.runs.read_records import read_if_whole
 from cenote.runs.summary import PoolRecord, StageRecord, Summary
 from cenote.runs.task_names import TaskNames
 from cenote.runs.timeline import read_timeline
+from cenote.runs.varied_stages import stages_for_people
 from cenote.runs.view import RunView
 
 
@@ -43,7 +44,7 @@ def page(run: RunFolder) -> str:
     plan = read or PlanRecord(workflow="")
     if (summary := ended) is None:  # what its journal says
         view = RunView.of(plan, read_events(run.path) if run.holds_run else ())
-        summary = msgspec.structs.replace(view.summary(), status="unfinished")
+        summary = replace(view.summary(), status="unfinished")
     provenance = read_if_whole(run.provenance, Provenance) or Provenance()
     work = read_timeline(run)
     return render(
@@ -69,13 +70,16 @@ def _stages(plan: PlanRecord, summary: Summary) -> list[tuple[PlannedStage, Stag
     """As planned and as run, in the order of the plan; those that only the summary knows come last."""
     planned = {one.id: one for one in plan.stages}
     ran = {one.id: one for one in summary.stages}
+    ran |= {name: _not_run(stage) for name, stage in planned.items() if name not in ran}
+    rows = stages_for_people([ran[name] for name in dict.fromkeys((*planned, *ran))])
     return [
-        (
-            planned.get(name, PlannedStage(name)),
-            ran.get(name) or StageRecord(name, planned[name].op, tasks=planned[name].tasks),
-        )
-        for name in dict.fromkeys((*planned, *ran))
+        (replace(planned.get(stage.id, PlannedStage("")), id=words), replace(stage, id=words)) for words, stage in rows
     ]
+
+
+def _not_run(stage: PlannedStage) -> StageRecord:
+    of, variation = stage.variation_of, stage.variation
+    return StageRecord(stage.id, stage.op, stage.segment, tasks=stage.tasks, variation_of=of, variation=variation)
 
 
 def _pools(plan: PlanRecord, summary: Summary) -> list[tuple[PlannedPool, PoolRecord]]:

@@ -6,7 +6,7 @@ Everything comes from the journal, so that asking never disturbs the run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cenote import errors
 from cenote.engine.recovery.fallback import time_to_leave
@@ -16,6 +16,7 @@ from cenote.plan.probes.result import in_a_sentence
 from cenote.plan.record import PlannedPool, PlannedSegment
 from cenote.runs.counting.pool_words import pool_word
 from cenote.runs.summary import PoolRecord, StageRecord, seconds_from
+from cenote.runs.varied_stages import stages_for_people
 from cenote.runs.view import RunView
 from cenote.text import RUN_STATUSES, plural
 from cenote.units import format_seconds
@@ -85,9 +86,9 @@ def waiting_in_words(view: RunView) -> list[str]:
 
 
 def _one_of_each_segment(view: RunView) -> list[StageRecord]:
-    """Stages of one segment wait together: the first speaks for all."""
+    """Stages of one segment wait together: the first of the file speaks for all."""
     first: dict[int, StageRecord] = {}
-    for stage in view.stages:
+    for stage in sorted(view.stages, key=lambda one: bool(one.variation)):
         if stage.segment is not None:
             first.setdefault(stage.segment, stage)
     return list(first.values())
@@ -115,7 +116,9 @@ def _paragraph(view: RunView, stage: StageRecord, cut_off: bool) -> str:
     if stage.segment is None:
         return f"Stage '{stage.id}' does not run: no product needs it."
     segment = view.plan.segments[stage.segment]
-    sentences = [_progress(stage, segment, cut_off)]
+    rows = stages_for_people([one for one in view.stages if one.segment == segment.index])
+    others = [words for words, one in rows if one.id != stage.id]
+    sentences = [_progress(stage, others, cut_off)]
     if stage.done < stage.tasks:
         sentences += _data(view, segment)
         if not view.finished and not cut_off:
@@ -127,8 +130,7 @@ def _paragraph(view: RunView, stage: StageRecord, cut_off: bool) -> str:
     return " ".join(sentences)
 
 
-def _progress(stage: StageRecord, segment: PlannedSegment, cut_off: bool) -> str:
-    others = [other for other in segment.stages if other != stage.id]
+def _progress(stage: StageRecord, others: Sequence[str], cut_off: bool) -> str:
     together = f" (with {listed(others)}, in the same tasks)" if others else ""
     running = 0 if cut_off else stage.running
     waiting = stage.tasks - stage.done - running - stage.failed - stage.not_run

@@ -79,6 +79,10 @@ class StageRecord(msgspec.Struct, frozen=True):
     """What the modifiers around it measured, in their order."""
     time_left: float | None = None
     """Seconds, at this pace; null while unknown."""
+    variation_of: str = ""
+    """The stage that it is a variation of; empty for a stage of the file."""
+    variation: str = ""
+    """The variation that it runs for."""
 
 
 class CompiledRecord(msgspec.Struct, frozen=True):

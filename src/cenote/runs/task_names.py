@@ -6,7 +6,6 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 
 from cenote.plan.record import PlanRecord
-from cenote.text import first_to_last
 
 MERGE = -1
 """The segment number of merges, which all look alike."""
@@ -36,10 +35,7 @@ class TaskNames:
         """`GoodMuons … DimuonPt`."""
         if segment == MERGE:
             return "merge"
-        stages = self._segments[segment].stages if segment < len(self._segments) else ()
-        if not stages:
-            return f"segment {segment}"
-        return first_to_last(stages)
+        return (self._segments[segment].name if segment < len(self._segments) else "") or f"segment {segment}"
 
     def partition(self, task: int) -> str:
         """`dy, data/dy_0.root, events 0 to 60,000`; empty for a task that takes more than one partition."""

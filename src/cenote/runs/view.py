@@ -365,6 +365,8 @@ class RunView:
             peak_memory=tasks.peak_memory,
             modifiers=own.modifiers,
             time_left=0.0 if self.finished else tasks.time_left(self.clock),
+            variation_of=stage.variation_of,
+            variation=stage.variation,
         )
 
     @property

@@ -12,7 +12,7 @@ from rich.text import Text
 from cenote.api import Preview
 from cenote.cli.console import output, print_lines
 from cenote.cli.views.problems import show_warnings
-from cenote.cli.views.tables.plan import show_plan, titled
+from cenote.cli.views.tables.plan import show_plan, titled, written_stages
 from cenote.cli.views.verbose import dataset_lines
 from cenote.plan.record import PlanRecord, as_json
 from cenote.text import plural
@@ -35,7 +35,9 @@ def preview_lines(preview: Preview) -> Iterator[Text]:
     tasks, reused = len(preview.plan.tasks), len(preview.reused)
     kept = f", {reused:,} would be reused" if reused else ""
     yield titled("dry run", f"{plural(tasks - reused, 'task')} would run{kept}; the run would go to {preview.folder}")
-    for stage, (all_of_it, kept_of_it) in preview.stages().items() if reused else ():
+    stages = preview.stages() if reused else {}
+    for stage in (one.stage for one in written_stages(preview.plan) if one.stage in stages):
+        all_of_it, kept_of_it = stages[stage]
         yield titled("", f"{stage}: {all_of_it - kept_of_it:,} of {plural(all_of_it, 'task')} would run")
 
 

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from cenote.runs.folder import RunFolder
 from cenote.runs.summary import FailureRecord, ProductRecord, Summary
-from cenote.text import FAILURE_CAUSES, first_of, plural
+from cenote.runs.varied_stages import products_for_people
+from cenote.text import FAILURE_CAUSES, first_of, plural, with_variations
 from cenote.units import format_bytes, format_count, format_seconds
 
 MOST_FAILURES = 10
@@ -33,7 +34,7 @@ def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -
     """How it ended, and what it left."""
     yield status_line(summary)
     run = RunFolder(folder)
-    yield from _product_rows(summary.products, run)
+    yield from _product_rows(products_for_people(summary.products, summary.stages), run)
     shown = one_of_each(pictures)
     for position, picture in enumerate(shown[:MOST_PICTURES]):
         yield _row("" if position else "pictures", str(picture))
@@ -54,10 +55,10 @@ def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -
         yield _row("fallbacks", ", ".join(f"{move} ({plural(count, 'task')})" for move, count in moves.items()))
 
 
-def _product_rows(products: Sequence[ProductRecord], folder: RunFolder) -> Iterator[Text]:
-    for position, product in enumerate(products[:MOST_PRODUCTS]):
+def _product_rows(products: Sequence[tuple[ProductRecord, int]], folder: RunFolder) -> Iterator[Text]:
+    for position, (product, variations) in enumerate(products[:MOST_PRODUCTS]):
         about = ", ".join(filter(None, (product.kind, product.description)))
-        row = _row("" if position else "products", f"{product.name} ({about})")
+        row = _row("" if position else "products", f"{with_variations(product.name, variations)} ({about})")
         if product.partial:
             row.append(" partial", "yellow")
         yield row

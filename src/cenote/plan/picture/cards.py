@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal
 
 from cenote.plan.plan import Plan, Segment, Step
-from cenote.text import format_pools, plural
+from cenote.text import format_pools, plural, with_variations
 from cenote.units import format_count
 from cenote.values import dataclass
 
@@ -75,24 +75,27 @@ class Sketch:
 class _Groups:
     """Which stages share a card, while that is being decided."""
 
+    varied: Mapping[str, str]
+    """Stage that stands for variations → what it is called then."""
     card_of: dict[str, str] = field(default_factory=dict)
     cards: list[Card] = field(default_factory=list)
 
     def add(self, segment: int, steps: Sequence[Step], kind: Literal["chain", "alike"]) -> None:
         name = steps[0].stage
         self.card_of.update({step.stage: name for step in steps})
-        self.cards.append(Card(name, segment, _rows(steps), kind))
+        self.cards.append(Card(name, segment, _rows(steps, self.varied), kind))
 
 
 def sketch(plan: Plan) -> Sketch:
     """The cards and links of a plan; of a very large one the beginning, each segment as one card."""
-    shown = plan.segments[:MOST_SEGMENTS]
-    groups = _Groups()
+    segments, varied = _without_variations(plan.segments)
+    shown = segments[:MOST_SEGMENTS]
+    groups = _Groups(varied)
     for segment in shown:
-        for steps, kind in _grouped(segment, plan.segments):
+        for steps, kind in _grouped(segment, segments):
             groups.add(segment.index, steps, kind)
     if len(groups.cards) > MOST_CARDS:
-        groups = _Groups()
+        groups = _Groups(varied)
         for segment in shown:
             groups.add(segment.index, segment.steps, "alike")
     data = _data_card(plan)
@@ -102,6 +105,31 @@ def sketch(plan: Plan) -> Sketch:
         links=tuple(_links(shown, groups.card_of, data)),
         left_out=len(plan.segments) - len(shown),
     )
+
+
+def _without_variations(segments: Sequence[Segment]) -> tuple[list[Segment], dict[str, str]]:
+    """The segments with one step for a stage and all variations of it there; and what those steps are called."""
+    groups: dict[tuple[int, str], list[Step]] = {}
+    for segment in segments:
+        for step in segment.steps:
+            groups.setdefault((segment.index, step.varied.stage if step.varied else step.stage), []).append(step)
+    stands_for: dict[str, str] = {}
+    named: dict[str, str] = {}
+    for (_, name), steps in groups.items():
+        first = next((step for step in steps if step.varied is None), steps[0])
+        stands_for.update({step.stage: first.stage for step in steps})
+        named[first.stage] = with_variations(name, len({step.varied.variation for step in steps if step.varied}))
+    inputs: dict[str, dict[str, None]] = {name: {} for name in named}
+    for step in (step for segment in segments for step in segment.steps):
+        own = stands_for[step.stage]
+        inputs[own].update((name, None) for one in step.inputs if (name := stands_for.get(one, one)) != own)
+    return [
+        replace(
+            segment,
+            steps=tuple(replace(s, inputs=tuple(inputs[s.stage])) for s in segment.steps if s.stage in named),
+        )
+        for segment in segments
+    ], named
 
 
 def _data_card(plan: Plan) -> Card:
@@ -148,8 +176,11 @@ def _grouped(segment: Segment, segments: Sequence[Segment]) -> list[tuple[list[S
     return found
 
 
-def _rows(steps: Sequence[Step]) -> tuple[CardRow, ...]:
-    rows = [CardRow(step.stage, step.op, step.product or ("files" if step.writes else None)) for step in steps]
+def _rows(steps: Sequence[Step], varied: Mapping[str, str]) -> tuple[CardRow, ...]:
+    rows = [
+        CardRow(varied.get(step.stage, step.stage), step.op, step.product or ("files" if step.writes else None))
+        for step in steps
+    ]
     if len(rows) <= MOST_ROWS:
         return tuple(rows)
     head, tail = rows[: MOST_ROWS // 2], rows[len(rows) - MOST_ROWS // 2 + 1 :]

@@ -11,6 +11,7 @@ from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.runs.counting.pool_words import pool_word
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.summary import StageRecord
+from cenote.runs.varied_stages import stages_for_people
 from cenote.runs.view import RunView
 from cenote.text import format_estimate, format_rate, plural
 from cenote.units import format_bytes
@@ -47,11 +48,11 @@ _POOL_COLUMNS = (
 def stage_rows(view: RunView, *, most: int) -> FittedTable:
     """Stages with how far, how fast and how long; the ones at work come first when not all fit."""
     table = FittedTable(_STAGE_COLUMNS)
-    stages = view.stages
-    shown = shown_stages(stages, most=most)
-    for stage in shown:
+    rows = stages_for_people(view.stages)
+    shown = {stage.id for stage in shown_stages([stage for _, stage in rows], most=most)}
+    for words, stage in [row for row in rows if row[1].id in shown]:
         table.add_row(
-            name(stage.id, style="bold" if stage.running else ""),
+            name(words, style="bold" if stage.running else ""),
             ProgressBar(total=max(1, stage.tasks), completed=stage.done + stage.failed, width=12),
             f"{stage.done:,}/{stage.tasks:,}",
             f"{stage.running or ''}",
@@ -60,8 +61,8 @@ def stage_rows(view: RunView, *, most: int) -> FittedTable:
             format_estimate(stage.time_left),
             format_bytes(stage.peak_memory) if stage.peak_memory else "",
         )
-    if len(shown) < len(stages):
-        table.add_row(name(f"… {plural(len(stages) - len(shown), 'more stage')}", style="dim"))
+    if len(shown) < len(rows):
+        table.add_row(name(f"… {plural(len(rows) - len(shown), 'more stage')}", style="dim"))
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
@@ -19,7 +20,7 @@ from cenote.plan.plan import MERGE, Plan, StageSummary
 from cenote.plan.probes.result import Probed
 from cenote.plan.stages.variation_cost import cost_of_variations
 from cenote.plugins.capabilities import runs_here
-from cenote.text import first_to_last, format_age, format_amounts, format_pools, join_words, plural
+from cenote.text import first_to_last, format_age, format_amounts, format_pools, join_words, plural, with_variations
 from cenote.units import format_count
 
 _VERDICT_STYLES = {Verdict.YES: "green", Verdict.NOT_NOW: "yellow", Verdict.NEVER: "red"}
@@ -67,19 +68,19 @@ def show_plan(plan: Plan, console: Console) -> None:
 
 def written_stages(plan: Plan) -> list[StageSummary]:
     """The stages of the file, without those that variations add."""
-    added = {stage.id for stage in plan.workflow.stages if stage.varied is not None}
-    return [stage for stage in plan.stages if stage.stage not in added]
+    return [stage for stage in plan.stages if not stage.variation]
 
 
 def stage_table(plan: Plan) -> FittedTable:
-    """One row per stage of the file."""
+    """One row per stage of the file, which stands for its variations too."""
+    added = Counter(of for of, _ in {(stage.variation_of, stage.variation) for stage in plan.stages})
     modified = any(stage.modifiers for stage in plan.stages)
     table = _table((*_STAGE_COLUMNS, _MODIFIERS) if modified else _STAGE_COLUMNS)
     placed = {placement.stage: placement for placement in plan.placement.stages}
     for stage in written_stages(plan)[:MOST_STAGES]:
         placement = placed.get(stage.stage)
         table.add_row(
-            name(stage.stage, style="bold"),
+            name(with_variations(stage.stage, added[stage.stage]), style="bold"),
             stage.op,
             Text(format_pools(placement.pools, shared=placement.shared), style=_VERDICT_STYLES[placement.verdict])
             if placement
@@ -188,26 +189,32 @@ def totals(plan: Plan) -> Iterator[RenderableType]:
     kept = [stage for segment in plan.segments if segment.kept for stage in segment.exports]
     if kept:
         yield titled("kept", f"the events that leave {join_words(kept)}, for later runs")
-    for position, product in enumerate(plan.products):
+    varied = {stage.stage: stage.variation_of for stage in plan.stages if stage.variation}
+    added = Counter(varied[product.stage] for product in plan.products if product.stage in varied)
+    for position, product in enumerate(one for one in plan.products if one.stage not in varied):
         pictures = ", ".join(render.out or render.name for render in product.renders)
-        yield titled(
-            "products" if position == 0 else "",
-            f"{product.name} ({product.kind})" + (f", drawn as {pictures}" if pictures else ""),
-        )
+        named = with_variations(product.name, added[product.name])
+        drawn = f", drawn as {pictures}" if pictures else ""
+        yield titled("" if position else "products", f"{named} ({product.kind}){drawn}")
 
 
 def _compiled(plan: Plan) -> Iterator[RenderableType]:
     """Which stages become machine code together, and why others do not."""
-    groups = [[step.stage for step in fused.steps] for segment in plan.segments for fused in segment.fused]
-    for position, stages in enumerate(groups[:MOST_LINES]):
-        words = f"{plural(len(stages), 'stage')} as one loop" if len(stages) > 1 else "1 stage"
-        yield titled("" if position else "compiled", f"{words}: {first_to_last(stages)}")
-    reasons: dict[str, list[str]] = {}
+    written = {stage.stage: stage.variation_of or stage.stage for stage in plan.stages}
+    loops = Counter(
+        (len(fused.steps), first_to_last(list(dict.fromkeys(written[step.stage] for step in fused.steps))))
+        for segment in plan.segments
+        for fused in segment.fused
+    )
+    for position, ((size, stages), times) in enumerate(list(loops.items())[:MOST_LINES]):
+        words = f"{plural(size, 'stage')} as one loop" if size > 1 else "1 stage"
+        yield titled("" if position else "compiled", f"{words}: {with_variations(stages, times - 1)}")
+    reasons: dict[str, set[str]] = {}
     for stage in plan.stages:
         if stage.not_compiled:
-            reasons.setdefault(stage.not_compiled, []).append(stage.stage)
-    for position, (reason, stages) in enumerate(list(reasons.items())[:MOST_LINES]):
-        yield titled("" if position else "ordinary", f"{listed(stages)}: {reason}")
+            reasons.setdefault(stage.not_compiled, set()).add(written[stage.stage])
+    for position, (reason, names) in enumerate(list(reasons.items())[:MOST_LINES]):
+        yield titled("" if position else "ordinary", f"{listed(names)}: {reason}")
 
 
 def titled(title: str, words: str) -> Text:

@@ -10,6 +10,7 @@ from cenote.api import Run
 from cenote.products.files import SHOWN
 from cenote.products.interface import ProductTable
 from cenote.runs.folder import RunFolder
+from cenote.runs.varied_stages import products_for_people
 from cenote.runtime.publish import product_kind
 from cenote.text import plural
 
@@ -25,7 +26,8 @@ LONGEST_LABEL = 40
 def product_tables(run: Run, *, width: int) -> Iterator[Text]:
     """The tables of a run's products, the first few of each kind."""
     made: dict[str, list[str]] = {}
-    for one in run.record.products if run.record else ():
+    shown = products_for_people(run.record.products, run.record.stages) if run.record else ()
+    for one, _ in shown:
         made.setdefault(one.kind, []).append(one.name)
     for kind, names in made.items():
         product = product_kind(kind)
