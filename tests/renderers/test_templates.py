@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,42 @@ def test_a_file_for_combine_has_a_histogram_for_each_process_and_side(histogram:
         "generator shape 1             -",
         "jes       shape -             1",
         "Signal_region autoMCStats 10",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")  # pyhf 0.7.6 uses it
+def test_several_histograms_are_channels_of_one_fit(histogram: Any, tmp_path: Path) -> None:
+    control: Any = hist.Hist(
+        hist.axis.StrCategory(["data", "tt_a"], name="dataset"), hist.axis.Variable([0, 1, 5], name="y")
+    )
+    control.view()[...] = [[40, 20], [42, 0]]
+    products, context = {"signal region": histogram, "control": control}, replace(CONTEXT, stage="Fit")
+    block = {"signals": ["zz"], "smallest": 1e-6}
+    (file,) = Pyhf.model_validate({"pyhf": block}).draw_together(products, tmp_path / "fit", context)
+    workspace = pyhf.Workspace(json.loads(file.read_text()))
+    model = workspace.model()
+    assert model.config.channel_nbins == {"control": 2, "signal region": 3}
+    fitted = pyhf.infer.mle.fit(workspace.data(model), model)
+    assert np.isfinite(fitted).all(), "also where nothing is expected"
+    assert 0 < fitted[model.config.poi_index] < 5
+
+    file, card = Combine.model_validate({"combine": {"signals": ["zz"]}}).draw_together(
+        products, tmp_path / "shapes", context
+    )
+    with uproot.open(file) as shapes:
+        assert shapes["signal_region/tt_jesUp"].values().tolist() == [11, 6, 2]
+        assert shapes["control/tt"].values().tolist() == [42, 0]
+        assert "control/zz" not in shapes
+    assert card.read_text().splitlines()[3:-2] == [
+        "shapes * * shapes.root $CHANNEL/$PROCESS $CHANNEL/$PROCESS_$SYSTEMATIC",
+        "bin signal_region control",
+        "observation -1 -1",
+        "bin             signal_region signal_region control",
+        "process         zz            tt            tt",
+        "process         0             1             1",
+        "rate            -1            -1            -1",
+        "generator shape 1             -             -",
+        "jes       shape -             1             -",
     ]
 
 

@@ -132,9 +132,10 @@ def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogra
 
 
 def write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
-    """By ourselves where all of them are plain, which most are: uproot takes longer to import than a small run."""
+    """By ourselves where all of them are plain and in no folder (`folder/name`), as most are: uproot takes longer to
+    import than a small run."""
     made = [(name, _for_root(piece)) for name, piece in pieces]
-    plain = [one for name, piece in made if (one := th1d(name, piece)) is not None]
+    plain = [one for name, piece in made if "/" not in name and (one := th1d(name, piece)) is not None]
     with appearing(target, under_its_name=True) as temporary:
         if len(plain) == len(made) == len({name for name, _ in made}):
             temporary.write_bytes(root_file(target.name, plain))

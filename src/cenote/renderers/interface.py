@@ -57,7 +57,7 @@ class Renderer(Plugin):
         raise errors.error(
             errors.BAD_VALUE,
             f"stage '{context.stage}' draws {len(shapes)} products together, and this renderer draws one",
-            hint="hep.render.comparison and hep.render.hist1d draw several; else name one with `from`",
+            hint="hep.render.comparison, .hist1d, .pyhf and .combine take several; else name one with `from`",
         )
 
     def draw_together(self, products: Mapping[str, Any], target: Path, context: DrawContext) -> list[Path]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from cenote import errors
 from cenote.language.systematics import VariationSide, sides_by_group
@@ -61,10 +64,12 @@ class TemplateSettings(Settings):
     """Groups (or datasets without a group) that are signal."""
     flow: Literal["none", "sum"] = "none"
     """Under- and overflow: left out, or added to the outermost bins."""
+    smallest: float | None = Field(default=None, ge=0)
+    """What a bin of a process has at the least, `1.0e-6` say: fits fail where there is data and nothing is expected."""
 
 
 class TemplateRenderer(Renderer):
-    """A renderer that writes templates of a histogram of one axis, with datasets apart."""
+    """A renderer that writes templates of histograms of one axis, with datasets apart: each is a channel of a fit."""
 
     draws: ClassVar[tuple[str, ...]] = ("histogram",)
 
@@ -75,6 +80,28 @@ class TemplateRenderer(Renderer):
     def block(self) -> TemplateSettings:
         """Its own settings."""
         raise NotImplementedError
+
+    @abstractmethod
+    def write(self, channels: Mapping[str, FitTemplates], target: Path, context: DrawContext) -> list[Path]:
+        """Write the templates of all channels, by name, to files whose names begin with `target`."""
+
+    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
+        """One channel, called after the stage; see `Renderer.draw`."""
+        return self.draw_together({context.stage: product}, target, context)
+
+    def draw_together(self, products: Mapping[str, Any], target: Path, context: DrawContext) -> list[Path]:
+        """A channel for each product; see `Renderer.draw_together`."""
+        channels = {name: self.templates(product, replace(context, stage=name)) for name, product in products.items()}
+        known = {process.name for templates in channels.values() for process in templates.processes}
+        for name in self.block.signals:
+            if name not in known:
+                raise not_held(errors.RENDER_FAILED, name, known, key="signals", stage=context.stage)
+        return self.write(channels, target, context)
+
+    def check_together(self, shapes: Mapping[str, ProductShape], context: DrawContext) -> None:
+        """Each by itself: channels need not have the same bins; see `Renderer.check_together`."""
+        for name, shape in shapes.items():
+            self.check(shape, replace(context, stage=name))
 
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """One axis, datasets apart, signals that are there; see `Renderer.check`."""
@@ -97,21 +124,23 @@ class TemplateRenderer(Renderer):
             words = f"templates have one axis, the histogram of stage '{context.stage}' has {len(roles.free)}"
             raise errors.error(errors.RENDER_FAILED, words)
         nominal = self._processes(histogram, roles, context)
-        simulated = [sample for sample in nominal if not sample.is_data]
+        simulated = [self._with_smallest(sample) for sample in nominal if not sample.is_data]
         varied = {name: self._by_name(histogram, roles, context, name) for name in variations_of(histogram, roles)}
         groups = sides_by_group(varied, context.sides)
         processes = tuple(
             Process(
                 sample.name,
                 sample.counts,
-                _shifted(sample.counts, {name: found[sample.name] for name, found in varied.items()}, groups),
+                _shifted(
+                    sample.counts,
+                    {name: found[sample.name] for name, found in varied.items()},
+                    groups,
+                    least=self.block.smallest or 0.0,
+                ),
                 sample.name in self.block.signals,
             )
             for sample in simulated
         )
-        for name in self.block.signals:
-            if name not in (known := {process.name for process in processes}):
-                raise not_held(errors.RENDER_FAILED, name, known, key="signals", stage=context.stage)
         data = [sample.counts for sample in nominal if sample.is_data]
         everything = data or [sample.counts for sample in simulated]
         return FitTemplates(histogram.axes[roles.free[0]], reduce(BinCounts.plus, everything), processes)
@@ -124,27 +153,40 @@ class TemplateRenderer(Renderer):
         return added_up(transformed(found, self.transforms, {}, context), lambda sample: sample.group, {})
 
     def _by_name(self, histogram: Any, roles: Roles, context: DrawContext, variation: str) -> dict[str, BinCounts]:
-        return {one.name: one.counts for one in self._processes(histogram, roles, context, variation)}
+        found = map(self._with_smallest, self._processes(histogram, roles, context, variation))
+        return {one.name: one.counts for one in found}
+
+    def _with_smallest(self, sample: Sample) -> Sample:
+        least = self.block.smallest
+        if least is None:
+            return sample
+        return replace(sample, counts=replace(sample.counts, values=np.maximum(sample.counts.values, least)))
 
 
 def _shifted(
-    nominal: BinCounts, varied: Mapping[str, BinCounts], groups: Mapping[str, Mapping[str, VariationSide]]
+    nominal: BinCounts,
+    varied: Mapping[str, BinCounts],
+    groups: Mapping[str, Mapping[str, VariationSide]],
+    *,
+    least: float,
 ) -> dict[str, Shifted]:
     found = {}
     for parameter, sides in groups.items():
         if any(not np.array_equal(varied[name].values, nominal.values) for name in sides):
-            found[parameter] = _both_sides(nominal, varied, sides)
+            found[parameter] = _both_sides(nominal, varied, sides, least=least)
     return found
 
 
-def _both_sides(nominal: BinCounts, varied: Mapping[str, BinCounts], sides: Mapping[str, VariationSide]) -> Shifted:
+def _both_sides(
+    nominal: BinCounts, varied: Mapping[str, BinCounts], sides: Mapping[str, VariationSide], *, least: float
+) -> Shifted:
     """Up and down as given. One alone is mirrored; several without directions give their envelope."""
     given = {side.direction: varied[name] for name, side in sides.items() if side.direction in ("up", "down")}
     if len(given) == len(sides) == 2:
         return Shifted(given["up"], given["down"])
     if len(sides) == 1:
         ((name, side),) = sides.items()
-        mirrored = replace(varied[name], values=np.maximum(2 * nominal.values - varied[name].values, 0.0))
+        mirrored = replace(varied[name], values=np.maximum(2 * nominal.values - varied[name].values, least))
         return Shifted(mirrored, varied[name]) if side.direction == "down" else Shifted(varied[name], mirrored)
     moved = [nominal.values, *(varied[name].values for name in sides)]
     return Shifted(replace(nominal, values=np.max(moved, axis=0)), replace(nominal, values=np.min(moved, axis=0)))

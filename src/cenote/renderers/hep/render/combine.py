@@ -1,7 +1,8 @@
-"""Write a histogram with its variations as combine and TRExFitter read it: a ROOT file, and a card that names it."""
+"""Write histograms with their variations as combine and TRExFitter read it: a ROOT file, and a card that names it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from cenote.lean_imports import later
 from cenote.products.histogram import write_root
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import Floats
-from cenote.renderers.support.templates import FitTemplates, TemplateRenderer, TemplateSettings, plain_names
+from cenote.renderers.support.templates import FitTemplates, Process, TemplateRenderer, TemplateSettings, plain_names
 
 if TYPE_CHECKING:
     import hist
@@ -35,7 +36,8 @@ class Combine(TemplateRenderer):
     """Writes a TH1D per process and variation, called `process`, `process_jesUp` and `process_jesDown`, and `data_obs`.
 
     A card beside it names the processes and variations for combine; TRExFitter takes the file as it is. A variation
-    alone is mirrored. Without data, what is expected counts as observed.
+    alone is mirrored. Without data, what is expected counts as observed. A stage that draws several histograms together
+    writes a channel for each, in a folder of the file: `region/process`.
     """
 
     example: ClassVar[str] = """
@@ -55,21 +57,25 @@ class Combine(TemplateRenderer):
         """The histograms, and the card."""
         return ("root", "txt")
 
-    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
-        """Write the histograms and the card; see `Renderer.draw`."""
-        templates = self.templates(product, context)
-        names = plain_names([process.name for process in templates.processes])
+    def write(self, channels: Mapping[str, FitTemplates], target: Path, context: DrawContext) -> list[Path]:
+        """The histograms, those of several channels in a folder each, and the card; see `TemplateRenderer.write`."""
         file = target.with_name(f"{target.name}.root")
         file.parent.mkdir(parents=True, exist_ok=True)
-        pieces = dict(_pieces(templates, names))
-        if context.partial:
-            pieces[PARTIAL] = _histogram(templates.axis, templates.observed.values * 0)
+        names = plain_names([process.name for templates in channels.values() for process in templates.processes])
+        called = plain_names(list(channels))
+        pieces: dict[str, Any] = {}
+        for channel, templates in channels.items():
+            folder = f"{called[channel]}/" if len(channels) > 1 else ""
+            pieces |= {folder + name: piece for name, piece in _pieces(templates, names)}
+            if context.partial:
+                pieces[PARTIAL] = _histogram(templates.axis, templates.observed.values * 0)
         write_root(file, list(pieces.items()))
-        card = _card(templates, names, file.name, context, self.combine.auto_mc_stats)
+        named = {called[channel]: templates for channel, templates in channels.items()}
+        card = _card(named, names, file.name, partial=context.partial, threshold=self.combine.auto_mc_stats)
         return [file, storage.write_text(target.with_name(f"{target.name}.txt"), card)]
 
 
-def _pieces(templates: FitTemplates, names: dict[str, str]) -> list[tuple[str, Any]]:
+def _pieces(templates: FitTemplates, names: Mapping[str, str]) -> list[tuple[str, Any]]:
     observed = templates.observed
     found = [(OBSERVED, _histogram(templates.axis, observed.values, observed.variances))]
     for process in templates.processes:
@@ -92,30 +98,47 @@ def _histogram(axis: Any, values: Floats, variances: Floats | None = None) -> An
     return made
 
 
-def _card(templates: FitTemplates, names: dict[str, str], file: str, context: DrawContext, threshold: int) -> str:
+def _card(
+    channels: Mapping[str, FitTemplates], names: Mapping[str, str], file: str, *, partial: bool, threshold: int
+) -> str:
     """Rates of -1 are taken from the histograms."""
-    channel = plain_names([context.stage])[context.stage]
-    processes = sorted(templates.processes, key=lambda process: not process.is_signal)
-    signals = sum(process.is_signal for process in processes)
-    parameters = list(dict.fromkeys(name for process in processes for name in process.shifted))
-    rows = [
-        ["bin", "", *(channel for _ in processes)],
-        ["process", "", *(names[process.name] for process in processes)],
-        ["process", "", *(str(number - signals + 1) for number in range(len(processes)))],
-        ["rate", "", *("-1" for _ in processes)],
-        *([name, "shape", *("1" if name in process.shifted else "-" for process in processes)] for name in parameters),
+    numbers = _numbers([process for templates in channels.values() for process in templates.processes])
+    columns = [
+        (channel, process)
+        for channel, templates in channels.items()
+        for process in sorted(templates.processes, key=lambda process: numbers[process.name])
     ]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    table = [" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    parameters = dict.fromkeys(name for _, process in columns for name in process.shifted)
+    rows = [
+        ["bin", "", *(channel for channel, _ in columns)],
+        ["process", "", *(names[process.name] for _, process in columns)],
+        ["process", "", *(str(numbers[process.name]) for _, process in columns)],
+        ["rate", "", *("-1" for _ in columns)],
+        *([name, "shape", *("1" if name in process.shifted else "-" for _, process in columns)] for name in parameters),
+    ]
+    where = "$CHANNEL/" if len(channels) > 1 else ""
     lines = [
-        *(["# partial: some of the data is missing"] if context.partial else []),
+        *(["# partial: some of the data is missing"] if partial else []),
         "imax * number of channels",
         "jmax * number of processes minus 1",
         "kmax * number of nuisance parameters",
-        f"shapes * * {file} $PROCESS $PROCESS_$SYSTEMATIC",
-        f"bin {channel}",
-        "observation -1",
-        *table,
-        f"{channel} autoMCStats {threshold}",
+        f"shapes * * {file} {where}$PROCESS {where}$PROCESS_$SYSTEMATIC",
+        f"bin {' '.join(channels)}",
+        f"observation {' '.join('-1' for _ in channels)}",
+        *_in_columns(rows),
+        *(f"{channel} autoMCStats {threshold}" for channel in channels),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _numbers(processes: Sequence[Process]) -> dict[str, int]:
+    """What combine calls a process in all channels: signals count down from 0, the others up from 1."""
+    signals = list(dict.fromkeys(process.name for process in processes if process.is_signal))
+    others = dict.fromkeys(process.name for process in processes if not process.is_signal)
+    found = {name: number - len(signals) + 1 for number, name in enumerate(signals)}
+    return found | {name: number for number, name in enumerate(others, start=1)}
+
+
+def _in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return [" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

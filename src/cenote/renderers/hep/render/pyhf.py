@@ -1,4 +1,4 @@
-"""Write a histogram with its variations as a workspace of pyhf."""
+"""Write histograms with their variations as a workspace of pyhf."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class PyhfBlock(TemplateSettings):
 
 
 class Pyhf(TemplateRenderer):
-    """Writes a workspace of pyhf: one channel, a sample for each group of datasets, a modifier for each variation.
+    """Writes a workspace of pyhf: a sample for each group of datasets, a modifier for each variation.
 
     `jes_up` and `jes_down` become one `histosys` called `jes`. A variation alone is mirrored. Without data, what is
-    expected counts as observed. `pyhf combine` puts the channels of several stages together.
+    expected counts as observed. A stage that draws several histograms together writes a channel for each.
     """
 
     example: ClassVar[str] = """
@@ -56,23 +56,23 @@ class Pyhf(TemplateRenderer):
         """A workspace is JSON."""
         return ("json",)
 
-    def draw(self, product: Any, target: Path, context: DrawContext) -> list[Path]:
-        """Write the workspace; see `Renderer.draw`."""
-        workspace = self._workspace(self.templates(product, context), context)
-        return [storage.write_text(target.with_name(f"{target.name}.json"), json.dumps(workspace, indent=1) + "\n")]
-
-    def _workspace(self, templates: FitTemplates, context: DrawContext) -> dict[str, Any]:
-        channel, observed = context.stage, _plain(templates.observed.values)
-        samples = [self._sample(process, context) for process in templates.processes]
+    def write(self, channels: Mapping[str, FitTemplates], target: Path, context: DrawContext) -> list[Path]:
+        """One workspace; see `TemplateRenderer.write`."""
         measured = "partial, some of the data is missing" if context.partial else "measurement"
-        return {
-            "channels": [{"name": channel, "samples": samples}],
-            "observations": [{"name": channel, "data": observed}],
+        workspace = {
+            "channels": [
+                {"name": channel, "samples": [self._sample(process, channel) for process in templates.processes]}
+                for channel, templates in channels.items()
+            ],
+            "observations": [
+                {"name": channel, "data": _plain(templates.observed.values)} for channel, templates in channels.items()
+            ],
             "measurements": [{"name": measured, "config": {"poi": self.pyhf.poi, "parameters": []}}],
             "version": VERSION,
         }
+        return [storage.write_text(target.with_name(f"{target.name}.json"), json.dumps(workspace, indent=1) + "\n")]
 
-    def _sample(self, process: Process, context: DrawContext) -> dict[str, Any]:
+    def _sample(self, process: Process, channel: str) -> dict[str, Any]:
         modifiers: list[Modifier] = [
             {
                 "name": name,
@@ -86,7 +86,7 @@ class Pyhf(TemplateRenderer):
             if size is not None:
                 modifiers.append({"name": name, "type": "normsys", "data": {"hi": 1 + size, "lo": 1 - size}})
         if self.pyhf.staterror:
-            name = f"staterror_{context.stage}"
+            name = f"staterror_{channel}"
             modifiers.append({"name": name, "type": "staterror", "data": _plain(np.sqrt(process.counts.variances))})
         if process.is_signal:
             modifiers.append({"name": self.pyhf.poi, "type": "normfactor", "data": None})
