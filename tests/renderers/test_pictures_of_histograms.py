@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -468,3 +469,36 @@ def test_a_heat_map_of_one_variable_is_an_error_with_advice(target: Path) -> Non
     with pytest.raises(CenoteError, match="needs two axes") as caught:
         Heatmap2D().draw(one, target, DrawContext("Map"))
     assert caught.value.problems[0].hint == "draw it with hist1d"
+
+
+@pytest.mark.parametrize("names", [[f"sample_{n:02d}" for n in range(25)], ["DYJetsToLL_M-50_" + n * 70 for n in "ab"]])
+def test_many_and_long_names_stay_apart_and_within_the_picture(
+    names: list[str], target: Path, drawn: list[Figure]
+) -> None:
+    made: Any = hist.Hist(hist.axis.StrCategory(["data", *names], name="dataset"), hist.axis.Regular(9, 0, 1, name="x"))
+    made.view(flow=True)[...] = 1.3e7
+    label = "Work in progress, not to be shown to anybody yet"
+    style = {"experiment": "CMS", "label": label, "lumi": 59.8, "com": 13}
+    axis = {"label": "a quantity " * 15}
+    DataMC(formats=["pdf"], style=style, axes={"x": axis, "y": axis}).draw(made, target, DrawContext("H"))
+    main, bottom = drawn[0].axes
+    panel = main.get_window_extent()
+    legend = main.get_legend()
+    assert legend is not None
+    assert legend.get_window_extent().width <= panel.width or legend.get_window_extent().x0 > panel.x1
+    assert bottom.xaxis.get_label().get_window_extent().width <= panel.width * 1.01
+    assert main.yaxis.get_label().get_window_extent().height <= panel.height * 1.01
+    power = main.yaxis.get_offset_text()
+    assert power.get_text()
+    assert main.yaxis.get_label().get_window_extent().x1 < power.get_window_extent().x0
+    above = {text.get_text(): text.get_window_extent() for text in main.texts}
+    assert above[label].x1 < next(box.x0 for words, box in above.items() if "fb" in words)
+    colours = [handle.get_facecolor() for handle in legend.legend_handles[1:-1] if handle is not None]
+    assert len(set(colours)) == len(names)
+
+
+def test_many_categories_are_named_upright(target: Path, drawn: list[Figure]) -> None:
+    made: Any = hist.Hist(hist.axis.StrCategory([f"category number {n}" for n in range(40)], name="cut"))
+    Hist1D(formats=["pdf"]).draw(made, target, DrawContext("H"))
+    boxes = [text.get_window_extent() for text in drawn[0].axes[0].get_xticklabels()]
+    assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))

@@ -52,6 +52,8 @@ _MORE_COLOURS = (
     *("#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"),
 )
 """Ten that people with any colour vision tell apart (Petroff, arXiv:2107.02270)."""
+_ROUNDS = ((0.0, 0.0), (1.0, 0.55), (0.0, 0.45))
+"""Towards white (1) or black (0) by how much, in each round through the cycle of colours."""
 _WITHOUT_DATES = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
@@ -166,15 +168,20 @@ def figure_size(figure: FigureStyle, otherwise: tuple[float, float]) -> tuple[fl
 
 
 def colours(style: ExperimentStyle, many: int) -> list[str]:
-    """A colour for each of this many datasets."""
+    """A colour for each of this many datasets: once all of the cycle are taken, lighter and then darker ones."""
     import matplotlib
-    from matplotlib.colors import to_hex
+    from matplotlib.colors import to_hex, to_rgb
 
     cycle = list(style.color_cycle)
     if not cycle:
         cycle = [to_hex(entry["color"]) for entry in matplotlib.rcParams["axes.prop_cycle"]]
         cycle = list(_MORE_COLOURS) if many > len(cycle) else cycle
-    return [cycle[index % len(cycle)] for index in range(many)]
+    found = []
+    for index in range(many):
+        towards, share = _ROUNDS[index // len(cycle) % len(_ROUNDS)]
+        parts = [(1 - share) * part + share * towards for part in to_rgb(cycle[index % len(cycle)])]
+        found.append(to_hex((parts[0], parts[1], parts[2])) if share else cycle[index % len(cycle)])
+    return found
 
 
 def experiment_label(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +21,21 @@ LOWEST_OBSTACLE = 0.35
 OTHER_PLACES: tuple[LegendPlace, ...] = ("upper left", "upper center", "outside")
 """Where a legend goes that would cover data in its usual place; the last one never does."""
 LABEL_OVERHANG = 1.2
-"""How long a vertical label may be, in heights of its panel."""
-OFFSET_ROOM = 1.2
-"""How far the label of an axis moves away from a power of ten beside the frame, in sizes of its font."""
+"""How long the label of a lower panel may be, in its heights; those of other panels end with them."""
+OFFSET_ROOM = 0.3
+"""Between the label of an axis and a power of ten beside the frame, in sizes of its font."""
+WIDEST_LEGEND = 0.98
+"""Of the width of the frame; a wider one gets fewer columns, then smaller letters."""
+WIDEST_TEXT = 0.94
+"""Of the width of the frame."""
+LONGEST_NAME = 60
+"""Letters of a name in a legend: longer ones are cut in the middle."""
+SLANTED_ROOM = 1.4
+"""Between slanted names of categories, in sizes of their font."""
+SMALLEST_LETTERS = 0.55
+"""Of their usual size, in a legend whose names are long. Below it, the legend stands beside the frame."""
+_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+"""Where a legend outside of the frame stands."""
 LOG_DECADES = 6
 """The most that a logarithmic axis shows below the highest point."""
 
@@ -87,8 +99,18 @@ def category_ticks(axes: Axes, names: Sequence[str], *, which: str) -> None:
     target.set_ticks(range(len(names)), labels=shown)
     target.set_tick_params(which="minor", bottom=False, top=False, left=False, right=False)
     if which == "x" and sum(len(name) + 2 for name in shown) > 50:
-        for text in target.get_ticklabels():
+        _slant(axes, every / max(1, len(names)))
+
+
+def _slant(axes: Axes, share: float) -> None:
+    """Names of categories that each have this share of the width: slanted, or upright and as small as they must be."""
+    room = share * axes.bbox.width * 72 / axes.figure.dpi
+    for text in axes.xaxis.get_ticklabels():
+        letters = float(text.get_fontsize())
+        if room > SLANTED_ROOM * letters:
             text.set(rotation=35, ha="right", rotation_mode="anchor")
+        else:
+            text.set(rotation=90, ha="right", va="center", rotation_mode="anchor", fontsize=min(letters, 0.9 * room))
 
 
 def _flow_ticks(axes: Axes, axis: BinAxis) -> None:
@@ -155,25 +177,36 @@ def draw_legend(
         return None
     place: dict[str, Any] = {"loc": style.loc}
     if style.loc == "outside":
-        place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+        place = _BESIDE
     elif style.loc == "best":
         half = len(outline.tops) // 2
         empty_left = outline.tops[:half].max(initial=0.0) < outline.tops[half:].max(initial=0.0)
         place = {"loc": "upper left" if empty_left and not beside else "upper right"}
-    legend = axes.legend(
-        [entry.handle for entry in entries],
-        [entry.label for entry in entries],
-        ncols=style.ncol or columns,
-        frameon=style.frameon,
-        fontsize=style.fontsize,
-        title=style.title,
-        columnspacing=1.2,
-        **place,
-    )
+    legend = _written_out(axes, entries, style, place, columns=style.ncol or columns)
     boxes = [_within(axes, text) for text in beside]
     if any(_overlap(_within(axes, legend), box) for box in boxes) and style.loc != "outside":
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, min(box[1] for box in boxes)), transform=axes.transAxes)
     return legend
+
+
+def _written_out(
+    axes: Axes, entries: Sequence[Entry], style: LegendStyle, place: Mapping[str, Any], *, columns: int
+) -> Legend:
+    """No wider than the frame, where it stands within."""
+    look: dict[str, Any] = {"frameon": style.frameon, "title": style.title, "columnspacing": 1.2, **place}
+    handles, labels = [entry.handle for entry in entries], [shortened(entry.label) for entry in entries]
+    fewest = columns if style.ncol or style.loc == "outside" else 1
+    for many in range(columns, fewest - 1, -1):
+        legend = axes.legend(handles, labels, ncols=many, fontsize=style.fontsize, **look)
+        left, _, right, _ = _within(axes, legend)
+        if right - left <= WIDEST_LEGEND or style.loc == "outside":
+            return legend
+    share = WIDEST_LEGEND / (right - left)
+    if share < SMALLEST_LETTERS:
+        elsewhere = style.model_copy(update={"loc": "outside"})
+        return _written_out(axes, entries, elsewhere, _BESIDE, columns=1)
+    letters = float(legend.get_texts()[0].get_fontsize()) * share
+    return axes.legend(handles, labels, ncols=fewest, fontsize=letters, **look)
 
 
 def move_legend(
@@ -238,16 +271,39 @@ def set_y(
         offset.set(ha="right", x=-0.01)
         numbers: Any = axes.yaxis.get_major_formatter()
         numbers.set_locs(axes.get_yticks())
+        offset.set_text(numbers.get_offset())
         if numbers.get_offset():
-            axes.yaxis.labelpad = OFFSET_ROOM * float(offset.get_fontsize())
+            axes.yaxis.labelpad = _room_for(axes, offset)
 
 
-def fit_label(axes: Axes) -> None:
-    """Shrink the label of the vertical axis to the height of its panel."""
-    label = axes.yaxis.get_label()
-    _, bottom, _, top = _within(axes, label)
-    if top - bottom > LABEL_OVERHANG:
-        label.set_fontsize(float(label.get_fontsize()) * LABEL_OVERHANG / (top - bottom))
+def _room_for(axes: Axes, offset: Any) -> float:
+    """How far the label of the vertical axis must be from its numbers, in points, not to meet a power of ten."""
+    left = min((_within(axes, number)[0] for number in axes.yaxis.get_majorticklabels()), default=0.0)
+    box = _within(axes, offset)
+    room = (box[2] - box[0] + 0.01 + left) * axes.bbox.width * 72 / axes.figure.dpi
+    return max(0.0, float(room)) + OFFSET_ROOM * float(offset.get_fontsize())
+
+
+def fit_labels(axes: Axes, *, highest: float = 1.0) -> None:
+    """Shrink the labels of both axes to the size of their panel, or to so many times its height."""
+    for label, first, most in ((axes.xaxis.get_label(), 0, 1.0), (axes.yaxis.get_label(), 1, highest)):
+        box = _within(axes, label)
+        if (length := box[first + 2] - box[first]) > most:
+            label.set_fontsize(float(label.get_fontsize()) * most / length)
+
+
+def shortened(name: str) -> str:
+    """A name that fits in a legend: both ends of it, where it is long. Mathematics stays whole."""
+    if len(name) <= LONGEST_NAME or "$" in name:
+        return name
+    return f"{name[: 2 * LONGEST_NAME // 3]}…{name[-LONGEST_NAME // 3 :]}"
+
+
+def fit_width(axes: Axes, text: Any) -> None:
+    """Shrink a text that is wider than the frame."""
+    left, _, right, _ = _within(axes, text)
+    if right - left > WIDEST_TEXT:
+        text.set_fontsize(float(text.get_fontsize()) * WIDEST_TEXT / (right - left))
 
 
 def _linear_range(outline: Outline) -> tuple[float, float]:

@@ -5,6 +5,7 @@ The places and weights are those of mplhep, whose own function would draw the fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from cenote.renderers.support.style import ExperimentStyle, look_of
@@ -15,6 +16,8 @@ if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.text import Text
 
 _FRAME = "axes fraction"
+FULLEST = 0.97
+"""How much of the line above the frame texts may take."""
 DESCENT = 0.21
 """How far letters reach below their line, as a share of the font size."""
 
@@ -55,8 +58,20 @@ def write_label(axes: Axes, style: ExperimentStyle, *, points: float, has_data: 
     if conditions and below:
         shown.append(_text(axes, conditions, (0, 0), shown[0], (0, -0.3 * points), va="top", fontsize=0.85 * points))
     elif conditions:
-        _text(axes, conditions, (1.0, 1.0), _FRAME, (0, 0.25 * points), ha="right", fontsize=0.85 * points)
+        last = _text(axes, conditions, (1.0, 1.0), _FRAME, (0, 0.25 * points), ha="right", fontsize=0.85 * points)
+        if not inside:
+            _keep_apart(axes, shown, last)
     return shown if inside else []
+
+
+def _keep_apart(axes: Axes, left: Sequence[Text], right: Text) -> None:
+    """Shrink what stands above the frame on one line until it fits there."""
+    canvas: Any = axes.figure.canvas
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in (*left, right)]
+    needed = boxes[-1].width + max((box.x1 for box in boxes[:-1]), default=axes.bbox.x0) - axes.bbox.x0
+    if needed > FULLEST * axes.bbox.width:
+        for text in (*left, right):
+            text.set_fontsize(float(text.get_fontsize()) * FULLEST * axes.bbox.width / needed)
 
 
 def _name_and_text(axes: Axes, look: LabelLook, name: str, text: str, *, points: float, inside: bool) -> list[Text]:

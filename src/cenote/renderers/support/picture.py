@@ -166,6 +166,7 @@ class Picture(Renderer):
             moved = frame.move_legend(axes, legend, named, self.legend, outline, columns=columns, beside=texts)
             if moved is not legend:  # it needs no room, or other room
                 frame.set_y(axes, outline, scale, [*texts, moved], at_least=at_least)
+        frame.fit_labels(axes)
         if all(sample.counts.empty for sample in samples):
             canvas.note(axes, "no entries")
         elif broken := broken_note(samples):

@@ -210,7 +210,7 @@ class ComparisonPicture(PicturePerAxis):
         least = limits[1] if alone else None
         self.finish(main, axis, [one, *others], entries, context, size=size, columns=columns, y=y, at_least=least)
         figure.align_ylabels()
-        frame.fit_label(bottom)
+        frame.fit_labels(bottom, highest=frame.LABEL_OVERHANG)
         return figure
 
     def _colours(self, others: Sequence[Sample]) -> list[str]:

@@ -164,6 +164,7 @@ class DataMC(PicturePerAxis):
         columns = self._columns(len(entries))
         self.finish(main, axis, cast.everything, entries, context, size=size, columns=columns)
         figure.align_ylabels()
+        frame.fit_labels(bottom, highest=frame.LABEL_OVERHANG if ratio else 1.0)
         return figure
 
     def _stack_style(self, cast: SampleRoles) -> StackStyle:

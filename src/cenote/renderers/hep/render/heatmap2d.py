@@ -152,7 +152,7 @@ class Heatmap2D(Picture):
         if titled:
             paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "boxstyle": "round,pad=0.25"}
             place: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "transform": axes.transAxes}
-            axes.text(0.97, 0.96, sample.label, bbox=paper, **place)
+            frame.fit_width(axes, axes.text(0.97, 0.96, frame.shortened(sample.label), bbox=paper, **place))
         if broken := broken_note([sample]):
             canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
 
