@@ -47,6 +47,10 @@ def test_stages_draw_the_products_of_others_together(desk: Desk) -> None:
     assert pictures == {"All.png", "Passed.png", "Count.png", "curves/turn_on.png", "Both.png"}
     drawn = {record["name"]: set(record["plots"]) for record in run.summary["products"]}
     assert {"plots/curves/turn_on.png", "plots/Both.png"} <= drawn["Passed"]
+    elsewhere = cenote.load(desk.folder / "flow.yaml", backend="dask").run(desk.folder / "dask")
+    assert elsewhere.status == "succeeded", str(elsewhere.failures)
+    for name in ("curves/turn_on.png", "Both.png"):
+        assert (desk.folder / "dask" / "plots" / name).read_bytes() == (plots / name).read_bytes(), name
     part = cenote.load(desk.folder / "flow.yaml").run(desk.folder / "part", workers=1, until=["All"])
     assert part.status == "succeeded", str(part.failures)
     assert not (desk.folder / "part" / "plots" / "Both.png").exists()
@@ -72,3 +76,40 @@ def test_what_cannot_be_drawn_together_is_said_before_the_run(
     assert checked.returncode != 0
     for words in said:
         assert words in checked.stdout + checked.stderr
+
+
+def test_a_range_that_cuts_a_bin_in_two_is_found_before_the_run(desk: Desk) -> None:
+    axes = "[{source: Muon_eta, bins: [24, -2.4, 2.4]}, {source: Muon_pt, type: variable, bins: [0, 20, 50]}]"
+    flow = f"""
+        data: {{datasets: [{{name: dy, files: [dy.root]}}]}}
+        analysis:
+          stages:
+            - id: H
+              op: hep.hist
+              params: {{axes: {axes}}}
+              render: {{op: hep.render.project, project: {{axis: Muon_pt, ranges: {{Muon_eta: [-1.2, 1.25]}}}}}}
+    """
+    desk.muons("dy.root", events=60)
+    desk.write("flow.yaml", flow)
+    checked = desk.typed("check", "flow.yaml")
+    assert checked.returncode == 10
+    assert "1.25 is no edge of a bin of the axis 'Muon_eta'" in checked.stderr + checked.stdout
+    assert "the nearest edges are 1.2 and 1.4" in checked.stderr + checked.stdout
+    desk.write("flow.yaml", flow.replace("1.25", "1.2"))
+    assert desk.typed("run", "flow.yaml").returncode == 0
+
+
+def test_pictures_of_each_dataset_need_datasets_that_are_apart(desk: Desk) -> None:
+    desk.muons("dy.root", events=60)
+    desk.write(
+        "flow.yaml",
+        """
+        data: {datasets: [{name: dy, files: [dy.root]}]}
+        analysis:
+          stages:
+            - {id: H, op: hep.hist, params: {axes: [Muon_pt]}, render: {op: hep.render.hist1d, when: dataset}}
+        """,
+    )
+    checked = desk.typed("check", "flow.yaml")
+    assert checked.returncode == 0
+    assert "`when: dataset` draws one picture of all of them" in checked.stderr

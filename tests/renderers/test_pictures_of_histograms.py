@@ -502,3 +502,12 @@ def test_many_categories_are_named_upright(target: Path, drawn: list[Figure]) ->
     Hist1D(formats=["pdf"]).draw(made, target, DrawContext("H"))
     boxes = [text.get_window_extent() for text in drawn[0].axes[0].get_xticklabels()]
     assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
+
+
+@pytest.mark.parametrize("renderer", [Hist1D(hist1d={"flow": "hint"}), DataMC(data_mc={"flow": "hint"})])
+def test_arrows_hint_at_what_is_beyond_the_bins(renderer: Any, target: Path, drawn: list[Figure]) -> None:
+    made: Any = hist.Hist(hist.axis.Regular(3, 0, 3, name="x"))
+    made.fill([1, 2, 7])
+    renderer.draw(made, target, DrawContext("H"))
+    arrows = [line for line in drawn[0].axes[-1].lines if line.get_gid() == "beyond"]
+    assert [(line.get_marker(), *line.get_xdata()) for line in arrows] == [(">", 3)]

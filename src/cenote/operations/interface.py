@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -50,6 +51,8 @@ class ProductShape:
     """Names of the axes of a histogram that its usual picture shows; empty where nothing is drawn unasked."""
     binning: tuple[str, ...] = ()
     """How each of these axes is cut into bins, in words: only equal ones can be compared. Empty where it is open."""
+    edges: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Axis → the edges of its bins, where they are known and not too many."""
     per_dataset: bool | None = None
     """Whether datasets stay apart; None where only the data tells."""
     variations: tuple[str, ...] = ()

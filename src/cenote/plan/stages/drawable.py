@@ -28,6 +28,16 @@ def undrawable(workflow: Workflow, stages: Iterable[ResolvedStage]) -> list[Prob
     ]
 
 
+def drawn_once(stages: Iterable[ResolvedStage]) -> list[str]:
+    """Where one picture is drawn although one of each dataset is asked for."""
+    return [
+        f"stage '{stage.id}' adds datasets up: `when: dataset` draws one picture of all of them "
+        "(`dataset_axis: true` in its params keeps them apart)"
+        for stage in stages
+        if any(render.per_dataset for render in stage.stage.render) and stage.operation.shape().per_dataset is False
+    ]
+
+
 def _problems(render: Render, shapes: Mapping[str, ProductShape], context: DrawContext) -> Iterator[Problem]:
     if render.name not in registry.names(PluginKind.RENDERER):
         return

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from cenote import errors
 from cenote.values import dataclass
 
-Flow = Literal["none", "show", "sum"]
+Flow = Literal["none", "show", "sum", "hint"]
+"""Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked by arrows."""
 Floats = NDArray[np.float64]
 
 DATASET_AXES = frozenset({"dataset", "dataset_name"})
@@ -261,6 +262,13 @@ def _arranged(plane: Floats, axis: Any, position: int, flow: Flow) -> Floats:
     elif flow == "show":
         inner = moved
     return np.moveaxis(inner, 0, position)
+
+
+def beyond(histogram: Any, index: int) -> tuple[bool, bool]:
+    """Whether there is anything below and above the bins of an axis."""
+    axis, values = histogram.axes[index], np.moveaxis(np.asarray(histogram.values(flow=True)), index, 0)
+    under, over = axis.traits.underflow, axis.traits.overflow and axis.traits.continuous
+    return bool(under and values[0].any()), bool(over and values[-1].any())
 
 
 def nice_number(value: float) -> str:

@@ -133,6 +133,20 @@ def _flow_ticks(axes: Axes, axis: BinAxis) -> None:
     axes.tick_params(axis="x", which="minor", bottom=False, top=False)
 
 
+def hint_at_flow(axes: Axes, axis: BinAxis, beyond: tuple[bool, bool]) -> None:
+    """Arrows at the ends of the horizontal axis, beyond which there is more."""
+    look: dict[str, Any] = {
+        "color": "black",
+        "markerfacecolor": "white",
+        "markersize": 9,
+        "clip_on": False,
+        "zorder": 9,
+    }
+    for there, at, marker in zip(beyond, (axis.edges[0], axis.edges[-1]), "<>", strict=True):
+        if there:
+            axes.plot([at], [0], marker, transform=axes.get_xaxis_transform(), gid="beyond", **look)
+
+
 def mark_outside(axes: Axes, at: Floats, values: Floats, limits: tuple[float, float]) -> None:
     """Arrows at the edge of a panel, where a point is out of its range."""
     low, high = limits

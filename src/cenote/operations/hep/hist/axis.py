@@ -32,6 +32,10 @@ MOST_BINS = 10_000_000
 """Of one axis: more is a slip of the pen, and would fill the memory."""
 
 
+MOST_EDGES = 10_000
+"""Of an axis whose edges are known before there is a histogram."""
+
+
 class Bins(Settings):
     """Bins of equal width."""
 
@@ -144,6 +148,17 @@ class Axis(Settings):
             case tuple() as edges:
                 return "edges " + ", ".join(str(float(edge)) for edge in edges)
         return "true and false" if self.type == "boolean" else ""
+
+    @property
+    def edges(self) -> tuple[float, ...] | None:
+        """Where its bins begin and end; None where the data decides, or where there are very many."""
+        match self.bins:
+            case Bins(low=low, high=high, nbins=nbins):
+                many = int(high - low) if nbins is None else nbins
+                return tuple(low + (high - low) * n / many for n in range(many + 1)) if many <= MOST_EDGES else None
+            case tuple() as edges if self.type == "variable":
+                return tuple(map(float, edges))
+        return None
 
 
 def _assumed(source: str, bins: Any) -> dict[str, Any]:  # Any: whatever the YAML holds

@@ -187,6 +187,7 @@ class Hist(Operation):
             "histogram",
             axes=tuple(axis.name for axis in self.axes) if clear and self.axes else None,
             binning=tuple(axis.cut for axis in self.axes) if clear else (),
+            edges={axis.name: edges for axis in self.axes if (edges := axis.edges) is not None} if clear else {},
             drawn=tuple(drawn or [axis.name for axis in self.axes[:1]]),
             per_dataset=None if isinstance(self.dataset_axis, Axis) or not clear else bool(self.dataset_axis),
             variations=self.labels,

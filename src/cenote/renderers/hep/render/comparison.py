@@ -12,7 +12,7 @@ from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
-from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
+from cenote.renderers.support.bins import BinAxis, Flow, Roles, beyond, bin_axis
 from cenote.renderers.support.compared import ComparisonKind, CountErrors, compare, errors_of, more_than_all
 from cenote.renderers.support.comparison_panel import MOST_WITH_ERRORS, ComparisonLine, draw_comparison, limits_for
 from cenote.renderers.support.comparison_sides import AskedSides, check_sides, nothing_to_compare, sides_of
@@ -69,8 +69,9 @@ class ComparisonBlock(Settings):
     w2method: CountErrors | None = None
     """Uncertainties: `sqrt` of the sum of squared weights, or `poisson` intervals. Null is exact intervals for counts
     (Garwood, Clopper–Pearson) and `sqrt` for weighted events."""
-    flow: Flow | Literal["hint"] = "none"
-    """Under- and overflow: left out (`hint` too), shown as bins of their own, or added to the outermost bins."""
+    flow: Flow = "none"
+    """Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked with arrows
+    (`hint`)."""
     normalise: Normalisation | None = None
     """`area` makes each integral 1, `sum` makes the bins of each add up to 1, before they are compared."""
     reference_color: Colour | None = None
@@ -133,7 +134,7 @@ class ComparisonPicture(PicturePerAxis):
         """Write one picture; see `PicturePerAxis.draw_one`."""
         block = self.comparison
         self._check_axes(histogram, roles, context)
-        flow: Flow = "none" if block.flow == "hint" else block.flow
+        flow = block.flow
         axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=flow)
         first = self.variation or block.variation_reference
         one, _ = self._sides(histogram, roles, index, axis, context, variation=first, flow=flow)
@@ -141,6 +142,8 @@ class ComparisonPicture(PicturePerAxis):
         size = canvas.figure_size(self.figure, ONE_PANEL if block.only_comparison else TWO_PANELS)
         with canvas.styled(self.style, size):
             figure = self._picture(axis, one, others, context, size=size)
+            if flow == "hint":
+                frame.hint_at_flow(figure.axes[-1], axis, beyond(histogram, index))
             return self.save(figure, target, context)
 
     def _check_axes(self, histogram: Any, roles: Roles, context: DrawContext) -> None:

@@ -13,7 +13,7 @@ from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
-from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, bin_axis
+from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, beyond, bin_axis
 from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.sample_roles import SampleRoles, roles_of
@@ -68,7 +68,8 @@ class DataMCBlock(Settings):
     normalise_to_data: bool = False
     """Scale all simulation together to the number of events in data."""
     flow: Flow = "none"
-    """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
+    """Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked with arrows
+    (`hint`)."""
 
 
 class DataMC(PicturePerAxis):
@@ -117,6 +118,8 @@ class DataMC(PicturePerAxis):
         size = canvas.figure_size(self.figure, WITH_RATIO if ratio else WITHOUT_RATIO)
         with canvas.styled(self.style, size):
             figure = self._picture(axis, cast, context, size=size, ratio=ratio)
+            if block.flow == "hint":
+                frame.hint_at_flow(figure.axes[-1], axis, beyond(histogram, index))
             return self.save(figure, target, context)
 
     def _envelope(

@@ -12,7 +12,7 @@ import numpy as np
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
-from cenote.renderers.support.bins import BinAxis, Flow, Roles, bin_axis
+from cenote.renderers.support.bins import BinAxis, Flow, Roles, beyond, bin_axis
 from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
@@ -40,7 +40,8 @@ class Hist1DBlock(Settings):
     errors: bool | None = None
     """Error bars; null draws them for weighted histograms."""
     flow: Flow = "none"
-    """Under- and overflow: left out, shown as bins of their own, or added to the outermost bins."""
+    """Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked with arrows
+    (`hint`)."""
     systematics: bool = True
     """A band around each dataset that variations move: the envelope of each group, groups in quadrature."""
     normalise: Normalisation | None = None
@@ -77,6 +78,8 @@ class Hist1D(PicturePerAxis):
             entries = self._draw_samples(axes, axis, samples)
             entries += self._draw_bands(axes, axis, samples, self._envelopes(histogram, roles, index, axis, context))
             frame.set_x(axes, axis, self.axes.x)
+            if flow == "hint":
+                frame.hint_at_flow(axes, axis, beyond(histogram, index))
             axes.set_xlabel(axis.label)
             axes.set_ylabel(self.axes.y.label or y_label(axis, self.hist1d.normalise))
             self.finish(axes, axis, samples, entries, context, size=size, columns=2 if len(entries) > 5 else 1)

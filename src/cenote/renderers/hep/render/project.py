@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from cenote import errors
+from cenote.errors import ErrorKind
 from cenote.language.checks.validation import known_keys
 from cenote.names import did_you_mean
 from cenote.operations.interface import ProductShape
@@ -105,6 +106,9 @@ class ProjectPicture(Picture):
             return
         for name in (*self.project.kept, *self.project.ranges):
             must_hold(name, shape.axes, "axis", stage=context.stage, listed_as="axes")
+        for name, ends in self.project.ranges.items():
+            if name in shape.edges:
+                _places(name, shape.edges[name], ends, errors.BAD_VALUE)
         kept = self.project.kept
         apart = shape.per_dataset if self.project.keep_dataset else False
         self._renderer.check(replace(shape, axes=kept, drawn=kept, binning=(), per_dataset=apart), context)
@@ -134,19 +138,27 @@ def _bins_within(axis: Any, ends: tuple[float | None, float | None], *, summed: 
             f"the axis '{axis.name}' has categories, not a range",
             hint=f"choose some of them with `select: {{{axis.name}: […]}}`",
         )
-    edges = np.asarray(axis.edges, dtype=np.float64)
+    first, last = _places(axis.name, axis.edges, ends, errors.RENDER_FAILED)
+    return slice(first, last, hist.sum) if summed else slice(first, last)
+
+
+def _places(
+    name: str, written: Sequence[float], ends: tuple[float | None, float | None], kind: ErrorKind
+) -> tuple[int | None, int | None]:
+    """Which edges the ends of a range are."""
+    edges = np.asarray(written, dtype=np.float64)
     places: list[int | None] = []
     for end in ends:
         at = None if end is None else int(np.abs(edges - end).argmin())
         if at is not None and end is not None and not np.isclose(edges[at], end, rtol=1e-9, atol=1e-9):
             near = sorted(edges[np.argsort(np.abs(edges - end))[:2]])
             raise errors.error(
-                errors.RENDER_FAILED,
-                f"{end:g} is no edge of a bin of the axis '{axis.name}': a bin cannot be cut in two",
+                kind,
+                f"{end:g} is no edge of a bin of the axis '{name}': a bin cannot be cut in two",
                 hint="the nearest edges are " + " and ".join(f"{edge:g}" for edge in near),
             )
         places.append(at)
-    return slice(places[0], places[1], hist.sum) if summed else slice(places[0], places[1])
+    return places[0], places[1]
 
 
 def _factory(name: str) -> type[Renderer]:
