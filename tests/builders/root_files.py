@@ -147,7 +147,8 @@ def write_root_file(
 ) -> None:
     """A file of these trees, each with its number of entries and its branches.
 
-    `begin` is where the first record starts; baskets are compressed with `zlib`, `zstd`, or not at all.
+    A tree called `folder/name` is in a folder of the file. `begin` is where the first record starts; baskets are
+    compressed with `zlib`, `zstd`, or not at all.
     """
     path.write_bytes(_File(path.name, begin, compression).with_trees(trees, classes))
 
@@ -173,11 +174,13 @@ class _File:
         return seek, key
 
     def with_trees(self, trees: Mapping[str, tuple[int, Sequence[Branch]]], classes: Sequence[Layout]) -> bytes:
-        keys = []
-        for name, (entries, branches) in trees.items():
-            placed = [self.placed(branch, name) for branch in branches]
-            size = _key_size("TTree", name, "")
-            keys.append(self.record("TTree", name, "", _TreeObject(size).tree(name, entries, placed))[1])
+        keys = [self.tree(name, *tree, self.begin) for name, tree in trees.items() if "/" not in name]
+        folders: dict[str, dict[str, tuple[int, Sequence[Branch]]]] = {}
+        for path, tree in trees.items():
+            if "/" in path:
+                folder, _, name = path.partition("/")
+                folders.setdefault(folder, {})[name] = tree
+        keys += [self.folder(name, inside) for name, inside in folders.items()]
         infos = b"".join(_pointer("TStreamerInfo", _layout(layout)) + b"\0" for layout in classes)
         described = _versioned(5, _OBJECT + _text("") + struct.pack(">i", len(classes)) + infos)
         infos_at, infos_key = self.record("TList", "StreamerInfo", "", described)
@@ -193,6 +196,26 @@ class _File:
         header = b"root" + struct.pack(">iiiiiiiBiii", *numbers) + _UUID
         self.data[: len(header)] = header
         return bytes(self.data)
+
+    def tree(self, name: str, entries: int, branches: Sequence[Branch], folder_at: int) -> bytes:
+        """Append a tree; its key, for the list of its folder."""
+        self.directory_at = folder_at
+        placed = [self.placed(branch, name) for branch in branches]
+        size = _key_size("TTree", name, "")
+        return self.record("TTree", name, "", _TreeObject(size).tree(name, entries, placed))[1]
+
+    def folder(self, name: str, trees: Mapping[str, tuple[int, Sequence[Branch]]]) -> bytes:
+        """Append a folder and what is in it; its key, for the list of the file."""
+        self.directory_at = self.begin
+        numbers = struct.Struct(">hIIiiiii")
+        at, key = self.record("TDirectory", name, "", b"\0" * (numbers.size + len(_UUID)))
+        keys = [self.tree(inner, *tree, at) for inner, tree in trees.items()]
+        listing = struct.pack(">i", len(keys)) + b"".join(keys)
+        listing_at, listing_key = self.record("TDirectory", name, "", listing)
+        self.directory_at = self.begin
+        header = numbers.pack(5, _DATE, _DATE, len(listing_key + listing), len(key), at, self.begin, listing_at)
+        self.data[at + len(key) : at + len(key) + len(header) + len(_UUID)] = header + _UUID
+        return key
 
     def placed(self, branch: Branch, tree: str) -> _Placed:
         seeks, sizes = [], []

@@ -47,7 +47,7 @@ class SourceUse:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The plugin's own settings, checked against it (`tree` for `root_tree`)."""
     branches: tuple[str, ...] | None = None
-    """What the author lists; stages may read every column of the files."""
+    """What the author lists; stages may read every other column too, by its name."""
     start: int | None = None
     stop: int | None = None
     chunk_size: int | None = None

@@ -12,6 +12,14 @@ from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.fingerprint import digest_of
+from cenote.plan.inputs.listed_branches import (
+    Columns,
+    only_listed,
+    unknown_branches,
+    with_asked_for,
+    with_leaves,
+    with_whole_names,
+)
 from cenote.plan.inputs.look import Inputs, Look, Unreadable, look_at_inputs, nothing_to_read
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_columns, what_is_lacking
@@ -108,23 +116,41 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
 def _read(
     workflow: Workflow, look: Look, progress: InputsProgress | None = None, unreadable: Unreadable | None = None
 ) -> tuple[Workflow, Inputs, Resolved, Sequence[Problem]]:
-    """The workflow with what its variations add, its inputs, its stages; and what is wrong with variations."""
+    """The workflow with what its variations add, its inputs, its stages; and what is wrong with branches and
+    variations."""
     workflow = with_replaced_datasets(workflow)
     inputs = look_at_inputs(workflow, look, progress=progress, unreadable=unreadable)
-    columns, refused = known_columns(workflow, inputs), inputs.refused()
-    resolved = resolve_stages(workflow, flavours_of(workflow, columns), refused)
+    workflow, wrong = with_whole_names(workflow, inputs)
+    wrong += unknown_branches(workflow, inputs)
+    workflow, resolved = _resolved(workflow, inputs)
     if workflow.systematics is None:
-        return workflow, inputs, resolved, ()
+        return workflow, inputs, resolved, wrong
     expanded = expand(workflow, resolved)
     exported = {name for one in workflow.systematics.variations for name in one.export}
     if (resolved.problems and not exported) or expanded.problems:  # what is exported is not there without variations
-        return workflow, inputs, resolved, expanded.problems
-    whole = expanded.workflow
-    varied = resolve_stages(whole, flavours_of(whole, columns), refused)
-    if unused := column_flow(whole, varied).unused:
-        whole = without_stages(whole, unused)
-        varied = resolve_stages(whole, flavours_of(whole, columns), refused)
-    return whole, inputs, replace(varied, warnings=(*varied.warnings, *expanded.warnings)), ()
+        return workflow, inputs, resolved, [*wrong, *expanded.problems]
+    varied, resolved = _resolved(expanded.workflow, inputs)
+    if unused := column_flow(varied, resolved).unused:
+        varied, resolved = _resolved(without_stages(varied, unused), inputs)
+    return varied, inputs, replace(resolved, warnings=(*resolved.warnings, *expanded.warnings)), wrong
+
+
+def _resolved(workflow: Workflow, inputs: Inputs) -> tuple[Workflow, Resolved]:
+    """The stages; they see what `branches` lists and, of what else files have, only what they ask for by name."""
+    refused = inputs.refused()
+
+    def resolve(columns: Columns) -> Resolved:
+        return resolve_stages(workflow, flavours_of(workflow, columns), refused)
+
+    everything = known_columns(workflow, inputs)
+    columns = only_listed(workflow, inputs, everything)
+    resolved = resolve(columns)
+    while (wider := with_asked_for(columns, everything, resolved.unknown)) is not None:
+        columns, resolved = wider, resolve(wider)
+    if resolved.problems and columns != everything:  # an operation may look what there is before it asks
+        resolved = resolve(everything)
+    named = with_leaves(workflow, inputs, resolved.unknown) if resolved.unknown else None
+    return (workflow, resolved) if named is None else _resolved(named, inputs)
 
 
 def _result_problems(workflow: Workflow, resolved: Resolved) -> list[Problem]:

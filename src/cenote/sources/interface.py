@@ -25,6 +25,8 @@ class ColumnInfo:
     """Uncompressed size in the whole file, for choosing partitions."""
     unreadable: str = ""
     """Why it cannot be read, although it is there: "holds objects of a class that …"; empty where it can."""
+    leaf: str = ""
+    """What it is called within the branch that holds it, where that is another name: `jetEt` of `L1Upgrade/jetEt`."""
 
 
 @dataclass(frozen=True)

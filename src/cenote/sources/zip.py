@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -116,7 +117,7 @@ class ZipSource(Source):
                 if name in found:
                     words = f"{url}: two of the sources side by side have a column '{name}'"
                     raise errors.error(errors.COLUMN_CLASH, words, hint="give one of them a `prefix`")
-                found[name] = column
+                found[name] = replace(column, leaf=one.name_here(column.leaf)) if column.leaf else column
         return found
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:

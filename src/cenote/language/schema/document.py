@@ -67,7 +67,7 @@ class SourceModel(LanguageModel, extra="allow"):
     kind: str = "root_tree"
     """`root_tree`, `parquet`, or a plugin."""
     branches: PlainNames | None = None
-    """What the author lists, accepted for FAST-HEP's sake: stages may read every column, and what they read is read."""
+    """The columns that events have besides those that stages ask for by name: skims without `keep` hold no others."""
     start: Count | None = None
     """First event of each file."""
     stop: Count | None = None

@@ -16,7 +16,8 @@ from cenote.sources.interface import FileInfo
 
 _TABLES = """
 create table if not exists schemas (
-    digest blob primary key, names text not null, types text not null, unreadable text not null
+    digest blob primary key, names text not null, types text not null, unreadable text not null,
+    leaves text not null
 );
 create table if not exists files (
     key blob primary key, valid text not null, url text not null, stamp text not null, size integer not null,
@@ -24,7 +25,7 @@ create table if not exists files (
 );
 create table if not exists places (key blob primary key, stamp text not null, noted blob not null);
 """
-_FORMAT = 3
+_FORMAT = 4
 """Part of the database's name: another layout starts a new file, and leaves the old one to older versions."""
 MOST_BYTES_OF_PLACES = 1_000_000_000
 """A NanoAOD file has a hundred thousand baskets: half a megabyte of places."""
@@ -47,8 +48,8 @@ class MetadataCache:
             database.executescript(_TABLES)
             schemas = {schema: _digest(schema) for schema in {_packed(info).schema for *_, info in found}}
             database.executemany(
-                "insert or ignore into schemas values (?, ?, ?, ?)",
-                [(digest, *map(json.dumps, (s.names, s.types, s.unreadable))) for s, digest in schemas.items()],
+                "insert or ignore into schemas values (?, ?, ?, ?, ?)",
+                [(digest, *map(json.dumps, _parts(schema))) for schema, digest in schemas.items()],
             )
             database.executemany(
                 "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -103,9 +104,14 @@ def _rows(
 
 
 def _schema(database: sqlite3.Connection, digest: bytes) -> ColumnSchema:
-    row = database.execute("select names, types, unreadable from schemas where digest = ?", (digest,)).fetchone()
-    names, types, unreadable = map(json.loads, row)
-    return ColumnSchema(tuple(names), tuple(types), tuple((name, reason) for name, reason in unreadable))
+    wanted = "select names, types, unreadable, leaves from schemas where digest = ?"
+    names, types, unreadable, leaves = map(json.loads, database.execute(wanted, (digest,)).fetchone())
+    return ColumnSchema(tuple(names), tuple(types), tuple(map(tuple, unreadable)), tuple(map(tuple, leaves)))
+
+
+def _parts(schema: ColumnSchema) -> tuple[object, ...]:
+    """In the order of the table."""
+    return schema.names, schema.types, schema.unreadable, schema.leaves
 
 
 def _row(key: bytes, valid: str, info: FileInfo, schemas: Mapping[ColumnSchema, bytes]) -> tuple[object, ...]:
@@ -121,5 +127,5 @@ def _packed(info: FileInfo) -> PackedColumns:
 
 
 def _digest(schema: ColumnSchema) -> bytes:
-    text = json.dumps([schema.names, schema.types, schema.unreadable])
+    text = json.dumps(_parts(schema))
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -21,6 +21,8 @@ class ColumnSchema:
     types: tuple[str, ...]
     unreadable: tuple[tuple[str, str], ...] = ()
     """Name and reason."""
+    leaves: tuple[tuple[str, str], ...] = ()
+    """Name, and what it is called within the branch that holds it."""
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -31,6 +33,11 @@ class ColumnSchema:
     def reasons(self) -> dict[str, str]:
         """Name → why it cannot be read."""
         return dict(self.unreadable)
+
+    @cached_property
+    def leaf_names(self) -> dict[str, str]:
+        """Name → what it is called within the branch that holds it."""
+        return dict(self.leaves)
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ class PackedColumns(Mapping[str, ColumnInfo]):
 
     def __getitem__(self, name: str) -> ColumnInfo:
         position = self.schema.positions[name]
-        reason = self.schema.reasons.get(name, "")
-        return ColumnInfo(self.schema.types[position], int(self.sizes[position]), reason)
+        reason, leaf = self.schema.reasons.get(name, ""), self.schema.leaf_names.get(name, "")
+        return ColumnInfo(self.schema.types[position], int(self.sizes[position]), reason, leaf)
 
     def __contains__(self, name: object) -> bool:
         return name in self.schema.positions
@@ -68,7 +75,8 @@ class Packer:
             return replace(info, columns=replace(info.columns, schema=self.shared(info.columns.schema)))
         types = tuple(column.type for column in info.columns.values())
         unreadable = tuple((name, column.unreadable) for name, column in info.columns.items() if column.unreadable)
-        schema = self.shared(ColumnSchema(tuple(info.columns), types, unreadable))
+        leaves = tuple((name, column.leaf) for name, column in info.columns.items() if column.leaf)
+        schema = self.shared(ColumnSchema(tuple(info.columns), types, unreadable, leaves))
         sizes = np.array([column.bytes for column in info.columns.values()], dtype=np.float32)
         return replace(info, columns=PackedColumns(schema, sizes))
 

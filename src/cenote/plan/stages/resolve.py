@@ -107,6 +107,8 @@ class Resolved:
     flavours: tuple[SchemaGroup, ...]
     available: Mapping[tuple[int, str], Available | None]
     """(flavour, stage) → the columns after it."""
+    unknown: frozenset[str] = frozenset()
+    """Names of columns that stages ask for, and that nothing provides."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -175,6 +177,7 @@ def resolve_stages(
         stages=tuple(work.stages),
         flavours=tuple(flavours),
         available=work.available,
+        unknown=frozenset(work.unknown),
         problems=tuple(work.problems),
         warnings=tuple(work.warnings),
     )
@@ -193,6 +196,7 @@ class _Resolving:
     scopes: dict[str, Scope] = field(default_factory=dict)
     makers: dict[str, str | None] = field(default_factory=dict)
     """Stage → the kind of product that later stages get from it; None where they get none."""
+    unknown: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -231,6 +235,7 @@ class _Resolving:
             self.available[number, stage.id] = _after(stage.id, operations[number], here) if applies else here
             if applies:
                 reads[number] = self._columns_read(operations[number], flavour, here, lacking)
+        self.unknown.update(lacking)
         for name, datasets in lacking.items():
             unknown = self._unknown_fact if name in operation.facts() else self._unknown_column
             self.problems.append(unknown(stage, name, datasets, inputs))
@@ -379,6 +384,7 @@ class _Resolving:
         }
         if all(columns is not None for columns in after.values()):
             lost = [wanted for wanted in entry.keep if not any(names[wanted] for names in found.values())]
+            self.unknown.update(lost)
             self.problems.extend(
                 self._nothing_to_write(stage, entry, wanted, after.values()) for wanted in lost if after
             )

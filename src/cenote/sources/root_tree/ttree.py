@@ -37,6 +37,13 @@ class Leaf:
     unreadable: str = ""
     """Why it has no values that a column could hold; empty where it has."""
 
+    @property
+    def own_name(self) -> str:
+        """Of a branch within another that does not begin with the name of that one; else empty."""
+        above = getattr(self.branch.parent, "name", "")
+        within = isinstance(self.branch.parent, uproot.TBranch) and not self.fields
+        return self.branch.name if within and not self.branch.name.startswith(above.rstrip(".")) else ""
+
 
 def branches(opened: OpenTree) -> dict[str, Leaf]:
     """Column name → where it is, for every branch with values of its own; objects have a column for each number."""
@@ -139,7 +146,7 @@ def _dotted(start: str, leaf: Leaf) -> str:
 def describe(found: Mapping[str, Leaf]) -> dict[str, ColumnInfo]:
     """The columns with their types and uncompressed sizes."""
     return {
-        name: ColumnInfo(_dotted(_type_name(leaf.branch), leaf), _size(leaf), leaf.unreadable)
+        name: ColumnInfo(_dotted(_type_name(leaf.branch), leaf), _size(leaf), leaf.unreadable, leaf.own_name)
         for name, leaf in found.items()
     }
 
