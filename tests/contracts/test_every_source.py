@@ -161,6 +161,16 @@ def test_what_is_generated_does_not_depend_on_how_it_is_cut(plugin: type[ToySour
     assert np.allclose(whole["MET_Px"], px)
 
 
+def test_the_workshop_s_events_are_those_of_fast_hep() -> None:
+    """Sums of 1,000 events that its package, 2026.8.2, generates for this seed."""
+    sums = {
+        "Muon_Pz": 1278.0899440131393, "Jet_Pz": 3534.586400190368, "MET": 719366.8839967051,
+        "RunNumber": 304956907, "Trigger": 983, "Muon_Charge": 20, "Muon_Iso": 73.61972981339943,
+    }  # fmt: skip
+    found = WorkshopToySource(nevents=1_000, seed=2602).read("toy://ttbar", list(sums), 0, 1_000)
+    assert {name: float(ak.sum(column)) for name, column in found.items()} == pytest.approx(sums, rel=1e-12)
+
+
 def test_a_process_that_is_none_is_named_with_the_nearest() -> None:
     with pytest.raises(CenoteError) as caught:
         ToySource().describe("toy://ttbr")

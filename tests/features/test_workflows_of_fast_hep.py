@@ -10,6 +10,7 @@ import pytest
 
 import cenote
 from cenote.sources.toy import ToySource
+from cenote.sources.workshop.toy_source import WorkshopToySource
 
 from .conftest import Desk
 
@@ -100,7 +101,7 @@ def test_generated_events_need_no_dataset_and_one_file_holds_all(desk: Desk, wor
     run = cenote.load(flow).run(desk.folder / "out", workers=workers)
     assert run.status == "succeeded", str(run.failures)
     names = ["Muon_Px", "Muon_Py", "MET", "EventNumber"]
-    px, py, met, number = ToySource(nevents=25000, seed=42).read("toy://dy", names, 0, 25000).values()
+    px, py, met, number = WorkshopToySource(nevents=25000, seed=42).read("toy://dy", names, 0, 25000).values()
     leading = ak.fill_none(ak.firsts(np.sqrt(px**2 + py**2)), 0.0)
     expected, _ = np.histogram(ak.to_numpy(leading), 12, (0, 120))
     assert run.product("Pt").values().tolist() == expected.tolist()

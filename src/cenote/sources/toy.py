@@ -68,19 +68,22 @@ class ToySource(Source):
 
     def describe(self, url: str) -> FileInfo:
         """As many events as the settings say."""
-        first = _block(self._process(url, errors.BAD_INPUT), self.seed, 0)
+        sample = self.sample(self._process(url, errors.BAD_INPUT))
+        per_event = {name: one.nbytes / len(one) for name, one in sample.items()} | {"EventWeight": 8.0}
         columns = {
-            name: ColumnInfo(_type(one), max(1, one.nbytes * self.nevents // BLOCK)) for name, one in first.items()
+            name: ColumnInfo(_type(sample[name]) if name in sample else "double", max(1, int(size * self.nevents)))
+            for name, size in per_event.items()
         }
-        columns["EventWeight"] = ColumnInfo("double", max(1, 8 * self.nevents))
-        boundaries = tuple(dict.fromkeys([*range(0, self.nevents, BLOCK), self.nevents]))
+        boundaries = tuple(dict.fromkeys([*range(0, self.nevents, self.block_size), self.nevents]))
         return FileInfo(url, 0, self.stamp(url), self.nevents, columns, boundaries)
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Generate the blocks that hold these events."""
-        process = self._process(url, errors.UNREADABLE_INPUT)
-        blocks = [(number, _block(process, self.seed, number)) for number in range(start // BLOCK, -(-stop // BLOCK))]
-        known = {*_block(process, self.seed, 0), "EventWeight"}
+        process, size = self._process(url, errors.UNREADABLE_INPUT), self.block_size
+        numbers = range(start // size, -(-stop // size)) if stop > start else range(0)
+        blocks = [(number, self.block(process, number)) for number in numbers]
+        sample = blocks[0][1] if blocks else self.sample(process)
+        known = {*sample, "EventWeight"}
         found: dict[str, Column] = {}
         for name in columns:
             meant = find_column(name, known)
@@ -92,11 +95,24 @@ class ToySource(Source):
             if meant == "EventWeight":
                 found[name] = np.full(stop - start, 1.0 if process == "data" else self.event_weight)
                 continue
-            parts = [block[meant][max(0, start - n * BLOCK) : stop - n * BLOCK] for n, block in blocks]
-            empty = _block(process, self.seed, 0)[meant][:0]
-            joined = np.concatenate if isinstance(empty, np.ndarray) else ak.concatenate
-            found[name] = parts[0] if len(parts) == 1 else joined(parts) if parts else empty
+            parts = [block[meant][max(0, start - n * size) : stop - n * size] for n, block in blocks]
+            parts = parts or [sample[meant][:0]]
+            joined = np.concatenate if isinstance(parts[0], np.ndarray) else ak.concatenate
+            found[name] = parts[0] if len(parts) == 1 else joined(parts)
         return found
+
+    @property
+    def block_size(self) -> int:
+        """Events that are generated together."""
+        return BLOCK
+
+    def block(self, process: str, number: int) -> dict[str, Column]:
+        """The events of one block, without weights."""
+        return _block(process, self.seed, number)
+
+    def sample(self, process: str) -> dict[str, Column]:
+        """Some events of the kind, to see what they are like."""
+        return _block(process, self.seed, 0)
 
     def _process(self, url: str, kind: ErrorKind) -> str:
         process = url.removeprefix("toy://").strip("/").lower()

@@ -9,14 +9,14 @@ import awkward as ak
 import numpy as np
 
 from builders.comparison.by_hand import ComparedWorkflow, Numbers, counted, filled, per_element
-from cenote.sources.toy import ToySource
+from cenote.sources.workshop.toy_source import WorkshopToySource
 
 CHUNKS = (10_000, 100_000)
 
 
 def toy(process: str, events: int, seed: int, *names: str) -> dict[str, Any]:
     columns = [*names, "Muon_Px", "Muon_Py", "EventWeight"]
-    found: dict[str, Any] = ToySource(nevents=events, seed=seed).read(f"toy://{process}", columns, 0, events)
+    found: dict[str, Any] = WorkshopToySource(nevents=events, seed=seed).read(f"toy://{process}", columns, 0, events)
     return found | {"Muon_Pt": np.sqrt(found["Muon_Px"] ** 2 + found["Muon_Py"] ** 2)}
 
 
