@@ -89,6 +89,10 @@ class Source(Plugin):
         """Name, files and event type of the dataset of a workflow without any; None for what reads files."""
         return None
 
+    def file_of(self, url: str, nevents: int | None) -> str:  # noqa: ARG002  # for generators
+        """A file as a dataset with this `nevents` has it: another one where what is generated depends on how much."""
+        return url
+
     def stamp(self, url: str) -> str:
         """Found without opening the file; while it stays the same, so does what `describe` says. Empty: unknown."""
         return stamp_of(url)

@@ -26,7 +26,7 @@ PROCESSES: Mapping[str, Mapping[str, Any]] = {
 """How many muons (from none) and jets (from three) there are, and how hard."""
 BLOCK = 10_000
 """Events that are generated together: which ones depends on nothing else, so any cut gives the same numbers."""
-TYPES = {"i": "int64_t", "f": "double", "b": "bool"}
+TYPES = {"i4": "int32_t", "i8": "int64_t", "f8": "double", "b1": "bool"}
 
 
 class ToySource(Source):
@@ -125,7 +125,7 @@ class ToySource(Source):
 
 def _type(column: Column) -> str:
     if isinstance(column, np.ndarray):
-        return TYPES[column.dtype.kind]
+        return TYPES[column.dtype.str[1:]]
     return f"{'int64_t' if 'int' in str(column.type) else 'double'}[]"
 
 

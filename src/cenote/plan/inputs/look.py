@@ -111,7 +111,7 @@ def look_at_inputs(
         file for dataset in workflow.datasets for file in _absent(workflow, dataset, found_of[dataset.name], sources)
     ]
     wanted = [
-        (dataset, use, source, url)
+        (dataset, use, source, source.file_of(url, dataset.nevents))
         for dataset in workflow.datasets
         for use, source in sources
         for url in look.at(found_of[dataset.name].files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from cenote.jagged import ak
 from cenote.operations.support.events import Column
+from cenote.sources.interface import FileInfo
 from cenote.sources.toy import PROCESSES, ToySource
 
 SAMPLE = 1_000
@@ -26,9 +29,28 @@ class WorkshopToySource(ToySource):
       events: {kind: workshop.toy_source, nevents: 1000, seed: 42}
     """
 
+    def file_of(self, url: str, nevents: int | None) -> str:
+        """`nevents` of a dataset says how many are generated: then all of them are others."""
+        return url if nevents is None else f"{url}?nevents={nevents}"
+
     def stamp(self, url: str) -> str:
         """What is generated never changes."""
         return f"workshop-toy-1-{url}"
+
+    def describe(self, url: str) -> FileInfo:
+        """As many events as the dataset says, or else the settings."""
+        meant, process = self._meant(url)
+        return replace(super(WorkshopToySource, meant).describe(process), url=url, stamp=self.stamp(url))
+
+    def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
+        """Generate all and take these."""
+        meant, process = self._meant(url)
+        return super(WorkshopToySource, meant).read(process, columns, start, stop)
+
+    def _meant(self, url: str) -> tuple[WorkshopToySource, str]:
+        """The source with the number of events that the file says, and the file without it."""
+        process, _, nevents = url.partition("?nevents=")
+        return self.model_copy(update={"nevents": int(nevents)}) if nevents.isdigit() else self, process
 
     @property
     def block_size(self) -> int:
