@@ -289,9 +289,9 @@ def test_a_walltime_is_text_and_fine(desk_with_data: Desk) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("registry: {functions: {f: 'math:sin'}}", ("flow.yaml:3:27: not available yet: registry.functions.f",)),
+        ("execution: {backend: dask, credentials: [kerberos]}", ("not available yet: credential 'kerberos'",)),
     ],
-    ids=["functions"],
+    ids=["credentials"],
 )
 def test_what_this_version_cannot_do_is_refused_by_check_as_by_run(
     desk_with_data: Desk, text: str, words: tuple[str, ...]

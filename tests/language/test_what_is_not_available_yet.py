@@ -22,7 +22,6 @@ STAGE = "analysis: {stages: [{id: a, op: custom.scale, %s}]}\nplugins: own_opera
 @pytest.mark.parametrize(
     ("text", "words", "place"),
     [
-        ("registry: {functions: {f: 'math:sin'}}" + AFTER, "registry.functions.f", "1:27"),
         ("execution: {credentials: [kerberos]}" + AFTER, "Kerberos", "1:26"),
     ],
 )
@@ -89,7 +88,6 @@ def test_on_this_machine_strategies_of_other_machines_do_not_stop_a_run(workflow
 
 
 MARKED = {
-    "": ("registry",),
     "RenderModel": ("when",),
 }
 """Keys that are accepted and not executed, as the tests above have them."""

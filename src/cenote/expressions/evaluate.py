@@ -11,7 +11,7 @@ import numpy as np
 
 from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
 from cenote.expressions.combinations import kept_combinations
-from cenote.expressions.functions import FUNCTIONS, power
+from cenote.expressions.functions import function_named, power
 from cenote.expressions.lists import lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
@@ -152,7 +152,10 @@ def _value(node: Node, lookup: Lookup) -> Column:
             return plain(_UNARY[node.sign](_value(node.operand, lookup)))
         case Call():
             arguments = [_value(argument, lookup) for argument in node.arguments]
-            return plain(FUNCTIONS[node.function].apply(*arguments, **dict(node.options)))
+            function = function_named(node.function)
+            if function is None:
+                raise EvaluationError(f"there is no function '{node.function}'")
+            return plain(function.apply(*arguments, **dict(node.options)))
         case Pick():
             return _picked(_value(node.value, lookup), node.positions)
         case Mask():

@@ -12,6 +12,7 @@ from cenote.expressions import evaluate, tree
 from cenote.expressions.arrays import Column
 from cenote.expressions.parser import parse
 from cenote.expressions.problems import BadExpressionError, EvaluationError
+from cenote.plugins import own_functions
 from cenote.values import dataclass
 
 
@@ -30,7 +31,7 @@ class Expression:
     @cached_property
     def tree(self) -> tree.Node:
         """The syntax tree."""
-        return _parsed(self.text)
+        return _parsed(self.text, own_functions.generation())
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -46,13 +47,17 @@ class Expression:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> tree.Node:
+def _parsed(text: str, generation: int) -> tree.Node:  # noqa: ARG001  # own functions may have changed
     return parse(text)
 
 
-@lru_cache(maxsize=4096)
 def expression(text: str) -> Expression:
     """The expression of a text, parsed once per process."""
+    return _expression(text, own_functions.generation())
+
+
+@lru_cache(maxsize=4096)
+def _expression(text: str, generation: int) -> Expression:  # noqa: ARG001  # as above
     return Expression(text)
 
 

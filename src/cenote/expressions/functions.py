@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from cenote.expressions.arrays import Column, dimensions, plain
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike, wide
 from cenote.jagged import ak, is_awkward
+from cenote.plugins import own_functions
 from cenote.values import dataclass
 
 
@@ -34,7 +35,7 @@ class Function:
 
     def takes(self, count: int) -> bool:
         """Whether it can be called with so many values."""
-        return count > 0 and (count in self.counts or self.counts[-1] == 0)
+        return count > 0 and (count in self.counts or (self.counts[-1] == 0 and count > self.counts[-2]))
 
     @property
     def wants(self) -> str:
@@ -361,3 +362,26 @@ CONSTANTS: dict[str, float | bool] = {
     "false": False,
 }
 """Names with a value of their own, unless a column is called so."""
+
+
+def function_named(name: str) -> Function | None:
+    """The function of the table, or the one of this name that a workflow brings."""
+    own = own_functions.find(name)
+    if own is None or name in FUNCTIONS:
+        return FUNCTIONS.get(name)
+    return Function(own.usage, own.usage, partial(_called, own), own.counts, own.options)
+
+
+def function_names() -> list[str]:
+    """Of all that there are."""
+    return [*FUNCTIONS, *own_functions.names()]
+
+
+def _called(own: own_functions.OwnFunction, *values: Column, **options: Any) -> Column:
+    """Its value, of as many events as it was given."""
+    found = own.call(*values, **options)
+    column = np.asarray(found) if isinstance(found, list | tuple) else found
+    events = next((len(value) for value in values if dimensions(value) > 0), None)
+    if events is not None and dimensions(column) > 0 and len(column) != events:
+        raise EvaluationError(f"{own.usage} gives {len(column)} values for {events} events")
+    return column

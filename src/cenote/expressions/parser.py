@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sys import float_info
 
-from cenote.expressions.functions import CONSTANTS, FUNCTIONS
+from cenote.expressions.functions import CONSTANTS, Function, function_named, function_names
 from cenote.expressions.problems import BadExpressionError
 from cenote.expressions.tokens import Token, tokens
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
@@ -163,17 +163,17 @@ class _Parser:
         raise self.unexpected()
 
     def call(self, name: Token) -> Node:
-        function = FUNCTIONS.get(name.text)
+        function = function_named(name.text)
         if function is None:
-            last = name.text.rpartition(".")[2]
-            hint = f"write {last}(…)" if last in FUNCTIONS else did_you_mean(name.text, FUNCTIONS)
+            last, known = name.text.rpartition(".")[2], function_names()
+            hint = f"write {last}(…)" if last in known else did_you_mean(name.text, known)
             raise self.mistake(name, f"there is no function '{name.text}'", hint)
         self.expect("(")
         arguments: list[Node] = []
         options: dict[str, int | float | bool] = {}
         while not self.sees(")"):
             if self.next.kind == "name" and self.tokens[self.position + 1].text == "=":
-                self.option(name.text, options)
+                self.option(name.text, function, options)
             elif options:
                 raise self.mistake(self.next, "values come before options")
             else:
@@ -185,13 +185,13 @@ class _Parser:
             raise self.mistake(name, f"{name.text} takes {function.wants}, not {len(arguments)}", function.usage)
         return Call(name.text, tuple(arguments), tuple(options.items()))
 
-    def option(self, function: str, options: dict[str, int | float | bool]) -> None:
+    def option(self, name: str, function: Function, options: dict[str, int | float | bool]) -> None:
         key = self.take()
         self.expect("=")
-        allowed = FUNCTIONS[function].options
+        allowed = function.options
         if key.text not in allowed:
             hint = did_you_mean(key.text, allowed) or (f"it has {', '.join(sorted(allowed))}" if allowed else None)
-            raise self.mistake(key, f"{function} has no option '{key.text}'", hint)
+            raise self.mistake(key, f"{name} has no option '{key.text}'", hint)
         start = self.next
         value = self.expression(0)
         plain = _plain_value(value)

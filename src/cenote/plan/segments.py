@@ -21,6 +21,7 @@ from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_set
 from cenote.plan.stages.software import versions_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.plugins.own_functions import code_used_in
 from cenote.plugins.registry import code_digest
 from cenote.sources.interface import find_column
 from cenote.text import first_to_last
@@ -250,6 +251,7 @@ def code_of(step: Step, stage: ResolvedStage, workflow: Workflow) -> list[list[s
         ["operation", stage.operation.fingerprint, code_digest(PluginKind.OPERATION, step.op)],
         ["product", code_digest(PluginKind.PRODUCT, step.product or "")],
         *(["sink", code_digest(PluginKind.SINK, write.kind)] for write in step.writes),
+        *code_used_in((step.params, step.own_params, step.varied, step.fillings)),
         *(["software", name, version] for name, version in versions_of(stage.operation)),
         *(["modifier", m.name, digest_of(m.params), code_digest(PluginKind.MODIFIER, m.name)] for m in matter),
         *(["file", os.path.relpath(file.path, workflow.folder), file.digest] for file in stage.files),

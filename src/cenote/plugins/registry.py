@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from cenote import errors
 from cenote.names import did_you_mean, listed
-from cenote.plugins import own_files
+from cenote.plugins import own_files, own_functions
 from cenote.plugins.built_in import built_in, built_in_class, interface_of
 from cenote.plugins.imports import version_of
 from cenote.plugins.installed import installed
@@ -132,7 +132,7 @@ def add(kind: PluginKind, name: str, factory: Factory, *, code: str | None = Non
 
 def has_foreign() -> bool:
     """Whether code that does not come with this package was made known, or may have been imported, in this process."""
-    return bool(_added) or any(installed(kind) for kind in PluginKind)
+    return bool(_added or own_functions.names()) or any(installed(kind) for kind in PluginKind)
 
 
 def code_digest(kind: PluginKind, name: str) -> str:
@@ -154,6 +154,9 @@ def add_file(path: Path) -> ModuleType:
 
 def add_travelled(target: str, kind: str | None, name: str | None, sources: Iterable[SourceFile]) -> None:
     """Make known a plugin where its folder may not be: a file from the sources that came along, others by import."""
+    if kind == own_functions.KIND and name is not None:
+        own_functions.add(name, target)
+        return
     files = [one for one in sources if one.target == target]
     for file in files:
         _add_declared(own_files.load_source(file), None)
@@ -252,7 +255,7 @@ def _described(value: object) -> str:
 
 def forget_added(keep: Iterable[tuple[PluginKind, str]] = ()) -> Callable[[], None]:
     """Drop plugins added in this process (tests); returns a function that puts them back."""
-    before = dict(_added)
+    before, functions = dict(_added), own_functions.replace_all({})
     kept = set(keep)
     for key in [key for key in _added if key not in kept]:
         del _added[key]
@@ -260,5 +263,6 @@ def forget_added(keep: Iterable[tuple[PluginKind, str]] = ()) -> Callable[[], No
     def restore() -> None:
         _added.clear()
         _added.update(before)
+        own_functions.replace_all(functions)
 
     return restore

@@ -17,7 +17,7 @@ from cenote.language.schema.forms import STRATEGY_ALIASES
 from cenote.language.workflow import PluginSource
 from cenote.language.yaml.source import Located
 from cenote.names import nearest
-from cenote.plugins import registry
+from cenote.plugins import own_functions, registry
 from cenote.plugins.kinds import PLANNED, PluginKind
 from cenote.signals import Interrupted
 
@@ -45,7 +45,7 @@ OTHER_REGISTRY_KINDS = (
 )
 """FAST-HEP's other words."""
 KNOWN_FUNCTIONS = ("numpy:", "awkward:", "fasthep_")
-"""Functions of these makers are named as expressions have them; one that they lack is an error where it is used."""
+"""Functions of these makers mean the same as those that expressions have under their names."""
 
 
 def load_plugins(root: Located, folder: Path, findings: Findings) -> tuple[PluginSource, ...]:
@@ -83,6 +83,8 @@ def _loaded(source: PluginSource, entry: Located, findings: Findings) -> bool:
     try:
         if source.target.endswith(".py") or "/" in source.target:
             registry.add_file(Path(source.target))
+        elif source.kind == own_functions.KIND and source.name is not None:
+            own_functions.add(source.name, source.target)
         elif source.kind is not None:
             registry.add_import(source.target, kind=PluginKind(source.kind), name=source.name)
         else:
@@ -98,10 +100,12 @@ def _loaded(source: PluginSource, entry: Located, findings: Findings) -> bool:
 
 
 def _from_registry(node: Located | None, findings: Findings) -> list[PluginSource]:
-    found = []
+    found: list[PluginSource] = []
     for word, names in (node.mapping if node else {}).items():
         if word in OTHER_REGISTRY_KINDS:
-            _note_others(word, names, findings)
+            if word not in ("functions", "constants"):
+                findings.accept(f"registry.{word}", ("registry", word), matters=False)
+            found += _functions(names, findings) if word == "functions" else ()
             continue
         if word not in REGISTRY_KINDS:
             known = [*REGISTRY_KINDS, *OTHER_REGISTRY_KINDS]
@@ -121,14 +125,20 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
     return found
 
 
-def _note_others(word: str, names: Located, findings: Findings) -> None:
-    """Constants are there, and so are functions of expressions that have a known maker; what is not is said."""
-    if word == "functions":
-        for name, entry in names.mapping.items():
-            if not (entry.text or "").startswith(KNOWN_FUNCTIONS):
-                findings.accept(f"registry.functions.{name}: own functions in expressions", ("registry", word, name))
-    elif word != "constants":
-        findings.accept(f"registry.{word}", ("registry", word), matters=False)
+def _functions(names: Located, findings: Findings) -> list[PluginSource]:
+    """Functions for expressions. One that they have already, under the name that its maker gives it, stays theirs."""
+    found = []
+    for name, entry in names.mapping.items():
+        target = entry if entry.text is not None else entry.get("impl")
+        if target is None or target.text is None or ":" not in target.text:
+            findings.report(errors.BAD_VALUE, f'registry.functions.{name} needs "module:function"', entry)
+        elif not own_functions.is_built_in(name):
+            source = PluginSource(target.text, own_functions.KIND, name, ("registry", "functions", name))
+            found += [source] if _loaded(source, target, findings) else []
+        elif not target.text.startswith(KNOWN_FUNCTIONS):
+            words = f"expressions have a function '{name}' already"
+            findings.report(errors.BAD_VALUE, words, entry, on_key=True, hint="give yours another name")
+    return found
 
 
 def registered_constants(node: Located | None, findings: Findings) -> dict[str, Any]:

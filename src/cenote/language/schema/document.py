@@ -288,7 +288,7 @@ class WorkflowModel(LanguageModel):
     """Python files or packages with own operations, sources, modifiers."""
     registry: dict[str, dict[str, Any]] | None = None
     """Plugins by kind and name: `{impl: "module:object"}`; `constants` are values by name, as in `analysis.globals`;
-    `functions` are those of the expressions; own ones: not available yet."""
+    `functions`, for expressions: `"module:function"` by name, of columns."""
     pool_profiles: dict[PlainName, PoolModel] | None = None
     """Pools that `execution.pools.NAME.use` refers to."""
     execution: ExecutionModel | None = None
