@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cenote import errors, signals, storage
 from cenote.errors import CenoteError, Problem
 from cenote.language.read import Checked, read_workflow
-from cenote.language.workflow import Workflow
+from cenote.language.workflow import Report, Workflow
 from cenote.machine import this_machine
 from cenote.packing.progress import Progress, unheard
 from cenote.plan.build import analyse, build_plan, stage_problems
@@ -278,10 +278,7 @@ class Analysis:
         )
         with signals.noted(), storage.staying_here():
             done = _execute(plan, folder, options, replan, listen, hear, packing or unheard)
-            if report:
-                _report(done)
-            else:
-                done.report.unlink(missing_ok=True)  # that of an earlier run
+            _report(done, plan.workflow.reports, page=report)
         return open_run(folder)
 
     def preview(
@@ -388,11 +385,17 @@ def _notebook_progress(title: str) -> NotebookProgress | None:
     return notebook_progress(title)
 
 
-def _report(done: RunFolder) -> None:
-    from cenote.report.page import write_report  # with the template engine, which only pages need
+def _report(done: RunFolder, reports: Sequence[Report], *, page: bool) -> None:
+    """Write what the workflow asks for, and the page about the run."""
+    from cenote.report.own_reports import write_reports  # with the template engine, which nothing else needs
+    from cenote.report.page import write_report
 
     try:
-        write_report(done.path)
+        write_reports(done, reports)
+        if page:
+            write_report(done.path)
+        else:
+            done.report.unlink(missing_ok=True)  # that of an earlier run
     except (CenoteError, OSError) as problem:
         add_failure(done, problem)
         raise

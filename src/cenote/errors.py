@@ -117,7 +117,7 @@ DUPLICATE_KEY = ErrorKind("duplicate-key", 10, "A mapping holds the same key twi
 UNKNOWN_KEY = ErrorKind("unknown-key", 10, "Unknown key, often a typo.")
 BAD_VALUE = ErrorKind("bad-value", 10, "A value of the wrong type, the wrong unit, or out of range.")
 MISSING_KEY = ErrorKind("missing-key", 10, "A required key is missing.")
-DUPLICATE_ID = ErrorKind("duplicate-id", 10, "Two stages, or two datasets, have the same name.")
+DUPLICATE_ID = ErrorKind("duplicate-id", 10, "Two stages, two datasets or two reports have the same name.")
 INCLUDE_CYCLE = ErrorKind("include-cycle", 10, "Files include each other in a circle.")
 UNKNOWN_PROFILE = ErrorKind("unknown-profile", 10, "A profile or pool profile that no file defines.")
 BAD_EXPRESSION = ErrorKind("bad-expression", 10, "An expression that cannot be parsed or uses what is not allowed.")
@@ -144,7 +144,9 @@ NEVER_FITS = ErrorKind("never-fits", 14, "A stage that no worker of any allowed 
 STAGE_FAILED = ErrorKind("stage-failed", 20, "A stage raised an exception on at least one partition.")
 TIMED_OUT = ErrorKind("timed-out", 20, "A task ran longer than the stage's timeout.")
 UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read during the run.")
-RENDER_FAILED = ErrorKind("render-failed", 20, "A picture could not be drawn; the numbers are saved.")
+RENDER_FAILED = ErrorKind(
+    "render-failed", 20, "A picture could not be drawn, or a report not be written; the numbers are saved."
+)
 WORKER_LOST = ErrorKind("worker-lost", 21, "Workers were lost repeatedly while running the same task.")
 DRIVER_LOST = ErrorKind("driver-lost", 21, "The process of a service that drove the run was ended from outside.")
 NO_WORKER = ErrorKind("no-worker", 21, "A pool had no worker for a task, and no other pool was allowed to run it.")

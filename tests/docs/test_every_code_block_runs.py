@@ -360,6 +360,8 @@ def comparable(line: str) -> str:
 
 def only_read(block: Block, _: Desk) -> None:
     assert block.text.strip()
+    if block.file:
+        Path(block.file).write_text(block.text, encoding="utf-8")
 
 
 def read_json(block: Block, _: Desk) -> None:

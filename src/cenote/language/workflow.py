@@ -92,6 +92,26 @@ class Observer:
 
 
 @dataclass(frozen=True)
+class ReportOutput:
+    """A file of a report."""
+
+    path: str
+    """Below the folder of reports."""
+    format: Literal["markdown", "html"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A text about the run, from a template."""
+
+    id: str
+    template: Path | None
+    """None for the built-in one."""
+    outputs: tuple[ReportOutput, ...]
+    path: KeyPath = ()
+
+
+@dataclass(frozen=True)
 class AppliesTo:
     """Which datasets a stage runs on; empty means all."""
 
@@ -250,6 +270,7 @@ class Workflow:
     stages: tuple[Stage, ...] = ()
     systematics: Systematics | None = None
     observers: tuple[Observer, ...] = ()
+    reports: tuple[Report, ...] = ()
     execution: Execution = Execution()
     plugins: tuple[PluginSource, ...] = ()
     unexecuted: tuple[Unexecuted, ...] = ()

@@ -7,22 +7,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from cenote import errors, storage
+from cenote import storage
 from cenote.plan.record import PlannedPool, PlannedStage, PlanRecord
 from cenote.report.modifiers_shown import shown_modifiers
 from cenote.report.products_shown import data_uri, read_pictures, read_tables
+from cenote.report.records import read_all
 from cenote.report.render import render
 from cenote.report.task_timeline import task_timeline
 from cenote.report.timeline import timeline
 from cenote.runs.folder import RunFolder
-from cenote.runs.journal import read_events
-from cenote.runs.provenance import Provenance
-from cenote.runs.read_records import read_if_whole
 from cenote.runs.summary import PoolRecord, StageRecord, Summary
 from cenote.runs.task_names import TaskNames
 from cenote.runs.timeline import read_timeline
 from cenote.runs.varied_stages import stages_for_people
-from cenote.runs.view import RunView
 
 
 def write_report(folder: Path) -> Path:
@@ -33,19 +30,7 @@ def write_report(folder: Path) -> Path:
 
 def page(run: RunFolder) -> str:
     """The whole document. A record that is missing or damaged costs what it would have said."""
-    read = read_if_whole(run.plan, PlanRecord)
-    ended = read_if_whole(run.summary, Summary)
-    if not (run.holds_run or read or ended):
-        raise errors.error(
-            errors.NO_RUN,
-            f"{run.path} holds no run: it has neither {run.summary.name} nor {run.journal.name}",
-            hint="name the folder that was given to `cenote run --out`",
-        )
-    plan = read or PlanRecord(workflow="")
-    if (summary := ended) is None:  # what its journal says
-        view = RunView.of(plan, read_events(run.path) if run.holds_run else ())
-        summary = replace(view.summary(), status="unfinished")
-    provenance = read_if_whole(run.provenance, Provenance) or Provenance()
+    plan, summary, provenance = read_all(run)
     work = read_timeline(run)
     return render(
         "page.html.j2",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+TEMPLATES = Path(__file__).parent / "templates"
+
+
 def render(template: str, **values: object) -> str:
     """A whole template."""
     return _environment().get_template(template).render(values).strip() + "\n"
@@ -37,12 +40,17 @@ def _environment() -> Environment:
 
     found = Environment(
         bytecode_cache=CompiledTemplates(),
-        loader=FileSystemLoader([Path(__file__).parent / "templates", LOOK]),
+        loader=FileSystemLoader([TEMPLATES, LOOK]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return with_words(found)
+
+
+def with_words(found: Environment) -> Environment:
+    """With filters that write numbers as people do."""
     found.filters |= {
         "amounts": format_amounts,
         "bytes": format_bytes,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from cenote import errors, storage
-from cenote.plan.outputs.names import PLOTS, PRODUCTS
+from cenote.plan.outputs.names import PLOTS, PRODUCTS, REPORTS
 from cenote.values import dataclass
 
 LOCK = ".lock"
@@ -39,6 +39,8 @@ class RunFolder:
         """Histograms, tables and skims in open formats."""
         self.plots = path / PLOTS
         """Pictures."""
+        self.reports = path / REPORTS
+        """Texts that the workflow asks for."""
         self.debug_root = path / "debug"
         """What helps to find out what went wrong."""
         self.debug = self.debug_root / "distributed"
@@ -91,12 +93,15 @@ class RunFolder:
             file.unlink(missing_ok=True)
         for folder in (self.debug, self.modifiers):
             shutil.rmtree(folder, ignore_errors=True)
-        for folder in (self.store, self.products, self.plots, self.debug_root):
+        for folder in (self.store, self.products, self.plots, self.reports, self.debug_root):
             with suppress(OSError):  # somebody keeps something there
                 folder.rmdir()
 
     def _refuse_foreign(self) -> None:
-        ours = {path.name for path in (self.store, self.products, self.plots, self.debug_root)} | {LOCK, "error.txt"}
+        ours = {path.name for path in (self.store, self.products, self.plots, self.reports, self.debug_root)} | {
+            LOCK,
+            "error.txt",
+        }
         if (self.path / LOCK).exists():  # a run began here, and came no further: the disk was full
             ours.update(file.name for file in self._files)
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)

@@ -40,8 +40,9 @@ def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -
         yield _row("" if position else "pictures", str(picture))
     if len(shown) > MOST_PICTURES:
         yield _row("", f"… and {len(shown) - MOST_PICTURES} more in {run.plots}")
-    if run.report.is_file():
-        yield _row("report", str(run.report))
+    own = sorted(file for file in run.reports.rglob("*") if file.is_file())
+    for position, page in enumerate([*([run.report] if run.report.is_file() else []), *own]):
+        yield _row("" if position else "report", str(page))
     for position, file in enumerate(summary.skipped[:MOST_SKIPPED]):
         lost = "" if file.events is None else f", {plural(file.events, 'event')}"
         about = file.reason if file.file in file.reason else f"{file.file}: {file.reason}"

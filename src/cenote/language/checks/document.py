@@ -21,6 +21,7 @@ from cenote.language.checks.findings import Findings
 from cenote.language.checks.joins import check_joins, read_by_stages
 from cenote.language.checks.observers import check_hooks, check_observers
 from cenote.language.checks.plugins import load_plugins, registered_constants
+from cenote.language.checks.reports import check_reports
 from cenote.language.checks.stages import Surroundings, check_stages
 from cenote.language.checks.systematics import check_systematics
 from cenote.language.checks.validation import described, keys_of, validated
@@ -74,6 +75,7 @@ def check_document(root: Located, file: Path, findings: Findings) -> Workflow:
         constants={**registered_constants(root.get("registry"), findings), **_constants(analysis, findings)},
         stages=stages,
         observers=observers,
+        reports=check_reports(root, file.parent, findings),
         systematics=check_systematics(root, file.parent, around.datasets, findings),
         execution=execution,
         plugins=plugins,

@@ -103,7 +103,7 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
     found: list[PluginSource] = []
     for word, names in (node.mapping if node else {}).items():
         if word in OTHER_REGISTRY_KINDS:
-            if word not in ("functions", "constants"):
+            if word not in ("functions", "constants", "report_templates"):
                 findings.accept(f"registry.{word}", ("registry", word), matters=False)
             found += _functions(names, findings) if word == "functions" else ()
             continue

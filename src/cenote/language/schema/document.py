@@ -238,6 +238,30 @@ class HookModel(LanguageModel, extra="allow"):
     """Those of FAST-HEP itself are built in: errors, warnings and use of resources are always reported."""
 
 
+class ReportOutputModel(LanguageModel):
+    """A file of a report."""
+
+    path: str
+    """Its name below the folder `reports/` of the run."""
+    format: Literal["markdown", "md", "html"] | None = None
+    """Without it, `html` for a name that ends so, else `markdown`."""
+
+
+class ReportModel(LanguageModel):
+    """A text about the run, written when it is over."""
+
+    id: PlainName
+    """A name for messages."""
+    op: Literal["hep.report.template"] = "hep.report.template"
+    """A template is filled."""
+    source: Literal["provenance"] = "provenance"
+    """What the template can show: where results come from."""
+    template: str | None = None
+    """A Jinja template in Markdown, beside the workflow; without it, the built-in `hep.provenance.default`."""
+    outputs: Annotated[tuple[Annotated[ReportOutputModel, OrText("path")], ...], OneOrMany(), Field(min_length=1)]
+    """The files to write."""
+
+
 class SiteModel(LanguageModel):
     """Whose computers these are: the head of a file that a site keeps for all of its users."""
 
@@ -282,6 +306,8 @@ class WorkflowModel(LanguageModel):
     """How pictures look; `use:` inherits, `with:` changes."""
     observers: Annotated[tuple[ObserverModel, ...], OneOrMany()] | None = None
     """Snapshots of columns, in files below `products/`."""
+    reports: Annotated[tuple[ReportModel, ...], OneOrMany()] | None = None
+    """Texts about the run, from templates."""
     execution_hooks: Annotated[tuple[HookModel, ...], OneOrMany()] | None = None
     """Accepted for FAST-HEP's sake; hooks other than FAST-HEP's own are left out with a warning."""
     plugins: PlainNames | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # completions and `clean` know these names without the language
     from cenote.language.workflow import Render
 
-PRODUCTS, PLOTS = "products", "plots"
+PRODUCTS, PLOTS, REPORTS = "products", "plots", "reports"
 """The folders of a run that results lie in."""
 
 PARTS = Path(".parts")
@@ -29,6 +29,12 @@ def plot_stem(product: str, number: int, render: Render) -> str:
         return product_stem(product) + (f"-{number}" if number else "")
     written = PurePosixPath(render.out)
     return str(written.with_suffix("") if written.suffix.lower() in ENDINGS else written)
+
+
+def report_path(written: str) -> Path:
+    """Of a file of a report, below `reports/`, which FAST-HEP's users write as a part of the name."""
+    path = Path(written)
+    return path.relative_to(REPORTS) if path.parts[:1] == (REPORTS,) else path
 
 
 def skim_path(template: str, *, dataset: str, part: str | None, suffix: str) -> Path:

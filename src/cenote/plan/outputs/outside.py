@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from cenote import errors, storage
 from cenote.errors import Place, Problem
 from cenote.language.workflow import Workflow
-from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, skim_path, whole_path
+from cenote.plan.outputs.names import PLOTS, PRODUCTS, REPORTS, plot_stem, report_path, skim_path, whole_path
 from cenote.plan.plan import Plan
 
 SETTING = "execution.write_outside"
@@ -44,7 +44,7 @@ def refused_name(
 def links_outside(plan: Plan, run: Path) -> Iterator[Problem]:
     """Results that links in the folder of the run, or in an allowed one, would lead elsewhere."""
     workflow = plan.workflow
-    roots = [run, run / PRODUCTS, run / PLOTS, *map(Path, workflow.execution.write_outside)]
+    roots = [run, run / PRODUCTS, run / PLOTS, run / REPORTS, *map(Path, workflow.execution.write_outside)]
     within = [storage.resolved(root) for root in roots]
     for place, path in _paths(plan, workflow):
         target = storage.resolved((run / path).parent)
@@ -63,6 +63,9 @@ def _paths(plan: Plan, workflow: Workflow) -> Iterator[tuple[Place | None, Path]
                 name = skim_path(write.path_template, dataset=dataset.own_name, part=part, suffix="")
                 name = whole_path(write.path_template, dataset=None, suffix="") if write.per_run else name
                 yield workflow.place(*write.path, "path"), Path(PRODUCTS) / name
+    for report in workflow.reports:
+        for number, output in enumerate(report.outputs):
+            yield workflow.place(*report.path, "outputs", number, "path"), Path(REPORTS) / report_path(output.path)
     for product in plan.products:
         for number, render in enumerate(product.renders):
             yield workflow.place(*render.path, "out"), Path(PLOTS, plot_stem(product.name, number, render))

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from cenote import errors
 from cenote.errors import CenoteError, Place, Problem
 from cenote.language.workflow import Render, Workflow, Write
-from cenote.plan.outputs.names import PLOTS, PRODUCTS, plot_stem, product_stem, skim_path, whole_path
+from cenote.plan.outputs.names import (
+    PLOTS,
+    PRODUCTS,
+    REPORTS,
+    plot_stem,
+    product_stem,
+    report_path,
+    skim_path,
+    whole_path,
+)
 from cenote.plan.outputs.outside import refused_name
 from cenote.plan.plan import maker_of, skims_of
 from cenote.plan.stages.resolve import Resolved, ResolvedStage
@@ -63,17 +73,18 @@ def output_clashes(workflow: Workflow, resolved: Resolved) -> list[Problem]:
     """Results that would overwrite each other, and names that cannot be."""
     problems: list[Problem] = []
     known: dict[tuple[str, str], list[_Claim]] = {}
+    claims = [_claims(workflow, resolved, stage) for stage in resolved.stages]
     for stage in resolved.stages:
         problems += _reserved(workflow, stage)
-        for claim in _claims(workflow, resolved, stage):
-            if refused := claim.refused(workflow.execution.write_outside):
-                problems.append(refused)
-                continue
-            others = known.setdefault((claim.folder, claim.stem), [])
-            first = next((other for other in others if other.meets(claim)), None)
-            if first is not None and claim.place not in {problem.place for problem in problems}:
-                problems.append(_clash(first, claim))
-            others.append(claim)
+    for claim in chain(*claims, _report_claims(workflow)):
+        if refused := claim.refused(workflow.execution.write_outside):
+            problems.append(refused)
+            continue
+        others = known.setdefault((claim.folder, claim.stem), [])
+        first = next((other for other in others if other.meets(claim)), None)
+        if first is not None and claim.place not in {problem.place for problem in problems}:
+            problems.append(_clash(first, claim))
+        others.append(claim)
     return problems
 
 
@@ -126,6 +137,21 @@ def _picture_claims(workflow: Workflow, stage: ResolvedStage, number: int, rende
             hint="give one of the pictures another name with `out`",
             written=render.out,
         )
+
+
+def _report_claims(workflow: Workflow) -> Iterator[_Claim]:
+    for report in workflow.reports:
+        for number, output in enumerate(report.outputs):
+            name = report_path(output.path)
+            yield _Claim(
+                folder=REPORTS,
+                stem=str(name.with_suffix("") if name.suffix else name),
+                endings=(name.suffix.removeprefix("."),),
+                by=f"a file of report '{report.id}'",
+                place=workflow.place(*report.path, "outputs", number, "path"),
+                hint="give one of them another `path`",
+                written=output.path,
+            )
 
 
 def _skims(write: Write, stage: ResolvedStage, resolved: Resolved) -> Iterable[Path]:
