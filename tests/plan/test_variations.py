@@ -108,6 +108,13 @@ def test_check_and_plan_tell_what_variations_cost(folder: Path) -> None:
         ("{name: 'up{d}', matrix: {e: [1, 2]}, weight: {multiply: w}}", "there is no 'd' in the matrix", "15:14"),
         ("{name: up, matrix: {e: [1, 2]}, weight: {multiply: w}}", "two variations are named 'up'", "15:14"),
         ("{name: up, wieght: {multiply: w}}", "there is no key 'wieght' in variation 'up'", "15:18"),
+        ("{name: 'up{e}', matrix: {e: []}, weight: {multiply: w}}", "'matrix.e' of variation 'up{e}'", "15:35"),
+        ("{name: up, anchor: CutX, patch: {expr: xx > 1}}", "makes stage 'CutX' read 'xx'", "15:39"),
+        (
+            "{name: s_up, weight: {multiply: 2}}\n    - {name: sUp, weight: {multiply: 3}}",
+            "variations 's_up' and 'sUp' are both the up side of 's'",
+            "16:14",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_variation_is_said_with_its_place(
@@ -177,3 +184,20 @@ def test_what_is_made_of_a_whole_dataset_is_nominal_and_that_is_said(folder: Pat
     (folder / "flow.yaml").write_text(text + "    - {name: up, anchor: Sum, patch: {column: y}}\n")
     (problem,) = cenote.load(folder / "flow.yaml").check().problems
     assert "cannot change stage 'Sum', which has scope 'dataset'" in problem.message
+
+
+def test_names_that_mean_two_things_are_refused(folder: Path) -> None:
+    varied = "    - {name: up, applies_to: mc, replace: {x: x_up}}\n"
+    (folder / "flow.yaml").write_text(HEAD.replace("id: Unread,", "id: Hy@up,") + varied)
+    (problem,) = cenote.load(folder / "flow.yaml").check().problems
+    assert "no stage can be called 'Hy@up'" in problem.message
+    own = "weight_expr: w, variations: {weights: {nominal: w, up: 2 * w}}, axes"
+    (folder / "flow.yaml").write_text(HEAD.replace("weight_expr: w, axes", own) + varied)
+    messages = [problem.message for problem in cenote.load(folder / "flow.yaml").check().problems]
+    assert messages[0] == "variation 'up' is called like a weight of stage 'Hx', in the same histogram"
+
+
+def test_variations_without_effect_are_named(folder: Path) -> None:
+    idle = ("{name: a, applies_to: mc, replace: {w_up: x_up}}", "{name: b, applies_to: mc, replace: {x: x_up}}")
+    warnings = analysis(folder, *idle).check().warnings
+    assert [words for words in warnings if "depends" in words] == ["no histogram depends on 1 variation: a"]

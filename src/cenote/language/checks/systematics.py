@@ -135,6 +135,7 @@ class _Checking:
 
     def __post_init__(self) -> None:
         self.names: dict[str, Located] = {}
+        self.sides: dict[tuple[str, str | None], str] = {}
 
     def variation(self, node: Located, path: KeyPath) -> Variation | None:
         named = node.get("name")
@@ -183,6 +184,12 @@ class _Checking:
             )
             return True
         self.names[name] = node
+        side = parts_of_name(name)
+        other = self.sides.setdefault(side, name)
+        if side[1] is not None and other != name:
+            words = f"variations '{other}' and '{name}' are both the {side[1]} side of '{side[0]}'"
+            self.findings.report(errors.DUPLICATE_ID, words, node, hint="give one of them another name")
+            return True
         return False
 
     def _check_references(self, node: Located) -> None:

@@ -173,7 +173,7 @@ class VariationModel(LanguageModel):
     """Stages that do not see it, nor do those that follow them."""
     export: dict[str, str] | None = None
     """Name → column of the variation, for the stages of `stop_before` and those that follow them."""
-    matrix: dict[str, tuple[Any, ...]] | None = None
+    matrix: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] | None = None
     """Several variations from one entry: a list of values per name, which `{name}` stands for in all other texts."""
 
 

@@ -72,7 +72,7 @@ class Additions:
     """Stage that sees a whole dataset, or all → the variations in which its product would differ."""
     columns: KnownColumns = field(default_factory=KnownColumns)
     unknown: set[tuple[str, str]] = field(default_factory=set)
-    """Names in weights that mean nothing, by variation: said once."""
+    """Names in weights and patches that mean nothing, by variation: said once."""
 
     def note(self, stage: ResolvedStage, variation: Variation, datasets: Iterable[str]) -> None:
         """Note that a variation changes a histogram."""
@@ -149,6 +149,23 @@ class VariationWalk:
                     self.added.report(self.workflow, replace(problem, hint=hint), self.variation, "weight", "multiply")
         return self.variation.factors
 
+    def _check_patched(self, stage: ResolvedStage, operation: Operation) -> None:
+        """What the stage reads in this variation alone must be there."""
+        there = self._columns_before(stage)
+        meant = {
+            *stage.applied[self.number].operation.reads(),
+            *operation.facts(),
+            *self.workflow.constants,
+            *CONSTANTS,
+        }
+        for name in operation.reads() if there else ():
+            known = name in meant or column_name(name, there) in there
+            if not known and (self.variation.name, name) not in self.added.unknown:
+                self.added.unknown.add((self.variation.name, name))
+                words = f"variation '{self.variation.name}' makes stage '{stage.id}' read '{name}', which is not there"
+                problem = errors.unknown_name(errors.UNKNOWN_COLUMN, words, name, there, what="columns here")
+                self.added.report(self.workflow, problem, self.variation, "patch")
+
     def _columns_before(self, stage: ResolvedStage) -> Collection[str]:
         return self.added.columns.before(self.resolved, self.number, stage)
 
@@ -185,6 +202,8 @@ class VariationWalk:
             self._note_nominal(stage, before)
             return before
         operation = self._operation(stage)
+        if self.variation.anchor == stage.id:
+            self._check_patched(stage, operation)
         if operation.takes_variations:
             self._fill(stage, operation, before)
             return before
@@ -302,6 +321,11 @@ class VariationWalk:
         if before.streams is None and not (columns or factors or patched):
             return
         if patched and self._has_other_axes(stage, operation):
+            return
+        if variation.name in getattr(operation, "own_labels", ()):
+            words = f"variation '{variation.name}' is called like a weight of stage '{stage.id}', in the same histogram"
+            hint = "give one of them another name"
+            self.added.report(self.workflow, Problem(errors.DUPLICATE_ID, words, hint=hint), variation, "name")
             return
         self.added.note(stage, variation, self.datasets)
         if before.streams is None:

@@ -20,6 +20,7 @@ from cenote.names import listed
 from cenote.operations.interface import Scope
 from cenote.plan.stages.resolve import Resolved
 from cenote.plan.stages.variation_walk import Additions, VariationWalk
+from cenote.text import plural
 from cenote.values import dataclass
 
 
@@ -65,10 +66,13 @@ def expand(workflow: Workflow, resolved: Resolved) -> Expanded:
         if work.understands(variation):
             for number in range(len(resolved.flavours)):
                 work.add(variation, number)
+    work.check_names()
     warnings = [
         f"stage '{stage}' sees the nominal events at once: its product does not vary for {listed(names)}"
         for stage, names in work.added.kept_nominal.items()
     ]
+    if names := work.without_effect():
+        warnings.append(f"no histogram depends on {plural(len(names), 'variation')}: {listed(names)}")
     return Expanded(work.workflow_with_variations(), tuple(errors.unique(work.added.problems)), tuple(warnings))
 
 
@@ -110,6 +114,24 @@ class _Expansion:
                 else:
                     continue
                 self.report(Problem(errors.BAD_VALUE, words, hint=hint), variation, "datasets", "replace", name)
+
+    def check_names(self) -> None:
+        """What runs for a variation has an id of its own."""
+        for added in (*self.added.beside.values(), *self.added.clones.values()):
+            for stage in (one.stage for one in added.values() if one.stage.id in self.stages):
+                varied = self.stages[stage.id].stage
+                words = f"no stage can be called '{stage.id}': that is what a variation makes of another one"
+                place, hint = self.workflow.place(*varied.path, "id"), "give the stage, or the variation, another name"
+                self.added.problems.append(Problem(errors.DUPLICATE_ID, words, place=place, hint=hint))
+
+    def without_effect(self) -> list[str]:
+        """Variations that nothing depends on. Where no file could be looked at, nobody knows."""
+        known = all(one is not None for flavour in self.resolved.flavours for one in flavour.columns.values())
+        variations = self.workflow.systematics.variations if self.workflow.systematics and known else ()
+        changed = {name for found in self.added.changed.values() for name in found}
+        clones = [one.stage for found in self.added.clones.values() for one in found.values()]
+        changed |= {stage.varied.variation for stage in clones if stage.varied and stage.leaves_product}
+        return [one.name for one in variations if one.name not in changed and not one.export]
 
     def add(self, variation: Variation, number: int) -> None:
         """What a variation does to the datasets of a flavour."""

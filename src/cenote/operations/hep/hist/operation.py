@@ -143,9 +143,14 @@ class Hist(Operation):
         return filling
 
     @property
+    def own_labels(self) -> tuple[str, ...]:
+        """The categories of the axis of variations that its own weights fill."""
+        return self.variations.labels if self.variations else ()
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The categories of the axis of variations; empty where there is no such axis."""
-        own = self.variations.labels if self.variations else ()
+        own = self.own_labels
         return own if self._fillings is None else tuple(dict.fromkeys([*own, *self._fillings.labels]))
 
     @property
