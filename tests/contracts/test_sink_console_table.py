@@ -15,8 +15,26 @@ from cenote.sinks.console_table import ConsoleTable
 from cenote.sinks.workshop.console_table import WorkshopConsoleTable
 
 
-@pytest.mark.parametrize("plugin", [ConsoleTable, WorkshopConsoleTable])
-def test_parts_become_one_table_sorted_and_cut(plugin: type[ConsoleTable], tmp_path: Path) -> None:
+PLAIN = """\
+Who    x
+-----  ----
+no. 3  0.12
+no. 2  2.50
+no. 1  4.00
+"""
+FRAMED = """\
++-------+------+
+| Who   | x    |
++-------+------+
+| no. 3 | 0.12 |
+| no. 2 | 2.50 |
+| no. 1 | 4.00 |
++-------+------+
+"""
+
+
+@pytest.mark.parametrize(("plugin", "table"), [(ConsoleTable, PLAIN), (WorkshopConsoleTable, FRAMED)])
+def test_parts_become_one_table_sorted_and_cut(plugin: type[ConsoleTable], table: str, tmp_path: Path) -> None:
     columns = [{"template": "no. {n}", "header": "Who"}, {"field": "x", "format": ".2f", "missing": "?"}]
     sink = plugin(columns=columns, sort_by=["x"], limit=3)
     assert sink.wants() == ("n", "x")
@@ -30,7 +48,7 @@ def test_parts_become_one_table_sorted_and_cut(plugin: type[ConsoleTable], tmp_p
         parts.append(tmp_path / f"{number}.txt")
         sink.write(Events({"n": n, "x": x}, len(n), DatasetInfo("mc")), parts[-1])
     sink.merge(parts, tmp_path / "table.txt")
-    assert (tmp_path / "table.txt").read_text() == "Who    x\n-----  ----\nno. 3  0.12\nno. 2  2.50\nno. 1  4.00\n"
+    assert (tmp_path / "table.txt").read_text() == table
 
 
 def test_what_is_missing_or_cannot_be_written_is_said() -> None:

@@ -66,11 +66,8 @@ def skim(run: cenote.Run, name: str) -> Numbers:
     for entry in run.product(name):
         path = run.folder / "products" / entry["path"]
         if path.suffix == ".txt":
-            return {
-                f"{name}/{entry['path']}": np.array(
-                    [" ".join(line.split()) for line in path.read_text().splitlines()[2:]]
-                )
-            }
+            rows = [line for line in path.read_text().splitlines() if line.startswith("|")]
+            return {f"{name}/{entry['path']}": np.array([" ".join(row.replace("|", "").split()) for row in rows[1:]])}
         read = ak.from_parquet(path) if path.suffix == ".parquet" else uproot.open(path)["events"].arrays()
         files.setdefault(entry["dataset"], []).append(read)
     whole = {dataset: ak.concatenate(parts) for dataset, parts in files.items()}

@@ -27,8 +27,11 @@ Factory = type[Any]
 """A plugin's class: called with its settings as keyword arguments."""
 
 _OURS = "cenote"
-_ADAPTER = "cenote.operations.support.fasthep_function"
-"""Makes operations of functions that were written for FAST-HEP; imported where there is one."""
+_ADAPTERS = {
+    kind: f"cenote.{kind.plural}.support.fasthep_function"
+    for kind in (PluginKind.OPERATION, PluginKind.SOURCE, PluginKind.SINK)
+}
+"""Make plugins of functions that were written for FAST-HEP; imported where there is one."""
 
 _added: dict[tuple[PluginKind, str], Factory] = {}
 """What plugin files and `registry:` entries brought in, in this process."""
@@ -219,8 +222,8 @@ def _imported(kind: PluginKind, name: str, target: str) -> Factory:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {errors.words_of(problem)}"
         ) from problem
-    if kind is PluginKind.OPERATION and inspect.isfunction(value) and not hasattr(value, "cenote_factory"):
-        adapter: Any = importlib.import_module(_ADAPTER)
+    if kind in _ADAPTERS and inspect.isfunction(value) and not hasattr(value, "cenote_factory"):
+        adapter: Any = importlib.import_module(_ADAPTERS[kind])
         with blamed(kind, name):
             return cast(Factory, adapter.adapted(value, name, f"{what} ({target})"))
     return _checked(kind, getattr(value, "cenote_factory", value), f"{what} ({target})")

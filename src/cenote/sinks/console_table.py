@@ -118,11 +118,13 @@ class ConsoleTable(Sink):
         cells = [[column.text(row) for column in self.columns] for row in rows]
         header = [column.heading for column in self.columns]
         widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-        lines = [header, ["-" * width for width in widths], *cells]
-        text = "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-        )
-        target.write_text(text + "\n", encoding="utf-8")
+        padded = [[text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in (header, *cells)]
+        target.write_text("\n".join(self.drawn(padded, widths)) + "\n", encoding="utf-8")
+
+    def drawn(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+        """The lines of the table; the first row is the header, and all cells of a column are equally wide."""
+        header, *cells = rows
+        return ["  ".join(row).rstrip() for row in (header, ["-" * width for width in widths], *cells)]
 
     def _first(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Sorted, rows that are alike in the order that they came in; as many as are wanted."""

@@ -1,0 +1,147 @@
+"""Read the description that stands beside a function written for FAST-HEP: its settings, and the columns it names."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import ConfigDict, Field, create_model
+
+from cenote import errors
+from cenote.errors import CenoteError
+from cenote.expressions.expression import expression
+from cenote.names import listed
+from cenote.operations.support.own_code import field_name, fingerprint_of
+from cenote.plugins.settings import Plugin
+
+_SYMBOLS = ("field_list", "expr", "expr_or_field", "field_prefix")
+"""Kinds of entries under `requires.symbols` and `provides.symbols` that are understood."""
+_NOT_SETTINGS = ("ctx", "meta", "params", "kwargs", "_")
+"""Parameters that are given to functions, or stand for all others."""
+_INPUTS = {"transform": "stream", "sink": "target"}
+"""Kind → what the function calls the events that it is given, unless its description says otherwise."""
+
+FasthepPlugin = TypeVar("FasthepPlugin", bound="Described")
+
+
+class Described(Plugin):
+    """A plugin whose settings are those of a function, `f(*, <params>, ctx)`."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    function: ClassVar[Callable[..., Any]]
+    description: ClassVar[Mapping[str, Any]]
+    """What FAST-HEP calls its spec."""
+    field_names: ClassVar[dict[str, str]] = {}
+    """Parameter → field, where a parameter is called like something that every plugin of the kind has."""
+    word: ClassVar[str] = "operation"
+    """What it becomes here."""
+    given: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are no settings, but given to the function."""
+    fingerprint: ClassVar[str] = ""
+    """Changes when the source of the function does."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The settings by the names that the function has for them."""
+        return {name: getattr(self, field) for name, field in self.field_names.items()}
+
+    def symbols(self, part: str) -> tuple[str, ...]:
+        """The columns under `requires` or `provides`, each once."""
+        return tuple(dict.fromkeys(self._symbols(part)))
+
+    def _symbols(self, part: str) -> Iterator[str]:
+        for rule in dict(self.description.get(part) or {}).get("symbols") or ():
+            for value in _at(self.params, str(rule.get("from", "")).removeprefix("params.").split(".")):
+                if rule.get("kind") in ("expr", "expr_or_field"):
+                    yield from expression(str(value)).names
+                elif rule.get("kind") == "field_prefix":
+                    yield from (f"{value}_{suffix}" for suffix in rule.get("suffixes") or ())
+                else:
+                    yield str(value)
+
+    def call(self, context: Mapping[str, Any], **given: Any) -> Any:
+        """Call the function with its settings; it is told the context if it asks for it."""
+        known = inspect.signature(type(self).function).parameters
+        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+        told = {name: value for name, value in (("ctx", dict(context)), ("meta", {})) if takes_all or name in known}
+        return type(self).function(**given, **self.params, **told)
+
+
+def input_name(description: Mapping[str, Any]) -> str:
+    """What the function calls the events that it is given."""
+    usual = _INPUTS.get(str(description.get("kind")), "")
+    return str(dict(description.get("input") or {}).get("name") or usual)
+
+
+def described_as(
+    base: type[FasthepPlugin], function: Callable[..., Any], name: str, *, kind: str, what: str, hint: str
+) -> type[FasthepPlugin]:
+    """A plugin of a function. Raises `bad-plugin` where nothing, or something that is not understood, is said of it."""
+    description = _description(function, name, kind)
+    if description is None:
+        words = f"{what} is no {base.word}: it is a function without a description"
+        beside = f"describe it as FAST-HEP does: a mapping with name: {name}, kind: {kind}"
+        raise errors.error(errors.BAD_PLUGIN, words, hint=f"{hint}, or {beside}")
+    _demand_known(description, what)
+    given = inspect.signature(function).parameters
+    declared = {one: rule for one, rule in dict(description.get("params") or {}).items() if one not in base.given}
+    own = [one for one in given if one not in (input_name(description), *_NOT_SETTINGS, *base.given)]
+    names = dict.fromkeys([*declared, *(one for one in own if given[one].kind is inspect.Parameter.KEYWORD_ONLY)])
+    field_names = {one: field_name(one, base) for one in names}
+    fields: dict[str, Any] = {
+        field_names[one]: (Any, Field(_default(one, declared, given), alias=one if field_names[one] != one else None))
+        for one in names
+    }
+    doc = inspect.getdoc(function)
+    made: Any = create_model(function.__name__, __base__=base, __module__=function.__module__, __doc__=doc, **fields)
+    made.function, made.description, made.field_names = staticmethod(function), description, field_names
+    made.fingerprint = fingerprint_of(function)
+    found: type[FasthepPlugin] = made
+    return found
+
+
+def _at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
+    """The values at a path such as `reco.*`: of a list each of its items, of a mapping each of its keys."""
+    if not steps:
+        yield from value if isinstance(value, list | tuple | Mapping) else () if value is None else (value,)
+    elif steps[0] == "*":
+        for one in value.values() if isinstance(value, Mapping) else value or ():
+            yield from _at(one, steps[1:])
+    elif isinstance(value, Mapping) and steps[0] in value:
+        yield from _at(value[steps[0]], steps[1:])
+
+
+def _default(name: str, declared: Mapping[str, Any], given: Mapping[str, inspect.Parameter]) -> Any:
+    said = declared.get(name)
+    if isinstance(said, Mapping) and said.get("required"):
+        return ...
+    if isinstance(said, Mapping) and "default" in said:
+        return said["default"]
+    default = given[name].default if name in given else None
+    return ... if default is inspect.Parameter.empty else default
+
+
+def _description(function: Callable[..., Any], name: str, kind: str) -> Mapping[str, Any] | None:
+    """The mapping of its module that has its name; else the only one that describes one of its kind, if it fits."""
+    module = sys.modules.get(function.__module__)
+    described = [one for one in vars(module).values() if isinstance(one, dict) and one.get("kind") == kind]
+    named = [one for one in described if one.get("name") == name]
+    if named or len(described) != 1:
+        return named[0] if named else None
+    taken = inspect.signature(function).parameters
+    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
+    wanted = [input_name(described[0]), *dict(described[0].get("params") or {})]
+    return described[0] if takes_all or all(one in taken for one in wanted if one) else None
+
+
+def _demand_known(description: Mapping[str, Any], what: str) -> None:
+    symbols = [
+        rule for part in ("requires", "provides") for rule in dict(description.get(part) or {}).get("symbols") or ()
+    ]
+    odd = [rule.get("kind") for rule in symbols if rule.get("kind") not in _SYMBOLS]
+    if odd:
+        words = f"{what}: its description names columns by '{odd[0]}', which is not understood"
+        raise CenoteError(errors.Problem(errors.BAD_PLUGIN, words, details=(f"understood: {listed(_SYMBOLS)}",)))
