@@ -14,7 +14,6 @@ from cenote.operations.support.events import DatasetInfo, Events
 from cenote.sinks.console_table import ConsoleTable
 from cenote.sinks.workshop.console_table import WorkshopConsoleTable
 
-
 PLAIN = """\
 Who    x
 -----  ----
