@@ -72,5 +72,5 @@ def _is_number(of_type: Any) -> bool:
 def _without_empty_options(layout: Any, **_: Any) -> Any:
     """Arrow calls nearly everything nullable; only what has a gap stays optional."""
     if layout.is_option and not layout.mask_as_bool(valid_when=False).any():
-        return layout.project()
+        return ak.transform(_without_empty_options, layout.project(), highlevel=False)
     return None
