@@ -11,9 +11,12 @@ import numpy as np
 from cenote import errors
 from cenote.jagged import ak
 from cenote.operations.support.events import Column
-from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column, named
-from cenote.sources.support.files import explained, is_remote, local_path, local_stamp
+from cenote.sources.interface import ColumnInfo, FileInfo, Source, known_column, named
+from cenote.sources.support.byte_files import file_size, opened
+from cenote.sources.support.files import explained, is_remote, local_path
 
+MOST_BOUNDARIES = 10_000
+"""Of chunks, of which some files have very many."""
 MOST_AT_ONCE = 1000
 """Values of a list column whose lengths say how large it is."""
 
@@ -40,26 +43,25 @@ class Hdf5Source(Source):
                 what = "columns of different lengths" if lengths else "no columns"
                 raise errors.error(errors.BAD_INPUT, f"{url} holds {what} in {self.group or 'its groups'}")
             infos = {name: ColumnInfo(str(values.dtype), _size(values)) for name, values in columns.items()}
-            return FileInfo(url, local_path(url).stat().st_size, local_stamp(url), lengths.pop(), infos)
+            largest = columns[max(infos, key=lambda name: infos[name].bytes)]
+            boundaries = _boundaries(len(largest), largest.chunks)
+            return FileInfo(url, file_size(url), self.stamp(url), lengths.pop(), infos, boundaries)
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns."""
         with explained(url, errors.UNREADABLE_INPUT), self._columns(url) as known:
-            return {name: _values(known[_meant(name, known, url)], start, stop) for name in columns}
+            return {name: _values(known[known_column(name, known, url)], start, stop) for name in columns}
 
     @contextmanager
     def _columns(self, url: str) -> Iterator[dict[str, Any]]:
         """Name → where its values are, as long as the file is open."""
-        if is_remote(url):
-            raise errors.error(errors.BAD_INPUT, f"{url}: HDF5 files are read from this machine only")
         try:
             import h5py
         except ImportError:
             words = f"reading {url} needs h5py, which is not installed"
             raise errors.error(errors.ENVIRONMENT, words, hint="pip install 'cenote[hdf5]'") from None
-        if not local_path(url).exists():
-            raise FileNotFoundError(url)
-        with h5py.File(local_path(url), "r") as file:
+        file_size(url)
+        with self._opened(h5py, url) as file:
             if self.group is not None and self.group not in file:
                 words = f"{url} has no group '{self.group}'"
                 raise errors.CenoteError(
@@ -74,27 +76,37 @@ class Hdf5Source(Source):
             found.visititems(lambda path, one: paths.update({path: one}) if isinstance(one, h5py.Dataset) else None)
             yield {name: paths[path] for name, path in named(paths).items()}
 
+    @contextmanager
+    def _opened(self, h5py: Any, url: str) -> Iterator[Any]:  # Any: h5py publishes no types
+        """From elsewhere in ranges, by Python."""
+        if not is_remote(url):
+            with h5py.File(local_path(url), "r") as file:
+                yield file
+            return
+        with opened(url) as remote, h5py.File(remote, "r") as file:
+            yield file
+
 
 class _Field:
     """A field of a table, which is read by itself."""
 
     def __init__(self, table: Any, name: str) -> None:
         self.table, self.name = table, name
-        self.dtype, self.shape = table.dtype[name], table.shape
+        self.dtype, self.shape, self.chunks = table.dtype[name], table.shape, table.chunks
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
     def __getitem__(self, rows: slice) -> Any:
-        return self.table[rows][self.name]
+        return self.table.fields(self.name)[rows]
 
 
-def _meant(name: str, known: dict[str, Any], url: str) -> str:
-    meant = find_column(name, known)
-    if meant is None:
-        words = f"{url} has no column '{name}'"
-        raise errors.CenoteError(errors.unknown_name(errors.UNREADABLE_INPUT, words, name, known, what="columns there"))
-    return meant
+def _boundaries(rows: int, chunks: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Between chunks, which are decompressed whole; not more than anybody needs."""
+    if chunks is None:
+        return ()
+    step = chunks[0] * max(1, rows // (chunks[0] * MOST_BOUNDARIES))
+    return tuple(dict.fromkeys([*range(0, rows, step), rows]))
 
 
 def _size(values: Any) -> int:

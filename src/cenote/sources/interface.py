@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from cenote import errors
 from cenote.names import column_name
 from cenote.operations.support.events import Column
 from cenote.plugins.settings import Plugin
@@ -79,6 +80,16 @@ def find_column(name: str, columns: Container[str]) -> str | None:
     """The column that a name means: the very name, or `Muon_pt` for `Muon.pt` or a branch's path."""
     spellings = (name, flat_name(name), flat_name(path_name(name)))
     return next((spelling for spelling in spellings if spelling in columns), None)
+
+
+def known_column(name: str, columns: Collection[str], url: str) -> str:
+    """The same. Raises `unreadable-input`, with the nearest name, where a file has no such column."""
+    found = find_column(name, columns)
+    if found is None:
+        words = f"{url} has no column '{name}'"
+        problem = errors.unknown_name(errors.UNREADABLE_INPUT, words, name, columns, what="columns there")
+        raise errors.CenoteError(problem)
+    return found
 
 
 class Source(Plugin):

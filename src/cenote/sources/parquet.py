@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cenote import errors
-from cenote.errors import ErrorKind
 from cenote.operations.support.events import Column
-from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column
+from cenote.sources.interface import ColumnInfo, FileInfo, Source, known_column
 from cenote.sources.support.arrow_columns import column_of, columns_in, type_at
 from cenote.sources.support.files import (
     explained,
@@ -69,7 +68,7 @@ class ParquetSource(Source):
         """Exactly these columns; the file stays open for the next range."""
         with explained(url, errors.UNREADABLE_INPUT):
             opened = _opened(url, local_stamp(url))
-            paths = {name: _path_of(opened, name, url, errors.UNREADABLE_INPUT) for name in columns}
+            paths = {name: opened.columns[known_column(name, opened.columns, url)] for name in columns}
             table = _rows(opened.file, list(dict.fromkeys(paths.values())), start, stop)
             return {name: column_of(table.column(path[0]), path[1:]) for name, path in paths.items()}
 
@@ -130,14 +129,6 @@ def _schema_path(path_in_schema: str) -> tuple[str, ...]:
             kept.append(parts[position])
             position += 1
     return tuple(kept)
-
-
-def _path_of(opened: _OpenFile, name: str, url: str, kind: ErrorKind) -> tuple[str, ...]:
-    known = find_column(name, opened.columns)
-    if known is None:
-        message = f"{url} has no column '{name}'"
-        raise errors.CenoteError(errors.unknown_name(kind, message, name, opened.columns, what="columns there"))
-    return opened.columns[known]
 
 
 def _rows(file: Any, paths: list[tuple[str, ...]], start: int, stop: int) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from cenote.jagged import ak
 from cenote.operations.support.events import Column
-from cenote.sources.interface import named
+from cenote.sources.interface import known_column, named
 
 
 def columns_in(schema: Any) -> dict[str, tuple[str, ...]]:
@@ -36,6 +37,21 @@ def type_at(schema: Any, path: tuple[str, ...]) -> Any:
         inner = found.value_type if _is_list(found) else found
         found = inner.field(name).type
     return found
+
+
+def columns_read(
+    schema: Any, columns: Sequence[str], read: Callable[[Sequence[str]], Any], url: str, *, wanted: int
+) -> dict[str, Column]:
+    """These columns out of a table that `read` makes of some fields; its first rows, as many as are wanted.
+
+    Raises `unreadable-input` for a column that is not there.
+    """
+    known = columns_in(schema)
+    paths = {name: known[known_column(name, known, url)] for name in columns}
+    if not paths:
+        return {}
+    table = read(list(dict.fromkeys(path[0] for path in paths.values())))
+    return {name: column_of(table.column(path[0]), path[1:])[:wanted] for name, path in paths.items()}
 
 
 def column_of(values: Any, inner: tuple[str, ...]) -> Column:
