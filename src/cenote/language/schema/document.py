@@ -281,7 +281,8 @@ class WorkflowModel(LanguageModel):
     version: Version = "1.0"
     """The author's own number for this workflow, or `1.0`, which is the version of the language."""
     include: PlainNames | None = None
-    """Other YAML files, merged under this one."""
+    """Other YAML files, merged under this one: mappings key by key, lists one after the other; `null` takes a key away.
+    A stage of theirs is changed on the command line: `--set analysis.stages.ID.params.KEY=VALUE`."""
     use: UseModel | None = None
     """What the workflow builds on."""
     data: DataModel | None = None
