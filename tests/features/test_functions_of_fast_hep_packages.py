@@ -19,13 +19,6 @@ WAVE_SPEC = {
     "params": {"nevents": {"required": False, "default": 10}, "step": {"required": True}},
     "result": {"kind": "event_stream"},
 }
-NOTE_SPEC = {
-    "name": "lab.note",
-    "kind": "sink",
-    "input": {"name": "target", "required": True},
-    "params": {"path": {"required": False}, "fields": {"required": True}, "unit": {"required": False, "default": "m"}},
-    "requires": {"symbols": [{"from": "params.fields", "kind": "field_list"}]},
-}
 
 
 def run_wave(*, nevents=10, step, ctx=None, **params):
@@ -33,7 +26,7 @@ def run_wave(*, nevents=10, step, ctx=None, **params):
     lines = [float(np.loadtxt(file)) for file in files] or [0.0]
     time = np.arange(nevents) * step
     hits = ak.unflatten(np.repeat(time, np.arange(nevents) % 3), np.arange(nevents) % 3)
-    return ak.Array({"time": time, "height": np.sin(time) + lines[0], "hits": hits})
+    return {"time": time, "height": np.sin(time) + lines[0], "hits": hits, "note": "of no event"}
 
 
 def run_note(*, target, fields, path=None, unit="m", ctx=None):
@@ -56,10 +49,19 @@ def no_events(*, nevents, step, ctx=None):
 def undescribed(*, height):
     return {}
 """
+SPECS = """
+NOTE_SPEC = {
+    "name": "lab.note",
+    "kind": "sink",
+    "input": {"name": "target", "required": True},
+    "params": {"path": {"required": False}, "fields": {"required": True}, "unit": {"required": False, "default": "m"}},
+    "requires": {"symbols": [{"from": "params.fields", "kind": "field_list"}]},
+}
+"""
 FLOW = """
 registry:
   sources: {lab.wave: {spec: "OPS:WAVE_SPEC", impl: "OPS:run_wave"}}
-  sinks: {lab.note: {spec: "OPS:NOTE_SPEC", impl: "OPS:run_note"}, lab.nothing: {impl: "OPS:run_nothing"}}
+  sinks: {lab.note: {spec: "lab_specs:NOTE_SPEC", impl: "OPS:run_note"}, lab.nothing: {impl: "OPS:run_nothing"}}
 DATA
 sources: {events: {kind: lab.wave, nevents: 100, step: 0.1, chunk_size: 33}}
 analysis:
@@ -76,6 +78,7 @@ analysis:
 @pytest.fixture
 def lab(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk.write("lab_functions.py", PACKAGE)
+    desk.write("lab_specs.py", SPECS)
     monkeypatch.syspath_prepend(str(desk.folder))
     return desk
 
@@ -99,7 +102,7 @@ def test_a_source_and_a_sink_of_a_package_run_as_they_are(lab: Desk, data: str, 
     ("old", "new", "words"),
     [
         ("step: 0.1", "stepp: 0.1", "did you mean 'step'?"),
-        ("OPS:run_wave", "OPS:no_events", "the source returned a value of type dict where events are due"),
+        ("OPS:run_wave", "OPS:no_events", "it returned a value of type dict where events are due"),
         ("sources: {lab.wave", "sources: {lab.other: {impl: 'OPS:undescribed'}, lab.wave", "without a description"),
         ("unit: cm", "untt: cm", "did you mean 'unit'?"),
         ("when: final", "when: partition", "lab.note"),

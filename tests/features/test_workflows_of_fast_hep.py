@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cenote
+from cenote import errors
 from cenote.sources.toy import ToySource
 from cenote.sources.workshop.toy_source import WorkshopToySource
 
@@ -190,3 +191,18 @@ def test_functions_of_an_installed_package_are_operations(desk: Desk, monkeypatc
     checked = desk.typed("check", "bad.yaml")
     assert "there is no key 'feild' in the params of stage 'Scaled'" in checked.stderr
     assert "did you mean 'field'?" in checked.stderr
+
+
+def test_names_that_count_from_a_folder_above_are_explained(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = desk.folder / "tutorials/first"
+    own.mkdir(parents=True)
+    (desk.folder / "data").mkdir()
+    desk.muons("data/dy.root", events=10)
+    flow = own / "workflow.yaml"
+    flow.write_text("data: {datasets: [{name: dy, files: [data/dy.root]}]}\n")
+    monkeypatch.chdir(own)
+    with pytest.raises(errors.CenoteError, match=r"file 'data/dy\.root' does not exist") as caught:
+        cenote.load(flow).plan()
+    assert caught.value.problems[0].hint == f"it is in {desk.folder.resolve()}: run the command there"
+    monkeypatch.chdir(desk.folder)
+    assert "taken from the current folder" in cenote.load(flow).plan().warnings[0]

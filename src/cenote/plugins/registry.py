@@ -32,6 +32,8 @@ _ADAPTERS = {
     for kind in (PluginKind.OPERATION, PluginKind.SOURCE, PluginKind.SINK)
 }
 """Make plugins of functions that were written for FAST-HEP; imported where there is one."""
+DESCRIBED_BY = " described by "
+"""Stands in a target between `module:function` and the `module:object` that describes it, where that is elsewhere."""
 
 _added: dict[tuple[PluginKind, str], Factory] = {}
 """What plugin files and `registry:` entries brought in, in this process."""
@@ -211,6 +213,18 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
 
 def _imported(kind: PluginKind, name: str, target: str) -> Factory:
     what = f"{kind.value} '{name}'"
+    written, _, described_by = target.partition(DESCRIBED_BY)
+    value = _object(written, what)
+    if kind in _ADAPTERS and inspect.isfunction(value) and not hasattr(value, "cenote_factory"):
+        adapter: Any = importlib.import_module(_ADAPTERS[kind])
+        description = _object(described_by, f"the description of {what}") if described_by else None
+        with blamed(kind, name):
+            return cast(Factory, adapter.adapted(value, name, f"{what} ({written})", description))
+    return _checked(kind, getattr(value, "cenote_factory", value), f"{what} ({written})")
+
+
+def _object(target: str, what: str) -> Any:
+    """What `module:object` is. Raises `bad-plugin`."""
     module_name, _, attribute = target.partition(":")
     try:
         value: Any = importlib.import_module(module_name)
@@ -222,11 +236,7 @@ def _imported(kind: PluginKind, name: str, target: str) -> Factory:
         raise errors.error(
             errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {errors.words_of(problem)}"
         ) from problem
-    if kind in _ADAPTERS and inspect.isfunction(value) and not hasattr(value, "cenote_factory"):
-        adapter: Any = importlib.import_module(_ADAPTERS[kind])
-        with blamed(kind, name):
-            return cast(Factory, adapter.adapted(value, name, f"{what} ({target})"))
-    return _checked(kind, getattr(value, "cenote_factory", value), f"{what} ({target})")
+    return value
 
 
 def _checked(kind: PluginKind, factory: Any, what: str) -> Factory:  # Any: whatever somebody declared

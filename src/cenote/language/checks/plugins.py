@@ -119,7 +119,10 @@ def _from_registry(node: Located | None, findings: Findings) -> list[PluginSourc
             if target is None or target.text is None or ":" not in target.text:
                 findings.report(errors.BAD_VALUE, f'registry.{word}.{name} needs impl: "module:object"', entry)
                 continue
-            source = PluginSource(target.text, REGISTRY_KINDS[word].value, name, ("registry", word, name))
+            spec = entry.get("spec") if entry.mapping else None
+            described = f"{registry.DESCRIBED_BY}{spec.text}" if spec is not None and spec.text else ""
+            kind = REGISTRY_KINDS[word].value
+            source = PluginSource(f"{target.text}{described}", kind, name, ("registry", word, name))
             if _loaded(source, target, findings):
                 found.append(source)
     return found

@@ -12,7 +12,7 @@ from cenote.jagged import ak
 from cenote.names import listed
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import DatasetInfo, Events, flat
-from cenote.operations.support.fasthep_spec import Described, described_as, input_name
+from cenote.operations.support.fasthep_spec import Described, described_as, input_name, stream_of
 
 ROW = "_cenote_row"
 """A field that travels through the function: it says which events came out."""
@@ -36,7 +36,7 @@ class FasthepFunction(Described, Operation):
         wanted = self.reads() if "requires" in self.description else events.names
         given = {name: events[name] for name in wanted if name in events}
         stream = ak.zip({**given, ROW: np.arange(events.size)}, depth_limit=1)
-        returned = _stream_of(self.call(_context(events.dataset), **{input_name(self.description): stream}))
+        returned = stream_of(self.call(_context(events.dataset), **{input_name(self.description): stream}))
         rows = self._rows(returned, events.size)
         if missing := [name for name in self.adds() if name not in returned.fields]:
             raise TypeError(f"it did not return the column {listed(missing)}, which its description provides")
@@ -62,21 +62,14 @@ def _context(dataset: DatasetInfo) -> dict[str, Any]:
     return {"dataset_name": dataset.name, "dataset": facts, "dataset_eventtype": dataset.eventtype}
 
 
-def _stream_of(returned: Any) -> Any:
-    """The stream, also where it stands in a mapping under its name."""
-    while isinstance(returned, Mapping) and not isinstance(returned, ak.Array):
-        if not returned:
-            break
-        returned = returned.get("stream", next(iter(returned.values())))
-    if not isinstance(returned, ak.Array) or not returned.fields:
-        raise TypeError(f"it returned a value of type {type(returned).__name__} where a stream of events is due")
-    return returned
-
-
-def adapted(function: Callable[..., Any], name: str, what: str) -> type[FasthepFunction]:
+def adapted(
+    function: Callable[..., Any], name: str, what: str, description: Mapping[str, Any] | None = None
+) -> type[FasthepFunction]:
     """An operation of a function. Raises `bad-plugin` where nothing, or something else, is said of it."""
     hint = "decorate it with `@operation(...)`"
-    made = described_as(FasthepFunction, function, name, kind="transform", what=what, hint=hint)
+    made = described_as(
+        FasthepFunction, function, name, kind="transform", what=what, hint=hint, description=description
+    )
     result = dict(made.description.get("result") or {})
     inner = [one.get("kind") for one in result.values() if isinstance(one, Mapping)]
     kinds = {*inner, *(one for one in result.values() if isinstance(one, str))}

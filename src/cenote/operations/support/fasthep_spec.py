@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from pydantic import ConfigDict, Field, create_model
 
 from cenote import errors
 from cenote.errors import CenoteError
 from cenote.expressions.expression import expression
+from cenote.jagged import ak
 from cenote.names import listed
 from cenote.operations.support.own_code import field_name, fingerprint_of
 from cenote.plugins.settings import Plugin
@@ -70,6 +72,20 @@ class Described(Plugin):
         return type(self).function(**given, **self.params, **told)
 
 
+def stream_of(returned: Any) -> Any:
+    """The events that a function returned: as they are, under their name in a mapping, or as a mapping of columns."""
+    if isinstance(returned, ak.Array) and returned.fields:
+        return returned
+    if isinstance(returned, Mapping):
+        inner = [one for one in returned.values() if isinstance(one, Mapping | ak.Array)]
+        if "stream" in returned or (len(returned) == 1 and inner):
+            return stream_of(returned.get("stream", *inner))
+        columns = {name: one for name, one in returned.items() if isinstance(one, list | np.ndarray | ak.Array)}
+        if columns and len({len(one) for one in columns.values()}) == 1:
+            return ak.zip(columns, depth_limit=1)
+    raise TypeError(f"it returned a value of type {type(returned).__name__} where events are due")
+
+
 def input_name(description: Mapping[str, Any]) -> str:
     """What the function calls the events that it is given."""
     usual = _INPUTS.get(str(description.get("kind")), "")
@@ -77,10 +93,17 @@ def input_name(description: Mapping[str, Any]) -> str:
 
 
 def described_as(
-    base: type[FasthepPlugin], function: Callable[..., Any], name: str, *, kind: str, what: str, hint: str
+    base: type[FasthepPlugin],
+    function: Callable[..., Any],
+    name: str,
+    *,
+    kind: str,
+    what: str,
+    hint: str,
+    description: Mapping[str, Any] | None,
 ) -> type[FasthepPlugin]:
     """A plugin of a function. Raises `bad-plugin` where nothing, or something that is not understood, is said of it."""
-    description = _description(function, name, kind)
+    description = description or _description(function, name, kind)
     if description is None:
         words = f"{what} is no {base.word}: it is a function without a description"
         beside = f"describe it as FAST-HEP does: a mapping with name: {name}, kind: {kind}"

@@ -173,7 +173,17 @@ def _a_folder(written: str) -> Problem:
 def _missing(written: str, path: Path) -> Problem:
     existing = _existing_parent(path)
     details = (f"looked in {existing}",) if existing == path.parent else (f"{existing} exists, nothing below it does",)
-    return Problem(errors.BAD_INPUT, f"file '{written}' does not exist", details=details, hint=_near(path, existing))
+    hint = _further_up(written, path) or _near(path, existing)
+    return Problem(errors.BAD_INPUT, f"file '{written}' does not exist", details=details, hint=hint)
+
+
+def _further_up(written: str, path: Path) -> str | None:
+    """A hint for names that count from a folder above, as those of a repository often do."""
+    if Path(written).is_absolute():
+        return None
+    folders = path.absolute().parents[len(Path(written).parts) :]
+    found = next((folder for folder in folders if (folder / written).is_file()), None)
+    return f"it is in {found}: run the command there" if found else None
 
 
 def _existing_parent(path: Path) -> Path:

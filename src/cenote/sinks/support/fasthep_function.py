@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,7 +44,9 @@ def _part(path: Path) -> Any:
     return ak.zip(source.read(str(path), list(info.columns), 0, info.entries), depth_limit=1)
 
 
-def adapted(function: Callable[..., Any], name: str, what: str) -> type[FasthepSink]:
+def adapted(
+    function: Callable[..., Any], name: str, what: str, description: Mapping[str, Any] | None = None
+) -> type[FasthepSink]:
     """A sink of a function. Raises `bad-plugin` where nothing, or something else, is said of it."""
     hint = "write a class derived from cenote.sinks.interface.Sink"
-    return described_as(FasthepSink, function, name, kind="sink", what=what, hint=hint)
+    return described_as(FasthepSink, function, name, kind="sink", what=what, hint=hint, description=description)

@@ -7,9 +7,8 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from cenote import errors
-from cenote.jagged import ak
 from cenote.operations.support.events import Column, flat
-from cenote.operations.support.fasthep_spec import Described, described_as
+from cenote.operations.support.fasthep_spec import Described, described_as, stream_of
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column
 from cenote.sources.support.files import explained, stamp_of
 
@@ -54,12 +53,7 @@ class FasthepSource(Described, Source):
 @lru_cache(maxsize=FILES_KEPT)
 def _events(source: FasthepSource, url: str, stamp: str) -> Any:  # noqa: ARG001  # a file that was rewritten is read again
     files = [] if url == GENERATED else [url]
-    returned = source.call({"dataset": {"files": files}, "files": files})
-    while isinstance(returned, Mapping) and returned and not isinstance(returned, ak.Array):
-        returned = returned.get("stream", next(iter(returned.values())))
-    if not isinstance(returned, ak.Array) or not returned.fields:
-        raise TypeError(f"the source returned a value of type {type(returned).__name__} where events are due")
-    return returned
+    return stream_of(source.call({"dataset": {"files": files}, "files": files}))
 
 
 def _known(name: str, events: Any, url: str) -> str:
@@ -78,7 +72,9 @@ def _described(column: Any) -> ColumnInfo:
     return ColumnInfo(str(column.type.content), max(1, int(column.nbytes)), reason)
 
 
-def adapted(function: Callable[..., Any], name: str, what: str) -> type[FasthepSource]:
+def adapted(
+    function: Callable[..., Any], name: str, what: str, description: Mapping[str, Any] | None = None
+) -> type[FasthepSource]:
     """A source of a function. Raises `bad-plugin` where nothing, or something else, is said of it."""
     hint = "write a class derived from cenote.sources.interface.Source"
-    return described_as(FasthepSource, function, name, kind="source", what=what, hint=hint)
+    return described_as(FasthepSource, function, name, kind="source", what=what, hint=hint, description=description)
