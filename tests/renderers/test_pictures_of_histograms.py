@@ -440,6 +440,10 @@ def test_a_heat_map_per_dataset_is_a_file_each_with_a_safe_name(target: Path) ->
         two_variables(["data", "a/../b c"]), target, DrawContext("Map")
     )
     assert [path.relative_to(target).as_posix() for path in files] == ["data.png", "a_.._b_c.png"]
+    only = Heatmap2D(formats=["png"], heatmap2d={"per_dataset": True}).draw(
+        two_variables(["data"]), target, DrawContext("Map")
+    )
+    assert [path.relative_to(target).as_posix() for path in only] == ["data.png"]
 
 
 def test_the_colours_of_a_heat_map_may_be_logarithmic(target: Path, drawn: list[Figure]) -> None:

@@ -93,7 +93,7 @@ class Heatmap2D(Picture):
         styles = self.style.datasets
         found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)
         samples = sorted(transformed(found, self.transforms, styles, context), key=lambda sample: not sample.is_data)
-        if not self.heatmap2d.per_dataset or len(samples) < 2:
+        if not self.heatmap2d.per_dataset or roles.dataset is None:
             return self._picture(both, samples, target, context)
         return [
             path
