@@ -24,8 +24,9 @@ def with_whole_names(workflow: Workflow, inputs: Inputs) -> tuple[Workflow, list
     """Aliases under `fields` of branches that are named by their last part alone, for their whole names."""
     fields: list[Field] = []
     problems: list[Problem] = []
+    schemas = {stream: _schemas(inputs, stream) for stream in {field.stream for field in workflow.fields}}
     for field in workflow.fields:
-        meant = _by_leaf(field.branch, _schemas(inputs, field.stream))
+        meant = _by_leaf(field.branch, schemas[field.stream])
         if len(meant) > 1:
             words = f"the branch '{field.branch}' of '{field.alias}' is within several: {listed(meant)}"
             place = workflow.place(*field.path)
