@@ -57,6 +57,17 @@ def test_the_last_part_of_a_path_is_enough_where_only_one_branch_has_it(desk: De
     assert alone.product("Sum").rows() == [(58.0,)]
 
 
+def test_a_join_holds_what_its_sources_list(desk: Desk) -> None:
+    write_jets(desk)
+    listed = "tree: trigger/Tree, branches: [jetEta]}", "tree: reco/Tree, branches: [n]}"
+    text = WITH_JETS.replace("tree: trigger/Tree}", listed[0]).replace("tree: reco/Tree}", listed[1])
+    text += "observers: [{kind: hep.branches, at: [join.events]}]\n"
+    run = cenote.load(desk.write("flow.yaml", text)).run(desk.folder / "out", workers=1)
+    fields = json.loads((desk.folder / "out/products/branches/join.events.json").read_text())["fields"]
+    assert set(fields) == {"l1_L1Upgrade_jetEta", "reco_Jet_n", "l1_et", "reco_et"}
+    assert run.product("Sum").rows() == [(88.0, 7.0)]
+
+
 def test_a_last_part_that_two_branches_have_is_refused(desk: Desk) -> None:
     write_jets(desk, jets("L1Emulator", {"jetEt": ET}))
     desk.write("flow.yaml", WITH_JETS)

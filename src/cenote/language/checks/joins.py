@@ -93,12 +93,21 @@ def _joined(
         id=name,
         kind=ZIP,
         settings={"inputs": inputs, "on_mismatch": model.on_mismatch},
+        branches=_listed_by_all(uses, prefixes),
         start=uses[0].start,
         stop=uses[0].stop,
         of=tuple(use.id for use in uses),
         chunk_size=next((use.chunk_size for use in uses if use.chunk_size), None),
         path=path,
     )
+
+
+def _listed_by_all(uses: Sequence[SourceUse], prefixes: Sequence[str]) -> tuple[str, ...] | None:
+    """What `branches` of all sources list; None where one of them lists nothing, and so gives everything."""
+    if any(use.branches is None for use in uses):
+        return None
+    both = zip(uses, prefixes, strict=True)
+    return tuple(f"{prefix}.{name}" if prefix else name for use, prefix in both for name in use.branches or ())
 
 
 def read_by_stages(
