@@ -174,3 +174,9 @@ def test_without_data_what_is_expected_counts_as_observed(histogram: Any, tmp_pa
 def test_what_cannot_be_a_template_is_refused_before_the_run(shape: ProductShape, words: str) -> None:
     with pytest.raises(CenoteError, match=words):
         Pyhf.model_validate({"pyhf": {"signals": ["zzz"]}}).check(shape, CONTEXT)
+
+
+def test_bins_that_are_not_finite_are_no_templates(histogram: Any, tmp_path: Path) -> None:
+    histogram.view(flow=True)["value"][1, 1, 1] = np.nan
+    with pytest.raises(CenoteError, match="variation 'jes_up' of 'zz' has bins that are not finite"):
+        Pyhf().draw(histogram, tmp_path / "workspace", CONTEXT)

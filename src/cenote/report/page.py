@@ -19,7 +19,7 @@ from cenote.runs.folder import RunFolder
 from cenote.runs.summary import PoolRecord, StageRecord, Summary
 from cenote.runs.task_names import TaskNames
 from cenote.runs.timeline import read_timeline
-from cenote.runs.varied_stages import stages_for_people
+from cenote.runs.varied_stages import products_for_people, stages_for_people
 
 
 def write_report(folder: Path) -> Path:
@@ -44,7 +44,7 @@ def page(run: RunFolder) -> str:
         warnings=list(dict.fromkeys((*plan.warnings, *summary.warnings))),
         drawing=_drawing(run),
         pictures=read_pictures(run, summary.products),
-        tables=read_tables(run, summary.products),
+        tables=read_tables(run, [product for product, _ in products_for_people(summary.products, summary.stages)]),
         pool_lanes=timeline(work),
         task_lanes=task_timeline(work, TaskNames(plan)),
         modifiers=shown_modifiers(run, summary),

@@ -125,8 +125,10 @@ class _Expansion:
                 self.added.problems.append(Problem(errors.DUPLICATE_ID, words, place=place, hint=hint))
 
     def without_effect(self) -> list[str]:
-        """Variations that nothing depends on. Where no file could be looked at, nobody knows."""
-        known = all(one is not None for flavour in self.resolved.flavours for one in flavour.columns.values())
+        """Variations that nothing depends on. Nobody knows where no file could be looked at, or stages are left out."""
+        known = not self.workflow.left_out and all(
+            one is not None for flavour in self.resolved.flavours for one in flavour.columns.values()
+        )
         variations = self.workflow.systematics.variations if self.workflow.systematics and known else ()
         changed = {name for found in self.added.changed.values() for name in found}
         clones = [one.stage for found in self.added.clones.values() for one in found.values()]

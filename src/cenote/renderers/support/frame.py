@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cenote.renderers.support.bins import BinAxis, Floats
-from cenote.renderers.support.style import AxisStyle, LegendPlace, LegendStyle, Mark, MarkedLine
+from cenote.renderers.support.style import AxisStyle, Mark, MarkedLine
 from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
-    from matplotlib.legend import Legend
 
 LOWEST_OBSTACLE = 0.35
 """A legend that reaches further down than this (of the height) may cover data: the picture would be all legend."""
-OTHER_PLACES: tuple[LegendPlace, ...] = ("upper left", "upper center", "outside")
-"""Where a legend goes that would cover data in its usual place; the last one never does."""
 LABEL_OVERHANG = 1.2
 """How long the label of a lower panel may be, in its heights; those of other panels end with them."""
 OFFSET_ROOM = 0.3
 """Between the label of an axis and a power of ten beside the frame, in sizes of its font."""
-WIDEST_LEGEND = 0.98
-"""Of the width of the frame; a wider one gets fewer columns, then smaller letters."""
 WIDEST_TEXT = 0.94
 """Of the width of the frame."""
-LONGEST_NAME = 60
-"""Letters of a name in a legend: longer ones are cut in the middle."""
 SLANTED_ROOM = 1.4
 """Between slanted names of categories, in sizes of their font."""
-SMALLEST_LETTERS = 0.55
-"""Of their usual size, in a legend whose names are long. Below it, the legend stands beside the frame."""
-_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-"""Where a legend outside of the frame stands."""
 LOG_DECADES = 6
 """The most that a logarithmic axis shows below the highest point."""
 
@@ -177,92 +166,6 @@ def draw_marks(axes: Axes, edges: Floats, marks: Sequence[Mark]) -> list[Entry]:
     return entries
 
 
-def draw_legend(
-    axes: Axes,
-    entries: Sequence[Entry],
-    style: LegendStyle,
-    outline: Outline,
-    *,
-    columns: int,
-    beside: Sequence[Any] = (),
-) -> Legend | None:
-    """The legend, or None; moved down where it would cover the texts `beside` it."""
-    if not style.show or not entries:
-        return None
-    place: dict[str, Any] = {"loc": style.loc}
-    if style.loc == "outside":
-        place = _BESIDE
-    elif style.loc == "best":
-        half = len(outline.tops) // 2
-        empty_left = outline.tops[:half].max(initial=0.0) < outline.tops[half:].max(initial=0.0)
-        place = {"loc": "upper left" if empty_left and not beside else "upper right"}
-    legend = _written_out(axes, entries, style, place, columns=style.ncol or columns)
-    boxes = [_within(axes, text) for text in beside]
-    if any(_overlap(_within(axes, legend), box) for box in boxes) and style.loc != "outside":
-        legend.set_bbox_to_anchor((0.0, 0.0, 1.0, min(box[1] for box in boxes)), transform=axes.transAxes)
-    return legend
-
-
-def _written_out(
-    axes: Axes, entries: Sequence[Entry], style: LegendStyle, place: Mapping[str, Any], *, columns: int
-) -> Legend:
-    """No wider than the frame, where it stands within."""
-    look: dict[str, Any] = {"frameon": style.frameon, "title": style.title, "columnspacing": 1.2, **place}
-    handles, labels = [entry.handle for entry in entries], [shortened(entry.label) for entry in entries]
-    fewest = columns if style.ncol or style.loc == "outside" else 1
-    for many in range(columns, fewest - 1, -1):
-        legend = axes.legend(handles, labels, ncols=many, fontsize=style.fontsize, **look)
-        left, _, right, _ = _within(axes, legend)
-        if right - left <= WIDEST_LEGEND or style.loc == "outside":
-            return legend
-    share = WIDEST_LEGEND / (right - left)
-    if share < SMALLEST_LETTERS:
-        elsewhere = style.model_copy(update={"loc": "outside"})
-        return _written_out(axes, entries, elsewhere, _BESIDE, columns=1)
-    letters = float(legend.get_texts()[0].get_fontsize()) * share
-    return axes.legend(handles, labels, ncols=fewest, fontsize=letters, **look)
-
-
-def move_legend(
-    axes: Axes,
-    legend: Legend,
-    entries: Sequence[Entry],
-    style: LegendStyle,
-    outline: Outline,
-    *,
-    columns: int,
-    beside: Sequence[Any] = (),
-) -> Legend:
-    """Where the range is given, or the legend tall, it may cover data: then it goes to another place."""
-    for place in OTHER_PLACES:
-        if not _covers(axes, legend, outline):
-            break
-        elsewhere = style.model_copy(update={"loc": place})
-        legend = draw_legend(axes, entries, elsewhere, outline, columns=columns, beside=beside) or legend
-    return legend
-
-
-def _covers(axes: Axes, legend: Legend, outline: Outline) -> bool:
-    """Whether anything drawn reaches below the legend."""
-    left, bottom, right, top = _within(axes, legend)
-    to_frame = axes.transData + axes.transAxes.inverted()
-    low, high = axes.get_ylim()
-
-    def fractions(values: Floats, of: int) -> Floats:
-        points = np.zeros((len(values), 2))
-        points[:, of] = values if of == 0 else np.clip(values, low, high)
-        points[:, 1 - of] = low if of == 0 else outline.edges[-1]
-        return np.asarray(to_frame.transform(points)[:, of])
-
-    edges, lows, highs = fractions(outline.edges, 0), fractions(outline.bottoms, 1), fractions(outline.tops, 1)
-    drawn = outline.tops > outline.bottoms
-    return bool(((edges[1:] > left) & (edges[:-1] < right) & (highs > bottom) & (lows < top) & drawn).any())
-
-
-def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
 def set_y(
     axes: Axes, outline: Outline, style: AxisStyle, obstacles: Sequence[Any], *, at_least: float | None = None
 ) -> None:
@@ -275,7 +178,7 @@ def set_y(
     low = low if given_low is None or (log and given_low <= 0) else given_low
     high = high if at_least is None else max(high, at_least)
     if given_high is None:
-        boxes = [_within(axes, obstacle) for obstacle in obstacles]
+        boxes = [within(axes, obstacle) for obstacle in obstacles]
         high = max([high, *(_needed(axes, outline, box, low=low, log=log) for box in boxes)])
     axes.set_ylim(*spread(low, high if given_high is None else given_high))
     if not log:
@@ -292,8 +195,8 @@ def set_y(
 
 def _room_for(axes: Axes, offset: Any) -> float:
     """How far the label of the vertical axis must be from its numbers, in points, not to meet a power of ten."""
-    left = min((_within(axes, number)[0] for number in axes.yaxis.get_majorticklabels()), default=0.0)
-    box = _within(axes, offset)
+    left = min((within(axes, number)[0] for number in axes.yaxis.get_majorticklabels()), default=0.0)
+    box = within(axes, offset)
     room = (box[2] - box[0] + 0.01 + left) * axes.bbox.width * 72 / axes.figure.dpi
     return max(0.0, float(room)) + OFFSET_ROOM * float(offset.get_fontsize())
 
@@ -301,21 +204,14 @@ def _room_for(axes: Axes, offset: Any) -> float:
 def fit_labels(axes: Axes, *, highest: float = 1.0) -> None:
     """Shrink the labels of both axes to the size of their panel, or to so many times its height."""
     for label, first, most in ((axes.xaxis.get_label(), 0, 1.0), (axes.yaxis.get_label(), 1, highest)):
-        box = _within(axes, label)
+        box = within(axes, label)
         if (length := box[first + 2] - box[first]) > most:
             label.set_fontsize(float(label.get_fontsize()) * most / length)
 
 
-def shortened(name: str) -> str:
-    """A name that fits in a legend: both ends of it, where it is long. Mathematics stays whole."""
-    if len(name) <= LONGEST_NAME or "$" in name:
-        return name
-    return f"{name[: 2 * LONGEST_NAME // 3]}…{name[-LONGEST_NAME // 3 :]}"
-
-
 def fit_width(axes: Axes, text: Any) -> None:
     """Shrink a text that is wider than the frame."""
-    left, _, right, _ = _within(axes, text)
+    left, _, right, _ = within(axes, text)
     if right - left > WIDEST_TEXT:
         text.set_fontsize(float(text.get_fontsize()) * WIDEST_TEXT / (right - left))
 
@@ -333,7 +229,7 @@ def _log_range(outline: Outline) -> tuple[float, float]:
     return max(outline.smallest * 0.4, top / 10**LOG_DECADES), top * 2.5
 
 
-def _within(axes: Axes, obstacle: Any) -> tuple[float, float, float, float]:
+def within(axes: Axes, obstacle: Any) -> tuple[float, float, float, float]:
     """The box of an artist in fractions of the frame: left, bottom, right, top."""
     canvas: Any = axes.figure.canvas  # always Agg's, which has a renderer before the first drawing
     box = obstacle.get_window_extent(canvas.get_renderer()).transformed(axes.transAxes.inverted())

@@ -13,7 +13,7 @@ from pydantic import Field
 from cenote import errors
 from cenote.operations.interface import ProductShape
 from cenote.renderers.interface import DrawContext, Renderer
-from cenote.renderers.support import bins, canvas, frame
+from cenote.renderers.support import bins, canvas, frame, legends
 from cenote.renderers.support.bins import BinAxis, Roles
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.samples import Sample
@@ -159,11 +159,11 @@ class Picture(Renderer):
         marks = frame.draw_marks(axes, axis.edges, self.overlays)
         named = [*(entries if len(entries) > 1 or self.style.datasets else []), *marks]
         outline = frame.Outline.around(axis.edges, entries)
-        legend = frame.draw_legend(axes, named, self.legend, outline, columns=columns, beside=texts)
+        legend = legends.draw_legend(axes, named, self.legend, outline, columns=columns, beside=texts)
         scale = y or self.axes.y
         frame.set_y(axes, outline, scale, [*texts, *([legend] if legend else [])], at_least=at_least)
         if legend and (self.legend.loc == "best" or "loc" not in self.legend.model_fields_set):
-            moved = frame.move_legend(axes, legend, named, self.legend, outline, columns=columns, beside=texts)
+            moved = legends.move_legend(axes, legend, named, self.legend, outline, columns=columns, beside=texts)
             if moved is not legend:  # it needs no room, or other room
                 frame.set_y(axes, outline, scale, [*texts, moved], at_least=at_least)
         frame.fit_labels(axes)

@@ -141,9 +141,21 @@ class TemplateRenderer(Renderer):
             )
             for sample in simulated
         )
+        self._refuse_broken(nominal, varied, context)
         data = [sample.counts for sample in nominal if sample.is_data]
         everything = data or [sample.counts for sample in simulated]
         return FitTemplates(histogram.axes[roles.free[0]], reduce(BinCounts.plus, everything), processes)
+
+    def _refuse_broken(
+        self, nominal: Sequence[Sample], varied: Mapping[str, Mapping[str, BinCounts]], context: DrawContext
+    ) -> None:
+        """No fit can do with bins that are not finite."""
+        found = {bins.NOMINAL: {sample.name: sample.counts for sample in nominal}, **varied}
+        wrong = [(name, process) for name, some in found.items() for process, one in some.items() if one.broken]
+        if wrong:
+            words = f"variation '{wrong[0][0]}' of '{wrong[0][1]}' has bins that are not finite in '{context.stage}'"
+            hint = "a weight is NaN or infinite there"
+            raise errors.error(errors.RENDER_FAILED, words, hint=hint)
 
     def _processes(
         self, histogram: Any, roles: Roles, context: DrawContext, variation: str | None = None

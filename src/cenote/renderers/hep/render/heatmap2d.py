@@ -16,7 +16,7 @@ from cenote.names import did_you_mean, listed
 from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
-from cenote.renderers.support import bins, canvas, frame
+from cenote.renderers.support import bins, canvas, frame, legends
 from cenote.renderers.support.bins import BinAxis, Roles
 from cenote.renderers.support.picture import Picture, broken_note, file_name, must_hold, shows_data
 from cenote.renderers.support.samples import Sample, samples_of
@@ -152,7 +152,7 @@ class Heatmap2D(Picture):
         if titled:
             paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "boxstyle": "round,pad=0.25"}
             place: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "transform": axes.transAxes}
-            frame.fit_width(axes, axes.text(0.97, 0.96, frame.shortened(sample.label), bbox=paper, **place))
+            frame.fit_width(axes, axes.text(0.97, 0.96, legends.shortened(sample.label), bbox=paper, **place))
         if broken := broken_note([sample]):
             canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
 
