@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from cenote import errors
 from cenote.names import did_you_mean, listed
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import ColumnInfo, Source
+from cenote.sources.support.files import is_remote, local_path
 from cenote.values import dataclass
 
 KINDS = {
@@ -59,6 +60,8 @@ def kind_of(url: str) -> str:
     """The source that reads a file, by its name. Raises `usage` where the name does not say."""
     if url.startswith("toy://"):
         return "toy"
+    if not is_remote(url) and local_path(url).is_dir():
+        raise _a_folder(local_path(url))
     endings = PurePosixPath(url.partition("?")[0]).suffixes[::-1]
     found = next((KINDS[ending.lower()] for ending in endings[:2] if ending.lower() in KINDS), None)
     if found is None:
@@ -66,6 +69,14 @@ def kind_of(url: str) -> str:
         hint = f"say so with --kind: {known}"
         raise errors.error(errors.USAGE, f"{url}: its name does not say what kind of file it is", hint=hint)
     return found
+
+
+def _a_folder(path: Path) -> errors.CenoteError:
+    """With the first file in it that can be looked into."""
+    files = (file for file in sorted(path.iterdir()) if file.suffix.lower() in KINDS and file.is_file())
+    found = next(files, None)
+    hint = f"did you mean '{found}'?" if found is not None else None
+    return errors.error(errors.USAGE, f"{path} is a folder, not a file", hint=hint)
 
 
 def inspect_file(url: str, *, kind: str | None = None, tree: str | None = None) -> InspectedFile:

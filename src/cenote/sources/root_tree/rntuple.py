@@ -18,6 +18,9 @@ from cenote.sources.root_tree.open_file import OpenTree
 from cenote.sources.root_tree.ttree import as_column
 from cenote.sources.support.files import explained
 
+_COLLECTION = 1
+"""What a field of a collection says that it is."""
+
 
 def fields(opened: OpenTree) -> dict[str, Any]:
     """Column name → field, for every field that holds values: `Muon.pt` of a collection is the column `Muon_pt`."""
@@ -41,7 +44,17 @@ def describe(opened: OpenTree, found: Mapping[str, Any]) -> dict[str, ColumnInfo
     def size(field: int) -> int:
         return bits[field] + sum(size(child) for child in children.get(field, ()))
 
-    return {name: ColumnInfo(field.typename, size(field.field_id) // 8) for name, field in found.items()}
+    def lists(field: int) -> str:
+        """`[]` for each collection that it is in."""
+        parent = ntuple.field_records[field].parent_field_id
+        if parent == field:
+            return ""
+        return lists(parent) + "[]" * int(ntuple.field_records[parent].struct_role == _COLLECTION)
+
+    return {
+        name: ColumnInfo(f"{field.typename}{lists(field.field_id)}", size(field.field_id) // 8)
+        for name, field in found.items()
+    }
 
 
 def boundaries(opened: OpenTree) -> tuple[int, ...]:

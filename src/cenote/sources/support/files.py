@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,8 @@ from cenote.errors import ErrorKind, Problem
 
 XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 """Those with an s are encrypted from the first byte on, the others when the server wants it."""
+_XROOTD_REASON = re.compile(r"^.*\[(?:FATAL|ERROR)\]\s*(?:Server responded with an error: )?")
+"""What stands before the reason, such as the call that failed and where it is in memory."""
 _XROOTD_NOT_FOUND = "[3011]"
 """kXR_NotFound of XRootD's protocol."""
 
@@ -50,6 +53,8 @@ def _problem_of(url: str, kind: ErrorKind, what: str, problem: Exception) -> Pro
         return Problem(kind, f"{url} cannot be read: {_first_line(said)}")
     if isinstance(problem, PermissionError):
         return Problem(kind, f"{url} cannot be read: permission denied")
+    if is_remote(url) and (reason := _XROOTD_REASON.sub("", str(problem))) != str(problem):
+        return Problem(kind, f"{url} cannot be read: {reason.strip()}")
     details = (f"file: {url}",) if what and url not in what else ()
     return Problem(kind, f"{what or url} cannot be read: {_first_line(problem)}", details=details)
 

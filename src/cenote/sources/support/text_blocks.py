@@ -91,8 +91,8 @@ def _blocks(source: TextSource, file: ByteFile) -> Iterator[bytes]:
     while more := file.read_at(start, BLOCK):
         start += len(more)
         rest += more
-        end = source.row_end(bytes(rest)) if can_be_cut else 0
-        can_be_cut = end is not None
+        end = source.row_end(bytes(rest)) if can_be_cut and len(more) == BLOCK else 0
+        can_be_cut = can_be_cut and end is not None
         if end:
             yield bytes(rest[:end])
             del rest[:end]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
-from cenote.plan.inputs.data_report import DataReport, ReportedDataset
+from cenote.plan.inputs.data_report import DataReport, ReportedDataset, ReportedFile
 from cenote.plan.inputs.inspect import InspectedFile, InspectedTree
 from cenote.text import plural
 from cenote.units import format_bytes
 
+MOST_BAD = 20
+"""Bad files of a dataset that are named."""
 _COLUMNS = (
     TableColumn("column"),
     TableColumn("type"),
@@ -31,15 +34,19 @@ _DATASETS = (
 )
 
 
-def show_file(found: InspectedFile, console: Console) -> None:
-    """Everything `cenote data inspect` prints."""
+def show_file(found: InspectedFile, console: Console, *, after_another: bool = False) -> None:
+    """Everything `cenote data inspect` prints of a file."""
+    if after_another:
+        console.print()
     size = f", {format_bytes(found.size)}" if found.size else ""
     console.print(Text(f"{found.url} ({found.kind}{size})", style="bold"), soft_wrap=True)
     for tree in found.trees:
         console.print(Text(f"\n{_title(tree)}"), soft_wrap=True)
-        table = FittedTable(_COLUMNS, gap=2)
+        all_good = not any(info.unreadable for _, info in tree.columns)
+        table = FittedTable(_COLUMNS[:-1] if all_good else _COLUMNS, gap=2)
         for column, info in tree.columns:
-            table.add_row(name(column), info.type, format_bytes(info.bytes), info.unreadable)
+            reason = () if all_good else (info.unreadable,)
+            table.add_row(name(column), info.type, format_bytes(info.bytes), *reason)
         console.print(table)
 
 
@@ -50,8 +57,13 @@ def _title(tree: InspectedTree) -> str:
     return f"{tree.name}: {events}, {columns}" if tree.name else f"{events}, {columns}"
 
 
-def file_as_json(found: InspectedFile) -> str:
-    """The same for programs."""
+def files_as_json(found: Sequence[InspectedFile]) -> str:
+    """The same for programs: one object, or a list of several."""
+    told = [_file_as_json(one) for one in found]
+    return json.dumps(told[0] if len(told) == 1 else told, indent=2)
+
+
+def _file_as_json(found: InspectedFile) -> dict[str, Any]:
     trees = [
         {
             "name": tree.name,
@@ -65,7 +77,7 @@ def file_as_json(found: InspectedFile) -> str:
         }
         for tree in found.trees
     ]
-    return json.dumps({"file": found.url, "kind": found.kind, "size": found.size, "trees": trees}, indent=2)
+    return {"file": found.url, "kind": found.kind, "size": found.size, "trees": trees}
 
 
 def show_report(report: DataReport, console: Console) -> None:
@@ -89,6 +101,19 @@ def show_report(report: DataReport, console: Console) -> None:
         )
     words = f"{plural(files, 'file')}, {events:,} events, {verdict}"
     console.print(Text(words, style="bold"), soft_wrap=True)
+    for one in report.datasets:
+        for file in one.bad[:MOST_BAD]:
+            console.print(_bad_file(file), soft_wrap=True)
+        if len(one.bad) > MOST_BAD:
+            more = plural(len(one.bad) - MOST_BAD, "more bad file")
+            console.print(Text(f"  … and {more} of {one.name}, which --json lists", style="dim"), soft_wrap=True)
+
+
+def _bad_file(file: ReportedFile) -> Text:
+    said = file.problem.message if file.problem else ""
+    lost = "" if file.missing is None else f" ({plural(file.missing, 'event')} missing)"
+    words = said if file.url in said else f"{file.url}: {said}"
+    return Text.assemble(("  skipped: " if file.skipped else "  ", "yellow"), f"{words}{lost}")
 
 
 def report_as_json(report: DataReport) -> str:
