@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import awkward as ak
+import numpy as np
 import pytest
 
+from cenote.errors import CenoteError
+from cenote.operations.aggregate import Aggregate
 from cenote.operations.join import JoinTable
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plugins import resources
 from cenote.testing.contracts import OperationContract
 
@@ -24,3 +29,37 @@ class TestJoinTable(OperationContract):
         resources.serve(resources.describe([table]), str(tmp_path))
         yield
         resources.serve((), "")
+
+    def test_a_missing_key_has_no_line_and_a_missing_number_of_the_table_is_nan(self, tmp_path: Path) -> None:
+        table = tmp_path / "hours.csv"
+        table.write_text("hour,rush,name\n1,,one\n2,2.5,two\n")
+        resources.serve(resources.describe([table]), str(tmp_path))
+        events = Events({"hour": ak.Array([1, None, 2, 3])}, 4, DatasetInfo("mc"))
+        joined = JoinTable(file="hours.csv", on="hour", columns=["rush"], default=-1).for_stage("s").run(events).events
+        assert np.array_equal(joined["rush"], [np.nan, -1, 2.5, -1], equal_nan=True)
+        kept = JoinTable(file="hours.csv", on="hour", columns="name", how="inner").for_stage("s").run(events).events
+        assert kept["name"].tolist() == ["one", "two"]
+        with pytest.raises(CenoteError, match=r"column 'name' of the table t holds texts, which 0\.0 is not"):
+            JoinTable(file="t", on="hour", columns="name", default=0).check_files({"t": table})
+
+    def test_a_column_has_one_type_whether_or_not_lines_are_missing(self) -> None:
+        whole, some = (Events({"h": np.array(hours)}, 2, DatasetInfo("mc")) for hours in ([1, 2], [1, 99]))
+        join = JoinTable(file="hours.csv", on={"h": "hour"}, columns="hour", default=0.5).for_stage("s")
+        assert join.run(whole).events["hour"].dtype == join.run(some).events["hour"].dtype == np.float64
+
+    def test_very_many_keys_are_told_apart(self, tmp_path: Path) -> None:
+        """So many that their numbers, multiplied, would not fit in 64 bits."""
+        table, names, rows = tmp_path / "wide.csv", [f"k{key}" for key in range(9)], 512
+        values = np.array([np.arange(rows) // 256, *[np.arange(rows) % 256] * 8])
+        lines = [",".join([*names, "row"]), *(",".join(map(str, [*values[:, row], row])) for row in range(rows))]
+        table.write_text("\n".join(lines) + "\n")
+        resources.serve(resources.describe([table]), str(tmp_path))
+        events = Events(dict(zip(names, values, strict=True)), rows, DatasetInfo("mc"))
+        joined = JoinTable(file="wide.csv", on=names, columns="row").for_stage("s").run(events).events
+        assert joined["row"].tolist() == list(range(rows))
+
+
+def test_rows_without_a_group_are_one_group() -> None:
+    events = Events({"by": np.array([1.0, np.nan, np.nan, 1.0])}, 4, DatasetInfo("mc"))
+    table = Aggregate(by="by", values={"n": {"op": "count"}}).for_stage("s").run(events).product
+    assert table.rows() == [(None, 2), (1.0, 2)]

@@ -29,7 +29,8 @@ class Aggregated(Settings):
 
 
 class Aggregate(Operation):
-    """Groups rows by the values of columns and makes one line of each group; missing values are left out.
+    """Groups rows by the values of columns and makes one line of each group; missing values are left out. Rows whose
+    group is missing, or NaN, are a group.
 
     Sums are added in the order of partitions, so they are equal on every backend.
     """
@@ -58,7 +59,7 @@ class Aggregate(Operation):
         """Sum each group up; groups are in the order of their first row."""
         keys = [_plain(events[name], f"'{name}'") for name in self.by]
         order: dict[tuple[object, ...], int] = {}
-        listed = [column.tolist() for column in keys]
+        listed = [[None if value != value else value for value in column.tolist()] for column in keys]  # NaN
         dataset = (events.dataset.name,) if self.by_dataset else ()
         if keys:
             groups = np.array(

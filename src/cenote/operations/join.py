@@ -82,7 +82,10 @@ class JoinTable(LookupOperation[_Lines]):
     def run(self, events: Events) -> Result:
         """Find the line of each event; every different key is looked up once."""
         table = self.contents
-        lines = self._lines(table, [_values(events[name], name) for name in self.on], events.size)
+        keys = [_values(events[name], name) for name in self.on]
+        known = ~np.any([gaps for _, gaps in keys], axis=0)
+        lines = np.full(events.size, -1, np.int64)
+        lines[known] = self._lines(table, [key[known] for key, _ in keys], int(known.sum()))
         there = lines >= 0
         if self.how == "inner":
             events, lines, there = events.where(there), lines[there], there[there]
@@ -98,16 +101,18 @@ class JoinTable(LookupOperation[_Lines]):
         codes = np.zeros(size, np.int64)
         for key in keys:
             different, inverse = np.unique(key, return_inverse=True)
-            codes = codes * len(different) + inverse
+            codes = np.unique(codes * len(different) + inverse, return_inverse=True)[
+                1
+            ]  # few again: they never overflow
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         found = [table.at.get(tuple(key[row].item() for key in keys), -1) for row in first]
         return np.array(found, np.int64)[inverse] if size else np.zeros(0, np.int64)
 
     def _column(self, values: Column, lines: NDArray[np.int64], there: NDArray[np.bool_]) -> Column:
         taken = values[np.where(there, lines, 0)] if len(values) else np.zeros(len(lines))
-        if there.all():
+        if self.how == "inner" or self.default is None:
             return taken
-        return np.where(there, taken, np.asarray(self.default))
+        return np.where(there, taken, np.asarray(self.default))  # of one type, whether events without a line are here
 
     def read(self, path: Path) -> _Lines:
         """The table; it has the columns, and each key once."""
@@ -118,6 +123,11 @@ class JoinTable(LookupOperation[_Lines]):
             raise errors.CenoteError(
                 errors.unknown_name(errors.BAD_INPUT, words, missing[0], columns, what="columns of the table")
             )
+        for name in self.columns if self.default is not None else ():
+            if (columns[name].dtype.kind == "U") != isinstance(self.default, str) and len(columns[name]):
+                what = "texts" if columns[name].dtype.kind == "U" else "numbers"
+                words = f"column '{name}' of the table {self.file} holds {what}, which {self.default!r} is not"
+                raise errors.error(errors.BAD_INPUT, words, hint="write another `default`")
         keys = list(zip(*(columns[name].tolist() for name in self.on.values()), strict=True))
         at = {key: number for number, key in reversed(list(enumerate(keys)))}
         if len(at) < len(keys):
@@ -126,18 +136,24 @@ class JoinTable(LookupOperation[_Lines]):
         return _Lines(at, columns)
 
 
-def _values(column: Column, name: str) -> Column:
+def _values(column: Column, name: str) -> tuple[Column, NDArray[np.bool_]]:
+    """What is looked up, and where it is missing."""
     if dimensions(column) != 1:
         raise ValueError(f"'{name}' has a list per event: `explode` makes rows of them")
-    return np.asarray(ak.to_list(column)) if is_awkward(column) else np.asarray(column)
+    if not is_awkward(column):
+        return np.asarray(column), np.zeros(len(column), np.bool_)
+    listed = ak.to_list(column)
+    gaps = np.array([value is None for value in listed], np.bool_)
+    stand_in = next((value for value in listed if value is not None), 0)
+    return np.asarray([stand_in if value is None else value for value in listed]), gaps
 
 
 def _table_columns(path: Path) -> dict[str, Column]:
-    """Name → values; text that is a number in every line is one."""
+    """Name → values; text that is a number in every line is one. A number that is missing is NaN."""
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
-        return {name: np.asarray(values) for name, values in pq.read_table(path).to_pydict().items()}
+        return {name: _numbers(values) for name, values in pq.read_table(path).to_pydict().items()}
     with path.open(newline="", encoding="utf-8") as file:
         rows = json.load(file) if path.suffix == ".json" else list(csv.DictReader(file))
     names = rows[0] if rows else ()
@@ -145,9 +161,16 @@ def _table_columns(path: Path) -> dict[str, Column]:
 
 
 def _numbers(values: Sequence[Any]) -> Column:
-    for kind in (int, float):
+    gaps = any(value is None or value == "" for value in values)
+    for kind in (float,) if gaps else (int, float):
         try:
-            return np.array([kind(value) if isinstance(value, str) else value for value in values])
+            return np.array([_number(value, kind) for value in values])
         except (TypeError, ValueError):
             continue
-    return np.array(values)
+    return np.array(["" if value is None else value for value in values])
+
+
+def _number(value: Any, kind: type[int | float]) -> Any:  # Any: whatever the table holds
+    if value is None or value == "":
+        return np.nan
+    return kind(value) if isinstance(value, str) else value
