@@ -14,7 +14,10 @@ from cenote.expressions.lists import lists_of
 from cenote.jagged import is_awkward
 from cenote.operations.support.events import Column, Events
 from cenote.sinks.interface import Sink
+from cenote.sources.hdf5 import h5py_for
 from cenote.sources.interface import flat_name
+
+_DOING = "writing HDF5 files"
 
 
 class Hdf5Sink(Sink):
@@ -35,14 +38,14 @@ class Hdf5Sink(Sink):
 
     def write(self, events: Events, target: Path) -> None:
         """One file; without events it still holds every column."""
-        with _h5py().File(target, "w") as file:
+        with h5py_for(_DOING).File(target, "w") as file:
             group = file.create_group(self.group)
             for name, column in events.columns.items():
                 self._add(group, flat_name(name), column)
 
     def merge(self, parts: Sequence[Path], target: Path) -> None:
         """Part after part, column by column."""
-        h5py = _h5py()
+        h5py = h5py_for(_DOING)
         with h5py.File(target, "w") as file:
             group = file.create_group(self.group)
             with h5py.File(parts[0], "r") as first:
@@ -61,7 +64,7 @@ class Hdf5Sink(Sink):
         return group.create_dataset(name, (size,), maxshape=(None,), dtype=dtype, **({} if lists else packed))
 
     def _add(self, group: Any, name: str, column: Column) -> None:
-        h5py = _h5py()
+        h5py = h5py_for(_DOING)
         if dimensions(column) == 1 and not is_awkward(column):
             self._dataset(group, name, column.dtype, len(column))[...] = column
             return
@@ -83,12 +86,3 @@ def _fill(dataset: Any, first: int, values: Sequence[Any]) -> None:
         return
     for row, one in enumerate(values, start=first):
         dataset[row] = one
-
-
-def _h5py() -> Any:  # Any: h5py publishes no types
-    try:
-        import h5py
-    except ImportError:
-        words = "writing HDF5 files needs h5py, which is not installed"
-        raise errors.error(errors.ENVIRONMENT, words, hint="pip install 'cenote[hdf5]'") from None
-    return h5py

@@ -21,6 +21,16 @@ MOST_AT_ONCE = 1000
 """Values of a list column whose lengths say how large it is."""
 
 
+def h5py_for(doing: str) -> Any:  # Any: h5py publishes no types
+    """The package. Raises `environment`, with the extra to install, where it is not there."""
+    try:
+        import h5py
+    except ImportError:
+        words = f"{doing} needs h5py, which is not installed"
+        raise errors.error(errors.ENVIRONMENT, words, hint="pip install 'cenote[hdf5]'") from None
+    return h5py
+
+
 class Hdf5Source(Source):
     """Reads HDF5 files with h5py: datasets of equal length below a group are columns, and so are the fields of a table.
 
@@ -55,11 +65,7 @@ class Hdf5Source(Source):
     @contextmanager
     def _columns(self, url: str) -> Iterator[dict[str, Any]]:
         """Name → where its values are, as long as the file is open."""
-        try:
-            import h5py
-        except ImportError:
-            words = f"reading {url} needs h5py, which is not installed"
-            raise errors.error(errors.ENVIRONMENT, words, hint="pip install 'cenote[hdf5]'") from None
+        h5py = h5py_for(f"reading {url}")
         file_size(url)
         with self._opened(h5py, url) as file:
             if self.group is not None and self.group not in file:
