@@ -21,6 +21,7 @@ KINDS = {
     ".tsv": "csv",
     ".json": "json",
     ".jsonl": "json",
+    ".ndjson": "json",
     ".arrow": "arrow",
     ".feather": "arrow",
     ".h5": "hdf5",
