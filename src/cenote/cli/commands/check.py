@@ -13,7 +13,10 @@ from cenote.errors import CenoteError
 @click.option("--data/--no-data", default=True, help="Also compare with the columns of the data (the default).")
 @JSON_OPTION
 def command(choices: Choices, *, data: bool, as_json: bool) -> int:
-    """Check a workflow and list every problem with file, line and column."""
+    """Check a workflow and list every problem with file, line and column.
+
+    Of each dataset, it opens the first file; `cenote data check` opens every file, and so does `cenote plan`.
+    """
     from cenote.cli.streams import user_code_aside
     from cenote.cli.views.problems import problems_as_json, show_warnings
 
