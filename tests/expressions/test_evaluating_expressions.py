@@ -173,3 +173,40 @@ def test_numbers_are_not_compared_with_text(text: str) -> None:
     columns = {"n": np.array([1, 2]), "lists": ak.Array([[1], [2, 3]]), "words": ak.Array(["1", "2"])}
     with pytest.raises(EvaluationError, match="numbers are compared with text"):
         Expression(text).evaluate(columns.__getitem__)
+
+
+MISSING: dict[str, Any] = {
+    "maybe": ak.Array([True, False, None, None, True]),
+    "other": ak.Array([None, None, None, True, False]),
+    "sure": np.array([True, False, True, False, False]),
+    "weight": ak.Array([1.0, 0.0, None, None, 2.0]),
+    "pt": ak.Array([[10.0, 20.0], [], [30.0], [5.0], [50.0, 1.0]]),
+    "mu": ak.Array([[10.0, 20.0], [], [30.0], [5.0, 6.0], [50.0]]),
+    "deep": ak.Array([[[1.0, 2.0], [3.0]], [], [[]], [[4.0]], [[5.0], [6.0, 0.0]]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("maybe | sure", [True, False, True, None, True]),
+        ("maybe & sure", [True, False, None, False, False]),
+        ("maybe or other", [True, None, None, True, True]),
+        ("maybe and other", [None, False, None, None, False]),
+        ("weight or sure", [True, False, True, None, True]),
+        ("!maybe", [False, True, None, None, False]),
+        ("0 < weight < 2", [True, False, None, None, False]),
+        ("maybe | pt > 20", [[True, True], [], [True], [None], [True, True]]),
+        ("pt[maybe & pt > 0]", [[10.0, 20.0], [], [], [], [50.0, 1.0]]),
+        ("pt[pt > weight]", [[10.0, 20.0], [], [], [], [50.0]]),
+        ("deep[deep > 1]", [[[2.0], [3.0]], [], [[]], [[4.0]], [[5.0], [6.0]]]),
+    ],
+)
+def test_a_missing_condition_decides_nothing_and_is_not_fulfilled(text: str, expected: list[Any]) -> None:
+    assert ak.to_list(Expression(text).evaluate(MISSING.__getitem__)) == expected
+
+
+@pytest.mark.parametrize("text", ["pt[mu > 0]", "pt[mu > weight]", "deep[mu > 0]", "deep[deep[deep > 1] > 1]"])
+def test_elements_are_picked_by_conditions_on_themselves_only(text: str) -> None:
+    with pytest.raises(EvaluationError, match="different number"):
+        Expression(text).evaluate(MISSING.__getitem__)

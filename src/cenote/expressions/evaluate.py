@@ -12,7 +12,8 @@ import numpy as np
 from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
 from cenote.expressions.combinations import kept_combinations
 from cenote.expressions.functions import function_named, power
-from cenote.expressions.lists import lists_of
+from cenote.expressions.lists import Lists, common_counts, lists_of
+from cenote.expressions.missing import both, either, fulfilled_by_elements, may_be_missing
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
 from cenote.expressions.whole_numbers import are_conditions, bits, comparable, wide
@@ -39,7 +40,9 @@ def _times(left: Column, right: Column) -> Column:
     return operator.mul(left, right) if are_conditions(left, right) else operator.mul(*wide(left, right))
 
 
-def _bitwise(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
+def _bitwise(
+    sign: str, apply: Callable[[Any, Any], Any], of_conditions: Callable[[Any, Any], Any]
+) -> Callable[[Column, Column], Column]:
     """Of two conditions or of two whole numbers; a mixture is nearly always a forgotten pair of parentheses."""
 
     def joined(left: Column, right: Column) -> Column:
@@ -49,7 +52,9 @@ def _bitwise(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, C
                 f"'{sign}' joins a condition with numbers; write (flags {sign} 4) != 0 for a bit test, "
                 f"x != 0 for a flag stored as a number"
             )
-        return apply(left, right) if kinds == {"b"} else apply(*bits(left, right))
+        if kinds != {"b"}:
+            return apply(*bits(left, right))
+        return (of_conditions if may_be_missing(left) or may_be_missing(right) else apply)(left, right)
 
     return joined
 
@@ -100,13 +105,13 @@ _BINARY: dict[str, Callable[[Column, Column], Column]] = {
     "//": _arithmetic(operator.floordiv),
     "%": _arithmetic(operator.mod),
     "**": power,
-    "&": _bitwise("&", operator.and_),
-    "|": _bitwise("|", operator.or_),
-    "^": _bitwise("^", operator.xor),
+    "&": _bitwise("&", operator.and_, both),
+    "|": _bitwise("|", operator.or_, either),
+    "^": _bitwise("^", operator.xor, operator.xor),
     "<<": _shift(operator.lshift),
     ">>": _shift(operator.rshift),
-    "and": np.logical_and,
-    "or": np.logical_or,
+    "and": both,
+    "or": either,
 }
 _UNARY: dict[str, Callable[[Column], Column]] = {
     "-": _negative,
@@ -181,7 +186,7 @@ def _compared(node: Comparison, lookup: Lookup) -> Column:
     for sign, operand in node.rest:
         right = _value(operand, lookup)
         holds = plain(_COMPARISONS[sign](left, right))
-        result = holds if result is None else plain(np.logical_and(result, holds))
+        result = holds if result is None else plain(both(result, holds))
         left = right
     return result
 
@@ -200,11 +205,15 @@ def _picked(value: Column, positions: tuple[int | slice, ...]) -> Column:
 def _masked(value: Column, condition: Column) -> Column:
     if dimensions(condition) < 2 or dimensions(value) < 2:
         raise EvaluationError("x[condition] picks elements within events; whole events are dropped by a filter")
-    chosen, there = lists_of(condition), lists_of(value)
-    simple = isinstance(chosen.content, np.ndarray) and chosen.content.dtype == np.bool_
-    if simple and np.array_equal(chosen.counts, there.counts):
-        return there.where(chosen.content).column()
-    return ak.Array(value)[ak.Array(condition)]
+    if leaf_kind(condition) not in "b?":
+        return ak.Array(value)[ak.Array(condition)]
+    there = lists_of(value)
+    if dimensions(condition) == 2:
+        return there.where(fulfilled_by_elements(condition, there.counts)).column()
+    chosen = lists_of(condition)
+    counts = common_counts([("the lists", there), ("the condition", chosen)])
+    assert counts is not None, "there are lists"
+    return Lists(_masked(there.content, chosen.content), counts).column()
 
 
 def _in_words(problem: Exception) -> str:

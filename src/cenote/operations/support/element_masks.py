@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cenote.expressions.arrays import dimensions
-from cenote.expressions.lists import ListLengths, lists_of
+from cenote.expressions.lists import ListLengths
+from cenote.expressions.missing import fulfilled, fulfilled_by_elements
 from cenote.expressions.problems import EvaluationError
-from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column
 
 
@@ -17,15 +19,14 @@ def element_mask(value: Column, counts: ListLengths, text: str) -> NDArray[np.bo
     if isinstance(value, bool | np.bool_):
         return np.full(int(counts.sum()), bool(value))
     if dimensions(value) < 2:
-        return np.repeat(_booleans(value, text), counts)
-    lists = lists_of(value)
-    if not np.array_equal(lists.counts, counts):
-        raise EvaluationError(f"'{text}' has a different number of elements than the collection")
-    return _booleans(lists.content, text)
+        return np.repeat(_booleans(fulfilled(value), text), counts)
+    try:
+        return _booleans(fulfilled_by_elements(value, counts), text)
+    except EvaluationError as problem:
+        raise EvaluationError(f"'{text}' cannot choose elements: {problem}") from None
 
 
-def _booleans(value: Column, text: str) -> NDArray[np.bool_]:
-    plain = ak.to_numpy(ak.fill_none(value, value=False)) if is_awkward(value) else value
-    if plain.dtype != np.bool_ and plain.size:
-        raise EvaluationError(f"'{text}' gives numbers ({plain.dtype}), a selection needs true or false")
-    return np.asarray(plain, dtype=np.bool_)
+def _booleans(found: NDArray[Any], text: str) -> NDArray[np.bool_]:
+    if found.dtype != np.bool_ and found.size:
+        raise EvaluationError(f"'{text}' gives numbers ({found.dtype}), a selection needs true or false")
+    return np.asarray(found, dtype=np.bool_)

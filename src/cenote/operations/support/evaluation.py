@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from cenote.expressions.arrays import dimensions, is_array
 from cenote.expressions.expression import expression
 from cenote.expressions.functions import CONSTANTS
+from cenote.expressions.missing import fulfilled
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak, is_awkward
 from cenote.names import did_you_mean
@@ -51,8 +52,7 @@ def event_mask(value: Column, events: Events, text: str) -> NDArray[np.bool_]:
         raise EvaluationError(
             f"'{text}' gives {what}, a selection needs one true or false per event: use any(…) or all(…)"
         )
-    if is_awkward(value):
-        value = ak.to_numpy(ak.fill_none(value, value=False))
+    value = fulfilled(value)
     if value.dtype != np.bool_ and value.size:
         raise EvaluationError(
             f"'{text}' gives numbers ({value.dtype}), a selection needs true or false: write '({text}) != 0'"

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from cenote.expressions.arrays import Column, dimensions
 from cenote.expressions.expression import expression
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
+from cenote.expressions.missing import fulfilled
 from cenote.expressions.problems import EvaluationError
-from cenote.jagged import ak, is_awkward
+from cenote.jagged import ak
 from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Events
 from cenote.values import dataclass
@@ -55,9 +56,7 @@ class ObjectRows:
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def _mask(self, text: str) -> NDArray[np.bool_]:
-        value = expression(text).evaluate(self.value)
-        if is_awkward(value):
-            value = ak.to_numpy(ak.fill_none(value, value=False))
+        value = fulfilled(expression(text).evaluate(self.value))
         if np.asarray(value).dtype != np.bool_ and np.size(value):
             raise EvaluationError(f"'{text}' gives numbers, a selection needs true or false: write '({text}) != 0'")
         return np.broadcast_to(np.asarray(value, np.bool_), self.size)
