@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -201,3 +202,39 @@ def test_variations_without_effect_are_named(folder: Path) -> None:
     idle = ("{name: a, applies_to: mc, replace: {w_up: x_up}}", "{name: b, applies_to: mc, replace: {x: x_up}}")
     warnings = analysis(folder, *idle).check().warnings
     assert [words for words in warnings if "depends" in words] == ["no histogram depends on 1 variation: a"]
+
+
+REPLACED = """
+datasets: [{name: tt, files: a.parquet, xsec: 2, n: 20}, {name: alt, files: [a.parquet, b.parquet], xsec: 3, n: 80}]
+sources: {events: {kind: parquet}}
+analysis:
+  stages:
+    - {id: W, op: define, params: {per_event: dataset_xsec / dataset_n, is_tt: "dataset_name == 'tt'"}}
+    - id: H
+      op: hep.hist
+      params: {dataset_axis: true, axes: [{source: is_tt * 1, type: regular, bins: [1, 0, 2]}]}
+      render: {op: hep.render.pyhf, out: H, transforms: [{kind: luminosity, lumi: 1, generated: n}]}
+    - id: Hw
+      op: hep.hist
+      params: {dataset_axis: true, weight_expr: per_event, axes: [{source: x, type: regular, bins: [1, 0, 2]}]}
+      render: {op: hep.render.pyhf, out: Hw}
+systematics: {variations: [{name: gen, datasets: {replace: {tt: alt}}}]}
+"""
+
+
+def test_a_dataset_that_replaces_another_counts_with_numbers_of_its_own(folder: Path) -> None:
+    (folder / "flow.yaml").write_text(REPLACED)
+    cenote.load(folder / "flow.yaml").run(folder / "out", workers=1)
+    for name, scale in (("H", 1000), ("Hw", 1)):
+        (sample,) = json.loads((folder / "out" / "plots" / f"{name}.json").read_text())["channels"][0]["samples"]
+        assert sample["data"] == pytest.approx([20 * scale * 2 / 20])
+        assert sample["modifiers"][0]["data"]["hi_data"] == pytest.approx([40 * scale * 3 / 80])
+    (folder / "flow.yaml").write_text(REPLACED.replace("n: 20", "n: 20, m: 20").replace("generated: n", "generated: m"))
+    (problem,) = cenote.load(folder / "flow.yaml").check().problems
+    assert problem.message == "dataset 'alt' cannot be scaled to a luminosity: its 'm' is missing"
+
+
+def test_a_dataset_that_is_not_there_cannot_be_replaced(folder: Path) -> None:
+    (folder / "flow.yaml").write_text(REPLACED.replace("{tt: alt}", "{ttt: alt, tt: altt}"))
+    problems = [problem.message for problem in cenote.load(folder / "flow.yaml").check().problems]
+    assert problems == ["there is no dataset 'ttt'", "there is no dataset 'altt'"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cenote import errors
-from cenote.language.systematics import VariationSide
+from cenote.language.systematics import NOMINAL, VariationSide
 from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
 from cenote.plugins.settings import Plugin
@@ -22,12 +22,18 @@ class DrawContext:
 
     stage: str
     datasets: Mapping[str, DatasetInfo] = field(default_factory=dict)
+    instead: Mapping[str, Mapping[str, DatasetInfo]] = field(default_factory=dict)
+    """Variation → dataset → the one whose events take its place there, with numbers of its own."""
     sides: Mapping[str, VariationSide] = field(default_factory=dict)
     """Variation of the workflow → what it is the upper or lower side of."""
     partial: bool = False
     """Whether some of the data is missing: the picture must say so."""
     together: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where several products are drawn together: the name of each, and what its datasets are called in `datasets`."""
+
+    def source_of(self, dataset: str, variation: str | None) -> DatasetInfo | None:
+        """Where the events come from that a dataset has in a variation (None: the nominal one), where that is known."""
+        return self.instead.get(variation or NOMINAL, {}).get(dataset) or self.datasets.get(dataset)
 
 
 class Renderer(Plugin):

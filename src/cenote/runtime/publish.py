@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ from cenote.names import listed
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.outputs.names import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan, maker_of
+from cenote.plan.stages.drawable import draw_context
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_file
 from cenote.plugins.kinds import PluginKind
 from cenote.products.interface import Product
-from cenote.renderers.interface import DrawContext, Renderer
+from cenote.renderers.interface import Renderer
 from cenote.runs.folder import RunFolder
 from cenote.runs.summary import FailureRecord, ProductRecord
 from cenote.runtime.task_specs import TaskSpecs
@@ -135,7 +136,8 @@ class Publisher:
         with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
             renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
             partial = any(self._specs.is_partial(part.task) for part in parts.values())
-            drawn = renderer.draw_together(self._values(parts), plot, _context(self._plan, render.by or "", partial))
+            context = replace(draw_context(self._plan.workflow, render.by or ""), partial=partial)
+            drawn = renderer.draw_together(self._values(parts), plot, context)
             WrittenFiles(self._folder.store).note(product.name, *drawn)
         return [_shown(path, self._folder) for path in drawn]
 
@@ -226,7 +228,7 @@ def _publish_one(
             Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
         plots: list[Path] = []
-        context = _context(plan, product.stage, partial)
+        context = replace(draw_context(plan.workflow, product.stage), partial=partial)
         for number, render in enumerate(product.renders):
             if render.together:
                 continue  # when all of them are there
@@ -249,13 +251,6 @@ def _publish_one(
                 stage=product.stage,
             )
         )
-
-
-def _context(plan: Plan, stage: str, partial: bool) -> DrawContext:
-    datasets = {info.name: info for info in plan.datasets if not info.stands_in}
-    systematics = plan.workflow.systematics
-    sides = {one.name: one.side for one in systematics.variations} if systematics else {}
-    return DrawContext(stage=stage, datasets=datasets, sides=sides, partial=partial)
 
 
 def _shown(path: Path, folder: RunFolder) -> str:

@@ -160,7 +160,7 @@ class _Checking:
             requires=tuple(name for name in model.requires if not name.startswith(_STAGE)),
             factors=tuple(map(str, model.weight.multiply)) if model.weight else (),
             replace=model.replace or {},
-            datasets=model.datasets.replace if model.datasets else {},
+            datasets=self._replaced(model),
             anchor=_stage_name(model.anchor) if model.anchor and model.patch else None,
             params=self._patched(node, model, what),
             stop_before=tuple(map(_stage_name, model.stop_before)),
@@ -169,6 +169,11 @@ class _Checking:
             path=path,
             place=node.place,
         )
+
+    def _replaced(self, model: VariationModel) -> Mapping[str, str]:
+        """Dataset → what takes its place, of those that are there."""
+        given = model.datasets.replace if model.datasets else {}
+        return {name: other for name, other in given.items() if {name, other} <= self.datasets}
 
     def _is_taken(self, name: str, node: Located) -> bool:
         if name == NOMINAL:

@@ -15,16 +15,27 @@ from cenote.plugins.kinds import PluginKind
 from cenote.renderers.interface import DrawContext, Renderer
 
 
+def draw_context(workflow: Workflow, stage: str) -> DrawContext:
+    """What pictures of a stage may need besides its product; the workflow's datasets know which others they replace."""
+    infos = {info.own_name: info for info in dataset_infos(workflow)}
+    variations = workflow.systematics.variations if workflow.systematics else ()
+    return DrawContext(
+        stage=stage,
+        datasets={name: info for name, info in infos.items() if not info.stands_in},
+        instead={one.name: {name: infos[other] for name, other in one.datasets.items()} for one in variations},
+        sides={one.name: one.side for one in variations},
+    )
+
+
 def undrawable(workflow: Workflow, stages: Iterable[ResolvedStage]) -> list[Problem]:
     """What is wrong with pictures that stages ask for."""
-    datasets = {info.name: info for info in dataset_infos(workflow) if not info.stands_in}
     stages = list(stages)
     shapes = {stage.id: stage.operation.shape() for stage in stages}
     return [
         problem.at(workflow.place(*render.path))
         for stage in stages
         for render in stage.stage.render
-        for problem in _problems(render, shapes, DrawContext(stage=stage.id, datasets=datasets))
+        for problem in _problems(render, shapes, draw_context(workflow, stage.id))
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from cenote import errors
 from cenote.errors import CenoteError, ErrorKind
 from cenote.names import did_you_mean, listed
+from cenote.operations.support.events import DatasetInfo
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import NOMINAL, BinCounts, Flow, Roles, counts_along, dataset_names
 from cenote.renderers.support.style import DatasetStyle
@@ -28,6 +29,8 @@ class Sample:
     is_named: bool = False
     """Whether it stands for a dataset, and not for the whole histogram."""
     style: DatasetStyle = PLAIN
+    source: DatasetInfo | None = None
+    """The dataset that its events come from, where that is one: in a variation perhaps another than its name says."""
 
     @property
     def label(self) -> str:
@@ -63,7 +66,8 @@ def samples_of(
         )
         counts = counts_along(histogram, drawn, {**picked, roles.dataset: name}, flow=flow)
         group = (info.group if info else None) or name
-        found.append(Sample(name, counts, group, is_data, is_named=True, style=style))
+        source = context.source_of(name, variation)
+        found.append(Sample(name, counts, group, is_data, is_named=True, style=style, source=source))
     return found
 
 
@@ -86,7 +90,7 @@ def added_up(
         if name in together:
             before = together[name]
             is_data = before.is_data and sample.is_data
-            together[name] = replace(before, counts=before.counts.plus(sample.counts), is_data=is_data)
+            together[name] = replace(before, counts=before.counts.plus(sample.counts), is_data=is_data, source=None)
         else:
             style = styles.get(name, sample.style)
             together[name] = replace(sample, name=name, group=name, style=style)

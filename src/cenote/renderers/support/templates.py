@@ -23,7 +23,7 @@ from cenote.renderers.support.envelopes import variations_of
 from cenote.renderers.support.picture import histogram_of
 from cenote.renderers.support.samples import Sample, added_up, not_held, samples_of
 from cenote.renderers.support.style import Transform
-from cenote.renderers.support.transforms import names_after, transformed
+from cenote.renderers.support.transforms import check_transforms, names_after, transformed
 from cenote.values import dataclass
 
 
@@ -111,6 +111,7 @@ class TemplateRenderer(Renderer):
         if shape.per_dataset is False:
             words = f"templates keep datasets apart, and the histogram of stage '{context.stage}' adds them up"
             raise errors.error(errors.BAD_VALUE, words, hint="write `dataset_axis: true` in the params of the stage")
+        check_transforms(self.transforms, shape, context)
         known = names_after(self.transforms, context) if context.datasets else frozenset(self.block.signals)
         for name in self.block.signals:
             if name not in known:

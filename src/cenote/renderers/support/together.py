@@ -63,7 +63,7 @@ def combined(
             view["variance"][number] = part.histogram.variances(flow=True)
         else:
             view[number] = part.histogram.values(flow=True)
-    return whole, _described([(part.product, part.dataset) for part in parts], names, context)
+    return whole, _described([(part.product, part.dataset) for part in parts], names, context, variation)
 
 
 def _parts(
@@ -109,7 +109,9 @@ def _names(parts: Sequence[tuple[str, str | None]]) -> list[str]:
     return [f"{product}: {dataset}" if dataset else product for product, dataset in parts]
 
 
-def _described(parts: Sequence[tuple[str, str | None]], names: Sequence[str], context: DrawContext) -> DrawContext:
+def _described(
+    parts: Sequence[tuple[str, str | None]], names: Sequence[str], context: DrawContext, variation: str | None = None
+) -> DrawContext:
     """The context with the datasets as they are called now, and which product each belongs to."""
     types = {info.eventtype for info in context.datasets.values()}
     of_all = types.pop() if len(types) == 1 else MIXED
@@ -120,9 +122,9 @@ def _described(parts: Sequence[tuple[str, str | None]], names: Sequence[str], co
         if dataset is None:
             infos[name] = DatasetInfo(name, "data" if product.lower() == "data" else of_all)
         else:
-            known = context.datasets.get(dataset, DatasetInfo(dataset))
+            known = context.source_of(dataset, variation) or DatasetInfo(dataset)
             infos[name] = known if name == dataset else replace(known, name=name, group=product)
-    return replace(context, datasets=infos, together=together)
+    return replace(context, datasets=infos, instead={}, together=together)
 
 
 def combined_shape(

@@ -62,12 +62,12 @@ def _scaled(sample: Sample, transform: Scale) -> Sample:
 
 
 def _to_luminosity(sample: Sample, transform: Luminosity, context: DrawContext) -> Sample:
-    info = context.datasets.get(sample.name)
     if sample.is_data:
         return sample
-    if info is None:
+    if sample.source is None:
         raise _not_a_dataset(errors.RENDER_FAILED, sample.name, context.stage)
-    return replace(sample, counts=sample.counts.times(_expected_per_event(info, transform, errors.RENDER_FAILED)))
+    factor = _expected_per_event(sample.source, transform, errors.RENDER_FAILED)
+    return replace(sample, counts=sample.counts.times(factor))
 
 
 def _expected_per_event(info: DatasetInfo, transform: Luminosity, kind: ErrorKind) -> float:
@@ -79,7 +79,7 @@ def _expected_per_event(info: DatasetInfo, transform: Luminosity, kind: ErrorKin
         if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
             raise errors.error(
                 kind,
-                f"dataset '{info.name}' cannot be scaled to a luminosity: its '{key}' is "
+                f"dataset '{info.own_name}' cannot be scaled to a luminosity: its '{key}' is "
                 + ("missing" if value is None else f"{value!r}, not a number above zero"),
                 hint=f"write `{key}: …` at the dataset (cross sections in picobarns), or name the keys that have the "
                 "numbers with `cross_section` and `generated`",
@@ -125,8 +125,10 @@ def _check_luminosity(transform: Luminosity, names: Iterable[str], context: Draw
         info = context.datasets.get(name)
         if info is None:
             raise _not_a_dataset(errors.BAD_VALUE, name, context.stage)
-        if info.eventtype != "data":
-            _expected_per_event(info, transform, errors.BAD_VALUE)
+        if info.eventtype == "data":
+            continue
+        for one in (info, *(others[name] for others in context.instead.values() if name in others)):
+            _expected_per_event(one, transform, errors.BAD_VALUE)
 
 
 def names_after(transforms: Sequence[Transform], context: DrawContext) -> frozenset[str]:
