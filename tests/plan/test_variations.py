@@ -200,8 +200,15 @@ def test_names_that_mean_two_things_are_refused(folder: Path) -> None:
 
 def test_variations_without_effect_are_named(folder: Path) -> None:
     idle = ("{name: a, applies_to: mc, replace: {w_up: x_up}}", "{name: b, applies_to: mc, replace: {x: x_up}}")
-    warnings = analysis(folder, *idle).check().warnings
-    assert [words for words in warnings if "depends" in words] == ["no histogram depends on 1 variation: a"]
+    found = analysis(folder, *idle).check()
+    (words,) = [words for words in found.warnings if "depends" in words]
+    assert words.startswith("no histogram depends on 1 variation: a (a column is replaced in stages that read it")
+    assert [words for words in found.notes if words.startswith(("a", "b"))] == [
+        "b: X beside the nominal events; CutX … Hy on events of their own"
+    ]
+    (folder / "flow.yaml").write_text(HEAD.replace("weight_expr: w, ", "") + "    - {name: a, weight: {multiply: v}}\n")
+    (problem,) = cenote.load(folder / "flow.yaml").check().problems
+    assert problem.message == "variation 'a' names 'v', which no file and no stage provides"
 
 
 REPLACED = """

@@ -26,8 +26,9 @@ def cost_of_variations(workflow: Workflow) -> Iterator[str]:
     shared = f"{written - len(again)} of {plural(written, 'stage')} shared"
     repeated = f", {len(again)} run again, {plural(len(added), 'time')} in all" if added else ""
     yield f"{plural(len(variations), 'variation')} in one pass over the data: {shared}{repeated}"
+    filled = {name for stage in workflow.stages if stage.fillings for name in stage.fillings.labels}
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for name in variations:
+    for name in (name for name in variations if name in filled):  # a warning names those without effect
         own = [stage.varied for stage in added if stage.varied is not None and stage.varied.variation == name]
         beside = tuple(dict.fromkeys(one.stage for one in own if one.beside))
         cloned = tuple(dict.fromkeys(one.stage for one in own if not one.beside))

@@ -13,11 +13,13 @@ from dataclasses import field, replace
 from cenote import errors
 from cenote.errors import Problem
 from cenote.expressions.expression import expression
+from cenote.expressions.functions import CONSTANTS
 from cenote.expressions.problems import BadExpressionError
 from cenote.language.systematics import NOMINAL, Fillings, Variation
 from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow
-from cenote.names import listed
+from cenote.names import column_name, listed
 from cenote.operations.interface import Scope
+from cenote.operations.support.events import describes_dataset
 from cenote.plan.stages.resolve import Resolved
 from cenote.plan.stages.variation_walk import Additions, VariationWalk
 from cenote.text import plural
@@ -62,17 +64,19 @@ def expand(workflow: Workflow, resolved: Resolved) -> Expanded:
         return Expanded(workflow)
     work = _Expansion(workflow, resolved)
     work.check_datasets()
-    for variation in workflow.systematics.variations:
-        if work.understands(variation):
-            for number in range(len(resolved.flavours)):
-                work.add(variation, number)
+    understood = [variation for variation in workflow.systematics.variations if work.understands(variation)]
+    for variation in understood:
+        for number in range(len(resolved.flavours)):
+            work.add(variation, number)
     work.check_names()
     warnings = [
         f"stage '{stage}' sees the nominal events at once: its product does not vary for {listed(names)}"
         for stage, names in work.added.kept_nominal.items()
     ]
-    if names := work.without_effect():
-        warnings.append(f"no histogram depends on {plural(len(names), 'variation')}: {listed(names)}")
+    if idle := work.without_effect(understood):
+        work.check_factors(idle)
+        names = [variation.name for variation in idle]
+        warnings.append(f"no histogram depends on {plural(len(names), 'variation')}: {listed(names)}{_why(idle)}")
     return Expanded(work.workflow_with_variations(), tuple(errors.unique(work.added.problems)), tuple(warnings))
 
 
@@ -124,16 +128,30 @@ class _Expansion:
                 place, hint = self.workflow.place(*varied.path, "id"), "give the stage, or the variation, another name"
                 self.added.problems.append(Problem(errors.DUPLICATE_ID, words, place=place, hint=hint))
 
-    def without_effect(self) -> list[str]:
-        """Variations that nothing depends on. Nobody knows where no file could be looked at, or stages are left out."""
+    def check_factors(self, idle: Sequence[Variation]) -> None:
+        """What multiplies no weight must still be there somewhere."""
+        flavours = range(len(self.resolved.flavours))
+        columns = [self.added.columns.anywhere(self.resolved, number) for number in flavours]
+        there = {name: None for some in columns for name in some}
+        constants = {*self.workflow.constants, *CONSTANTS}
+        for variation in idle:
+            for name in (name for text in variation.factors for name in expression(text).names):
+                if column_name(name, there) not in there and name not in constants and not describes_dataset(name):
+                    words = f"variation '{variation.name}' names '{name}', which no file and no stage provides"
+                    problem = errors.unknown_name(errors.UNKNOWN_COLUMN, words, name, there, what="columns")
+                    self.report(problem, variation, "weight", "multiply")
+
+    def without_effect(self, variations: Sequence[Variation]) -> list[Variation]:
+        """Those that nothing depends on. Nobody knows where no file could be looked at, or stages are left out."""
         known = not self.workflow.left_out and all(
             one is not None for flavour in self.resolved.flavours for one in flavour.columns.values()
         )
-        variations = self.workflow.systematics.variations if self.workflow.systematics and known else ()
+        if not known:
+            return []
         changed = {name for found in self.added.changed.values() for name in found}
         clones = [one.stage for found in self.added.clones.values() for one in found.values()]
         changed |= {stage.varied.variation for stage in clones if stage.varied and stage.leaves_product}
-        return [one.name for one in variations if one.name not in changed and not one.export]
+        return [one for one in variations if one.name not in changed and not one.export]
 
     def add(self, variation: Variation, number: int) -> None:
         """What a variation does to the datasets of a flavour."""
@@ -234,6 +252,16 @@ class _Expansion:
             own = [one.name for one in variations if one.name in labels and dataset in one.datasets.values()]
             found[dataset] = tuple(label for label in own if (label, dataset) not in elsewhere)
         return found
+
+
+def _why(idle: Sequence[Variation]) -> str:
+    """What would have to be for them to have an effect, in parentheses."""
+    words = []
+    if any(one.factors for one in idle):
+        words.append("a weight is multiplied where a histogram has `weight_expr`")
+    if any(one.replace for one in idle):
+        words.append("a column is replaced in stages that read it once both columns are there")
+    return f" ({'; '.join(words)})" if words else ""
 
 
 def _is_varied(dataset: Dataset, variation: Variation) -> bool:
