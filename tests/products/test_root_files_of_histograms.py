@@ -112,9 +112,20 @@ def test_what_is_not_plain_is_left_to_uproot(odd: Any) -> None:
     assert th1d("H", odd) is None
 
 
-def test_names_that_uproot_takes_for_folders_or_cycles_are_left_to_it(tmp_path: Path) -> None:
+def test_names_that_uproot_takes_for_folders_are_left_to_it(tmp_path: Path) -> None:
     assert th1d("folder/H", PLAIN["H"]) is None
     both = hist.Hist(hist.axis.StrCategory(["a b", "a-b"]), hist.axis.Regular(2, 0, 1), storage=WEIGHT())
     HistogramProduct().save(both, tmp_path, "H")
     with uproot.open(tmp_path / "H.root") as file:
-        assert sorted(file.keys()) == ["H_a_b;1", "H_a_b;2"]
+        assert sorted(file.keys()) == ["H_a_b;1", "H_aminusb;1"]
+
+
+def test_names_that_differ_in_special_characters_alone_stay_different(tmp_path: Path) -> None:
+    names = ["W+", "W-", "W_", "Z/g"]
+    made = hist.Hist(hist.axis.StrCategory(names, name="dataset"), hist.axis.Regular(1, 0, 1, name="x"))
+    for number, name in enumerate(names):
+        made.fill(name, [0.5] * number)
+    _, file = HistogramProduct().save(made, tmp_path, "H")
+    with uproot.open(file) as found:
+        read = {name: (found[name].title, found[name].values()[0]) for name in found.keys(cycle=False)}
+    assert read == {"H_Wplus": ("W+", 0), "H_Wminus": ("W-", 1), "H_W_": ("W_", 2), "H_Z_g": ("Z/g", 3)}

@@ -104,6 +104,7 @@ def test_a_file_for_combine_has_a_histogram_for_each_process_and_side(histogram:
     }
     assert errors == pytest.approx([0.9, 0.5, 0.2])
     assert card.read_text().splitlines() == [
+        "# Signal_region: channel 'Signal region'",
         "imax * number of channels",
         "jmax * number of processes minus 1",
         "kmax * number of nuisance parameters",
@@ -143,7 +144,7 @@ def test_several_histograms_are_channels_of_one_fit(histogram: Any, tmp_path: Pa
         assert shapes["signal_region/tt_jesUp"].values().tolist() == [11, 6, 2]
         assert shapes["control/tt"].values().tolist() == [42, 0]
         assert "control/zz" not in shapes
-    assert card.read_text().splitlines()[3:-2] == [
+    assert card.read_text().splitlines()[4:-2] == [
         "shapes * * shapes.root $CHANNEL/$PROCESS $CHANNEL/$PROCESS_$SYSTEMATIC",
         "bin signal_region control",
         "observation -1 -1",
@@ -180,3 +181,24 @@ def test_bins_that_are_not_finite_are_no_templates(histogram: Any, tmp_path: Pat
     histogram.view(flow=True)["value"][1, 1, 1] = np.nan
     with pytest.raises(CenoteError, match="variation 'jes_up' of 'zz' has bins that are not finite"):
         Pyhf().draw(histogram, tmp_path / "workspace", CONTEXT)
+
+
+def test_names_for_combine_have_no_blanks_and_stay_different(tmp_path: Path) -> None:
+    made: Any = hist.Hist(
+        hist.axis.StrCategory(["W+", "W-"], name="dataset"),
+        hist.axis.StrCategory(["nominal", "my jes_up", "my_jes_up"], name="variation"),
+        hist.axis.Regular(1, 0, 1, name="x"),
+    )
+    for number, variation in enumerate(made.axes["variation"], start=1):
+        made.fill("W+", variation, [0.5] * number)
+        made.fill("W-", variation, [0.5])
+    file, card = Combine().draw(made, tmp_path / "shapes", DrawContext("SR"))
+    lines = card.read_text().splitlines()
+    assert lines[:3] == ["# Wplus: process 'W+'", "# Wminus: process 'W-'", "# my_jes_2: parameter 'my jes'"]
+    assert [line.split() for line in lines if "shape " in line] == [
+        ["my_jes_2", "shape", "1", "-"],
+        ["my_jes", "shape", "1", "-"],
+    ]
+    with uproot.open(file) as shapes:
+        assert shapes["Wplus_my_jes_2Up"].values().tolist() == [2]
+        assert shapes["Wplus_my_jesUp"].values().tolist() == [3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from cenote.lean_imports import imported, later
 from cenote.operations.interface import ProductShape
 from cenote.products.interface import Product
+from cenote.products.support.plain_names import plain_names
 from cenote.products.support.root_file import root_file
 from cenote.products.support.th1d import th1d
 from cenote.storage import appearing, write_text
@@ -118,17 +118,23 @@ def _places(part: Histogram, total: Histogram) -> Any:
 
 
 def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogram]]:
-    """`name_category` → histogram of the numeric axes; nothing where ROOT has no such histogram."""
+    """`name_category` → histogram of the numeric axes, with the category as its title; nothing where ROOT has no such
+    histogram."""
     category = hist.axis.StrCategory | hist.axis.IntCategory
     categories = [place for place, axis in enumerate(value.axes) if isinstance(axis, category)]
     if not 1 <= value.ndim - len(categories) <= 3:
         return
-    for chosen in product(*(range(len(value.axes[place])) for place in categories)):
+    if not categories:
+        yield name, value
+        return
+    labels = list(product(*([str(label) for label in value.axes[place]] for place in categories)))
+    called = plain_names(labels)
+    places = product(*(range(len(value.axes[place])) for place in categories))
+    for label, chosen in zip(labels, places, strict=True):
         where = dict(zip(categories, chosen, strict=True))
-        index = tuple(where.get(place, slice(None)) for place in range(value.ndim))
-        labels = [str(value.axes[place][position]) for place, position in where.items()]
-        piece: Any = value[index] if where else value
-        yield "_".join([name, *(re.sub(r"[\W_]", "_", label) for label in labels)]), piece
+        piece: Any = value[tuple(where.get(place, slice(None)) for place in range(value.ndim))]
+        piece.name = ", ".join(label)
+        yield f"{name}_{called[label]}", piece
 
 
 def write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
@@ -156,6 +162,6 @@ def _for_root(piece: Histogram) -> Histogram:
     """With storage that ROOT knows: counts become doubles, which hold them exactly up to 2**53."""
     if piece.storage_type is not hist.storage.Int64:
         return piece
-    converted = hist.Hist(*piece.axes, storage=hist.storage.Double())
+    converted = hist.Hist(*piece.axes, storage=hist.storage.Double(), name=piece.name)
     converted.view(flow=True)[...] = piece.view(flow=True)
     return converted

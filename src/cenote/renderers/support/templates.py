@@ -203,11 +203,3 @@ def _both_sides(
         return Shifted(mirrored, varied[name]) if side.direction == "down" else Shifted(varied[name], mirrored)
     moved = [nominal.values, *(varied[name].values for name in sides)]
     return Shifted(replace(nominal, values=np.max(moved, axis=0)), replace(nominal, values=np.min(moved, axis=0)))
-
-
-def plain_names(names: Sequence[str]) -> dict[str, str]:
-    """Names as programs for statistics take them: letters, digits and `_`. Two that become one are an error."""
-    found = {name: "".join(letter if letter.isalnum() else "_" for letter in name) for name in names}
-    if len(set(found.values())) < len(found):
-        raise errors.error(errors.RENDER_FAILED, f"names become the same without special characters: {sorted(found)}")
-    return found

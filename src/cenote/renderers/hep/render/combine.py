@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,9 +11,11 @@ import numpy as np
 from cenote import storage
 from cenote.lean_imports import later
 from cenote.products.histogram import write_root
+from cenote.products.support.plain_names import plain_names
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import Floats
-from cenote.renderers.support.templates import FitTemplates, Process, TemplateRenderer, TemplateSettings, plain_names
+from cenote.renderers.support.templates import FitTemplates, Process, TemplateRenderer, TemplateSettings
+from cenote.values import dataclass
 
 if TYPE_CHECKING:
     import hist
@@ -61,29 +63,54 @@ class Combine(TemplateRenderer):
         """The histograms, those of several channels in a folder each, and the card; see `TemplateRenderer.write`."""
         file = target.with_name(f"{target.name}.root")
         file.parent.mkdir(parents=True, exist_ok=True)
-        names = plain_names([process.name for templates in channels.values() for process in templates.processes])
-        called = plain_names(list(channels))
+        names = _Names.of(channels)
         pieces: dict[str, Any] = {}
         for channel, templates in channels.items():
-            folder = f"{called[channel]}/" if len(channels) > 1 else ""
+            folder = f"{names.channels[channel]}/" if len(channels) > 1 else ""
             pieces |= {folder + name: piece for name, piece in _pieces(templates, names)}
             if context.partial:
                 pieces[PARTIAL] = _histogram(templates.axis, templates.observed.values * 0)
         write_root(file, list(pieces.items()))
-        named = {called[channel]: templates for channel, templates in channels.items()}
-        card = _card(named, names, file.name, partial=context.partial, threshold=self.combine.auto_mc_stats)
+        card = _card(channels, names, file.name, partial=context.partial, threshold=self.combine.auto_mc_stats)
         return [file, storage.write_text(target.with_name(f"{target.name}.txt"), card)]
 
 
-def _pieces(templates: FitTemplates, names: Mapping[str, str]) -> list[tuple[str, Any]]:
+@dataclass(frozen=True)
+class _Names:
+    """What combine calls things: names of letters, digits and `_`, all different."""
+
+    channels: Mapping[str, str]
+    processes: Mapping[str, str]
+    parameters: Mapping[str, str]
+
+    @classmethod
+    def of(cls, channels: Mapping[str, FitTemplates]) -> _Names:
+        processes = [process for templates in channels.values() for process in templates.processes]
+        shifted = [name for process in processes for name in process.shifted]
+        return cls(_plain(channels), _plain(process.name for process in processes), _plain(shifted))
+
+    @property
+    def changed(self) -> Iterator[str]:
+        """Comments of a card that tell the real names."""
+        kinds = {"channel": self.channels, "process": self.processes, "parameter": self.parameters}
+        for kind, names in kinds.items():
+            yield from (f"# {own}: {kind} '{' '.join(name.split())}'" for name, own in names.items() if name != own)
+
+
+def _plain(names: Iterable[str]) -> dict[str, str]:
+    return {name: plain for (name,), plain in plain_names((name,) for name in names).items()}
+
+
+def _pieces(templates: FitTemplates, names: _Names) -> list[tuple[str, Any]]:
     observed = templates.observed
     found = [(OBSERVED, _histogram(templates.axis, observed.values, observed.variances))]
     for process in templates.processes:
-        name, counts = names[process.name], process.counts
+        name, counts = names.processes[process.name], process.counts
         found.append((name, _histogram(templates.axis, counts.values, counts.variances)))
         for parameter, shifted in process.shifted.items():
+            own = f"{name}_{names.parameters[parameter]}"
             for side, one in (("Up", shifted.up), ("Down", shifted.down)):
-                found.append((f"{name}_{parameter}{side}", _histogram(templates.axis, one.values, one.variances)))
+                found.append((f"{own}{side}", _histogram(templates.axis, one.values, one.variances)))
     return found
 
 
@@ -98,35 +125,37 @@ def _histogram(axis: Any, values: Floats, variances: Floats | None = None) -> An
     return made
 
 
-def _card(
-    channels: Mapping[str, FitTemplates], names: Mapping[str, str], file: str, *, partial: bool, threshold: int
-) -> str:
+def _card(channels: Mapping[str, FitTemplates], names: _Names, file: str, *, partial: bool, threshold: int) -> str:
     """Rates of -1 are taken from the histograms."""
     numbers = _numbers([process for templates in channels.values() for process in templates.processes])
     columns = [
-        (channel, process)
+        (names.channels[channel], process)
         for channel, templates in channels.items()
         for process in sorted(templates.processes, key=lambda process: numbers[process.name])
     ]
     parameters = dict.fromkeys(name for _, process in columns for name in process.shifted)
     rows = [
         ["bin", "", *(channel for channel, _ in columns)],
-        ["process", "", *(names[process.name] for _, process in columns)],
+        ["process", "", *(names.processes[process.name] for _, process in columns)],
         ["process", "", *(str(numbers[process.name]) for _, process in columns)],
         ["rate", "", *("-1" for _ in columns)],
-        *([name, "shape", *("1" if name in process.shifted else "-" for _, process in columns)] for name in parameters),
+        *(
+            [names.parameters[name], "shape", *("1" if name in process.shifted else "-" for _, process in columns)]
+            for name in parameters
+        ),
     ]
     where = "$CHANNEL/" if len(channels) > 1 else ""
     lines = [
         *(["# partial: some of the data is missing"] if partial else []),
+        *names.changed,
         "imax * number of channels",
         "jmax * number of processes minus 1",
         "kmax * number of nuisance parameters",
         f"shapes * * {file} {where}$PROCESS {where}$PROCESS_$SYSTEMATIC",
-        f"bin {' '.join(channels)}",
+        f"bin {' '.join(names.channels.values())}",
         f"observation {' '.join('-1' for _ in channels)}",
         *_in_columns(rows),
-        *(f"{channel} autoMCStats {threshold}" for channel in channels),
+        *(f"{channel} autoMCStats {threshold}" for channel in names.channels.values()),
     ]
     return "\n".join(lines) + "\n"
 
