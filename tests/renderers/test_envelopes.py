@@ -27,12 +27,18 @@ def test_of_two_to_the_same_side_the_larger_counts() -> None:
 
 
 def test_groups_and_statistics_add_in_quadrature() -> None:
-    varied = {"a_up": np.array([13.0, 10, 10]), "alone": np.array([14.0, 10, 6])}
+    varied = {"a_up": np.array([13.0, 10, 10]), "a_down": NOMINAL, "b_up": np.array([14.0, 10, 6]), "b_down": NOMINAL}
     found = envelope(NOMINAL, varied, CONTEXT)
     assert found is not None
     assert found.up.tolist() == [5, 0, 0]
     assert found.down.tolist() == [0, 0, 4]
     assert found.with_errors(np.array([12.0, 1, 3])).down.tolist() == [12, 1, 5]
+
+
+def test_a_variation_without_a_counterpart_is_mirrored() -> None:
+    found = envelope(NOMINAL, {"a_up": np.array([13.0, 10, 10]), "alone": np.array([14.0, 10, 6])}, CONTEXT)
+    assert found is not None
+    assert found.up.tolist() == found.down.tolist() == [5, 0, 4]
 
 
 def test_what_does_not_vary_has_no_band() -> None:

@@ -202,3 +202,18 @@ def test_names_for_combine_have_no_blanks_and_stay_different(tmp_path: Path) -> 
     with uproot.open(file) as shapes:
         assert shapes["Wplus_my_jes_2Up"].values().tolist() == [2]
         assert shapes["Wplus_my_jesUp"].values().tolist() == [3]
+
+
+def test_bins_in_which_fits_fail_are_named(histogram: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    whole = histogram.view(flow=True)
+    whole["value"][1:, 1, :] = 0  # where there is data
+    whole["value"][1, 3, :] = -2
+    Pyhf().draw(histogram, tmp_path / "workspace", replace(CONTEXT, warn=said.append))
+    assert said == [
+        (
+            "stage 'Signal region': there is data where nothing is expected, in bins 0, 2: "
+            "fits fail there (`smallest` lifts bins)"
+        ),
+        "stage 'Signal region': less than nothing is expected of 'zz' in bin 2: fits fail there",
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +30,9 @@ class DrawContext:
     """Whether some of the data is missing: the picture must say so."""
     together: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where several products are drawn together: the name of each, and what its datasets are called in `datasets`."""
+
+    warn: Callable[[str], None] = field(default=lambda _: None, compare=False)
+    """Tells who runs the workflow what is odd about a product."""
 
     def source_of(self, dataset: str, variation: str | None) -> DatasetInfo | None:
         """Where the events come from that a dataset has in a variation (None: the nominal one), where that is known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
 from pathlib import Path
@@ -288,7 +288,8 @@ class _Driver:
         if ending.publication.failures and ending.status == "succeeded":
             ending.status = "partial"
         with ending.brought_about():
-            self._conclude_modifiers()
+            self._warn(dict.fromkeys(ending.publication.warnings))
+            self._warn(self._conclude_modifiers())
         at = time.time()
         with ending.brought_about():  # the summary may find room where the journal did not
             self.journal.write([RunFinished(at=at, status=ending.status, seconds=at - started)])
@@ -299,11 +300,14 @@ class _Driver:
         TaskHistory().add(watched.memory.found(), at=at)
         watched.show()
 
-    def _conclude_modifiers(self) -> None:
-        """Let modifiers make their files; what they cannot do is said."""
+    def _conclude_modifiers(self) -> Iterable[str]:
+        """Let modifiers make their files; gives what they cannot do."""
         view = self.watched.view
         stages = {stage.id: stage for stage in view.stages}
-        for message in ModifierFiles(self.folder).conclude(view.plan, stages, view.compiled):
+        return ModifierFiles(self.folder).conclude(view.plan, stages, view.compiled)
+
+    def _warn(self, messages: Iterable[str]) -> None:
+        for message in messages:
             warned = Warned(at=time.time(), message=message)
             self.journal.write([warned])
             self.watched([warned])

@@ -43,6 +43,8 @@ class Publication:
 
     products: list[ProductRecord] = field(default_factory=list)
     failures: list[FailureRecord] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """What is odd about products, as renderers see it."""
     skims: set[Path] = field(default_factory=set)
     """Files that workers wrote, as far as their lists are published."""
 
@@ -50,6 +52,7 @@ class Publication:
         """What was published elsewhere."""
         self.products += other.products
         self.failures += other.failures
+        self.warnings += other.warnings
         self.skims |= other.skims
 
 
@@ -136,7 +139,8 @@ class Publisher:
         with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
             renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
             partial = any(self._specs.is_partial(part.task) for part in parts.values())
-            context = replace(draw_context(self._plan.workflow, render.by or ""), partial=partial)
+            context = draw_context(self._plan.workflow, render.by or "")
+            context = replace(context, partial=partial, warn=publication.warnings.append)
             drawn = renderer.draw_together(self._values(parts), plot, context)
             WrittenFiles(self._folder.store).note(product.name, *drawn)
         return [_shown(path, self._folder) for path in drawn]
@@ -228,7 +232,8 @@ def _publish_one(
             Store(folder.store).write(_seal_name(file), digest_of_file(file))
         written.note(product.name, *saved)
         plots: list[Path] = []
-        context = replace(draw_context(plan.workflow, product.stage), partial=partial)
+        context = draw_context(plan.workflow, product.stage)
+        context = replace(context, partial=partial, warn=publication.warnings.append)
         for number, render in enumerate(product.renders):
             if render.together:
                 continue  # when all of them are there

@@ -32,11 +32,12 @@ def variations_of(histogram: object, roles: Roles) -> list[str]:
 
 def envelope(nominal: Floats, varied: Mapping[str, Floats], context: DrawContext) -> Envelope | None:
     """The envelope of each group of variations (`jes_up` and `jes_down`), and all groups in quadrature; None without
-    any variation. A variation without a counterpart counts in the direction in which it moves a bin."""
+    any variation. A variation without a counterpart is mirrored, as in the templates of fits."""
     if not varied:
         return None
     groups = sides_by_group(varied, context.sides).values()
     moved = [[varied[name] - nominal for name in group] for group in groups]
+    moved = [[one, -one] if not others else [one, *others] for one, *others in moved]
     return Envelope(_in_quadrature(moved, -1.0), _in_quadrature(moved, 1.0))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from cenote import errors
@@ -25,6 +26,9 @@ from cenote.renderers.support.samples import Sample, added_up, not_held, samples
 from cenote.renderers.support.style import Transform
 from cenote.renderers.support.transforms import check_transforms, names_after, transformed
 from cenote.values import dataclass
+
+MOST_BINS = 12
+"""That a warning names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +100,9 @@ class TemplateRenderer(Renderer):
         for name in self.block.signals:
             if name not in known:
                 raise not_held(errors.RENDER_FAILED, name, known, key="signals", stage=context.stage)
+        for name, templates in channels.items():
+            for words in _oddities(templates):
+                context.warn(f"stage '{name}': {words}")
         return self.write(channels, target, context)
 
     def check_together(self, shapes: Mapping[str, ProductShape], context: DrawContext) -> None:
@@ -174,6 +181,26 @@ class TemplateRenderer(Renderer):
         if least is None:
             return sample
         return replace(sample, counts=replace(sample.counts, values=np.maximum(sample.counts.values, least)))
+
+
+def _oddities(templates: FitTemplates) -> Iterator[str]:
+    """What fits fail on, in words."""
+    expected = reduce(np.add, (process.counts.values for process in templates.processes), np.zeros(()))
+    if (lacking := (templates.observed.values > 0) & (expected <= 0)).any():
+        yield f"there is data where nothing is expected, in {_bins(lacking)}: fits fail there (`smallest` lifts bins)"
+    for process in templates.processes:
+        if (below := process.counts.values < 0).any():
+            yield f"less than nothing is expected of '{process.name}' in {_bins(below)}: fits fail there"
+        for parameter, shifted in process.shifted.items():
+            if (below := (shifted.up.values < 0) | (shifted.down.values < 0)).any():
+                yield f"less than nothing is expected of '{process.name}' with '{parameter}' in {_bins(below)}"
+
+
+def _bins(chosen: NDArray[np.bool_]) -> str:
+    """Numbered from 0, as in the files."""
+    numbers = [str(number) for number in np.flatnonzero(chosen)]
+    more = f", … ({len(numbers)} in all)" if len(numbers) > MOST_BINS else ""
+    return f"{'bin' if len(numbers) == 1 else 'bins'} {', '.join(numbers[:MOST_BINS])}{more}"
 
 
 def _shifted(
