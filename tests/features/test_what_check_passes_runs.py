@@ -161,7 +161,7 @@ def hist(bins: str = "[5, 0, 1]", params: str = "", more: str = "") -> str:
         (hist("[10, .nan, 1]"), "should be a finite number, not nan"),
         (hist("[10, 0, true]"), "should be a number, not true"),
         (hist("[true, 0, 1]"), "should be a whole number, not true"),
-        (hist("['10', 0, 1]"), "should be a whole number, not '1x'"),
+        (hist("['1x', 0, 1]"), "should be a whole number, not '1x'"),
         (hist("[10, 1, 0]"), "'low' (1.0) must be below 'high' (0.0)"),
         (hist("[10, 1, 1]"), "'low' (1.0) must be below 'high' (1.0)"),
         (hist("[0, 0, 1]"), "should be more than 0, not 0"),
