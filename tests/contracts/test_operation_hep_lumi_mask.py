@@ -18,6 +18,8 @@ from cenote.testing.contracts import OperationContract
 from cenote.testing.sample_events import sample_events
 
 GOOD = {"3": [[1, 5], [8, 9], [5, 6]], "1": [[10, 4000000000]], "7": []}
+LIST = "<LumiRangeCollection><LumiBlockCollection>{}</LumiBlockCollection></LumiRangeCollection>"
+NO_END = LIST.format('<Run>1</Run><LBRange Start="1"/>')
 
 
 class TestLumiMask(OperationContract):
@@ -66,7 +68,7 @@ class TestLumiMask(OperationContract):
         assert 0 < sum(in_json) < 400
         assert flagged.run(self.events()).events["good"].tolist() == in_json
 
-    @pytest.mark.parametrize("text", ['{"1": [1, 2]}', "<LumiRangeCollection>", "<Other/>", "runs", "<a/>"])
+    @pytest.mark.parametrize("text", ['{"1": [1, 2]}', "<LumiRangeCollection>", "<Other/>", "runs", NO_END])
     def test_something_else_than_a_list_is_said_while_planning(
         self, a_list_beside_the_workflow: Path, text: str
     ) -> None:
