@@ -36,8 +36,9 @@ from cenote.runs.folder import RunFolder
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
+from cenote.runtime.bad_files import execute_without_bad_files
 from cenote.runtime.earlier_results import tasks_to_reuse
-from cenote.runtime.execute import RunOptions, add_failure, execute
+from cenote.runtime.execute import RunOptions, add_failure
 from cenote.runtime.publish import is_own_pickle, product_kind
 from cenote.runtime.watched_run import Hearer, RunListener
 from cenote.values import dataclass
@@ -277,7 +278,7 @@ class Analysis:
             command=command,
         )
         with signals.noted(), storage.staying_here():
-            done = _execute(plan, folder, options, replan, listen, hear, packing or unheard)
+            done = execute_without_bad_files(plan, folder, options, replan, listen, hear, packing or unheard)
             _report(done, plan.workflow.reports, page=report)
         return open_run(folder)
 
@@ -329,44 +330,6 @@ def _as_far_as_known(workflow: Workflow) -> Iterator[bool]:
         except CenoteError:  # their settings are among the faults
             lost = True
         yield not lost
-
-
-def _execute(
-    plan: Plan,
-    out: Path,
-    options: RunOptions,
-    replan: Callable[..., Plan],
-    listen: RunListener | None,
-    hear: Hearer | None,
-    packing: Progress,
-) -> RunFolder:
-    """Run a plan; and again without the files that cannot be read, where their datasets do without them. What is done
-    by then is not done again."""
-    folder = execute(plan, out, options, listen, hear, packing)
-    unreadable: dict[tuple[str, str], Problem] = {}
-    while found := _not_read(plan, read_summary(folder), keep_going=options.keep_going):
-        unreadable |= found
-        try:
-            plan = replan(unreadable=unreadable)
-        except CenoteError as problem:
-            add_failure(folder, problem)
-            raise
-        execute(plan, out, replace(options, fresh=False, force=frozenset()), listen, hear, packing)
-    return folder
-
-
-def _not_read(plan: Plan, summary: Summary | None, *, keep_going: bool) -> dict[tuple[str, str], Problem]:
-    """Files that could not be read, although their metadata was, and that their datasets do without: all their events
-    are then left out, as if nobody had named them. Nothing after a run that failed for another reason."""
-    skips = {dataset.name for dataset in plan.workflow.datasets if dataset.on_bad_file == "skip"}
-    failures = summary.failures if summary is not None and summary.status in {"partial", "failed"} else ()
-    found = {
-        (one.dataset, one.file): Problem(errors.UNREADABLE_INPUT, one.message.partition("\n")[0])
-        for one in failures
-        if one.cause == "bad_input" and one.dataset in skips and one.dataset and one.file
-    }
-    others = [one for one in failures if (one.dataset, one.file) not in found or one.cause != "bad_input"]
-    return found if keep_going or not others else {}
 
 
 @contextmanager
