@@ -22,6 +22,8 @@ COLUMNS: dict[str, Any] = {
     "fixed": np.array([[1, 2], [3, 4], [5, 6]]),
     "odd": ak.Array([[np.nan, 2.0, 1.0], [], [np.nan]]),
     "x": np.array([1.0, 2.0, 3.0]),
+    "maybe": ak.Array([[None, 2.0, 1.0], [], [None]]),
+    "sometimes": ak.Array([[1.0, 3.0, 2.0], [], None]),
 }
 
 
@@ -32,6 +34,11 @@ def evaluated(text: str, columns: dict[str, Any] = COLUMNS) -> Any:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("max_by(pt, maybe)", [20.0, None, None]),
+        ("min_by(pt, maybe, default=0)", [10.0, 0.0, 0.0]),
+        ("max_by(pt, sometimes)", [20.0, None, None]),
+        ("max_by(sometimes, pt)", [1.0, None, None]),
+        ("closest(pt, first(other) * 200)", [20.0, None, None]),
         ("pairs(pt, 0)", [[30.0, 30.0, 20.0], [], []]),
         ("pairs(pt, 1)", [[20.0, 10.0, 10.0], [], []]),
         ("pairs(fixed, 1)", [[2], [4], [6]]),

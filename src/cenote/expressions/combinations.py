@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.expressions.arrays import Column, dimensions
+from cenote.expressions.arrays import Column, dimensions, plain
 from cenote.expressions.kinematics import delta_r
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
+from cenote.expressions.missing import absent_lists, may_be_missing
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike
 from cenote.jagged import ak
@@ -139,23 +140,38 @@ def position(values: Column) -> Column:
 def chosen_by(name: str, values: Column, keys: Column, *, largest: bool) -> Column:
     """For each event the element whose key is the smallest (or largest); missing where there is none.
 
-    Of equal keys the first one counts, and a key that is NaN never does.
+    Of equal keys the first one counts; a key that is NaN or missing never does.
     """
-    lists, by = _lists(values, name), _lists(keys, name)
-    counts = _shared((f"the values of {name}", lists), ("its keys", by))
-    if not isinstance(by.content, np.ndarray):
-        raise EvaluationError(f"{name}(…) needs keys that are numbers, one for each element")
+    lists = _lists(values, name)
+    by, positions = _keys_there(name, values, keys)
     found = np.full(len(lists.counts), -1)
-    filled = np.flatnonzero(counts)
+    filled = np.flatnonzero(by.counts)
     if len(filled):
-        begins = (np.cumsum(counts) - counts)[filled]
-        best = (np.fmax if largest else np.fmin).reduceat(by.content, begins)
-        hits = np.flatnonzero(by.content == np.repeat(best, counts[filled]))
-        events = np.repeat(filled, counts[filled])[hits]
+        counts = by.counts[filled]
+        best = (np.fmax if largest else np.fmin).reduceat(by.content, np.cumsum(counts) - counts)
+        hits = np.flatnonzero(by.content == np.repeat(best, counts))
+        events = np.repeat(filled, counts)[hits]
         first = np.ones(len(events), np.bool_)
         first[1:] = events[1:] != events[:-1]
-        found[events[first]] = hits[first]
+        found[events[first]] = positions[hits[first]]
     return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(found), ak.to_layout(lists.content)))
+
+
+def _keys_there(name: str, values: Column, keys: Column) -> tuple[Lists, Positions]:
+    """The keys that are not missing, and where the elements are that they belong to."""
+    lists, by = _lists(values, name), _lists(keys, name)
+    own = Lists(np.arange(len(lists.content)), lists.counts)
+    for absent in (absent_lists(values), absent_lists(keys)):
+        if absent is not None:
+            own, by = (one.where(np.repeat(~absent, one.counts)) for one in (own, by))
+    _shared((f"the values of {name}", own), ("its keys", by))
+    if may_be_missing(by.content):
+        known = ~ak.to_numpy(ak.is_none(by.content))
+        own, by = own.where(known), by.where(known)
+        by = Lists(plain(ak.drop_none(by.content)), by.counts)
+    if not isinstance(by.content, np.ndarray):
+        raise EvaluationError(f"{name}(…) needs keys that are numbers, one for each element")
+    return by, own.content
 
 
 def nearest_delta_r(eta: Column, phi: Column, other_eta: Column, other_phi: Column) -> Column:
@@ -166,6 +182,8 @@ def nearest_delta_r(eta: Column, phi: Column, other_eta: Column, other_phi: Colu
     counts = _shared(("the first eta", etas), ("the first phi", phis))
     others = _shared(("the second eta", other_etas), ("the second phi", other_phis))
     _same_events(etas, other_etas, name)
+    if any(may_be_missing(part.content) for part in (etas, phis, other_etas, other_phis)):
+        raise EvaluationError(f"{name}(…) needs the angles of all objects, some are missing: use fill_none(x, value)")
     one, other = crossed(counts, others).positions
     apart = delta_r(etas.content[one], phis.content[one], other_etas.content[other], other_phis.content[other])
     partners = np.repeat(others, counts)

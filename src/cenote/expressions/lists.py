@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.expressions.arrays import Column
+from cenote.expressions.arrays import Column, plain
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak
 from cenote.values import dataclass
@@ -50,10 +50,9 @@ def lists_of(column: Column) -> Lists:
     if isinstance(layout, ak.contents.ListOffsetArray):
         offsets = np.asarray(layout.offsets)
         content = layout.content[int(offsets[0]) : int(offsets[-1])]
-        plain = content.data if isinstance(content, ak.contents.NumpyArray) else ak.Array(content)
-        return Lists(plain, np.diff(offsets))
+        return Lists(plain(ak.Array(content)), np.diff(offsets))
     counts = ak.to_numpy(ak.fill_none(ak.num(column, axis=1), 0))
-    return Lists(ak.flatten(column, axis=1), counts)
+    return Lists(plain(ak.flatten(column, axis=1)), counts)
 
 
 def common_counts(lists: Sequence[tuple[str, Lists]]) -> ListLengths | None:

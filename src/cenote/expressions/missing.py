@@ -65,13 +65,18 @@ def fulfilled_by_elements(condition: Column, counts: ListLengths) -> NDArray[Any
 
     Raises EvaluationError where the condition is about other lists.
     """
-    lists = lists_of(condition)
-    absent = ak.to_numpy(ak.is_none(condition, axis=0)) if may_be_missing(condition) else None
+    lists, absent = lists_of(condition), absent_lists(condition)
     if not np.array_equal(lists.counts, counts if absent is None else np.where(absent, 0, counts)):
         raise EvaluationError("the condition has a different number of elements than the lists that it picks from")
     chosen = fulfilled(lists.content)
-    if absent is None or not absent.any():
+    if absent is None:
         return chosen
     whole = np.zeros(int(counts.sum()), np.bool_)
     whole[np.repeat(~absent, counts)] = chosen
     return whole
+
+
+def absent_lists(column: Column) -> NDArray[np.bool_] | None:
+    """Where the whole list of an event is missing; None where it nowhere is."""
+    found: NDArray[np.bool_] | None = ak.to_numpy(ak.is_none(column, axis=0)) if may_be_missing(column) else None
+    return found if found is not None and found.any() else None
