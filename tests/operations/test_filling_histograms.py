@@ -74,6 +74,16 @@ def test_axes_and_weights_follow_the_rules_of_expressions() -> None:
     assert values(filled({"axes": axes, "weight": "n - 1"}, events)) == [0, -1, 0, 0, 2, 0]
 
 
+def test_a_missing_weight_is_an_error_where_it_would_drop_entries() -> None:
+    first = {"name": "pt", "source": "first(Muon_pt)", "bins": [0.0, 20.0, 60.0]}
+    assert values(filled({"axes": [first], "weight": "first(Muon_eta) * 0 + 2"})) == [0, 2, 2, 0]
+    axes, words = [{"name": "x", "bins": [0.0, 1.0, 9.0]}], "the weight 'first.Muon_pt.' is missing for 1 of 3 entries"
+    with pytest.raises(EvaluationError, match=words):
+        filled({"axes": axes, "weight": "first(Muon_pt)"})
+    with pytest.raises(EvaluationError, match=r"'max.Muon_pt.' of 'up' is missing for 1 of 3"):
+        filled({"axes": axes, "variations": {"weights": {"nominal": "w", "up": "max(Muon_pt)"}}})
+
+
 def test_every_element_of_a_list_is_filled_with_the_weight_of_its_event() -> None:
     histogram = filled({"axes": [{"source": "Muon_pt", "bins": [0.0, 20.0, 60.0]}], "weight_expr": "w"})
     assert values(histogram) == [0.0, 1.0, 5.0, 0.0]

@@ -6,6 +6,7 @@ Columns stay views of what was read wherever that is possible.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,14 @@ from cenote.expressions.lists import common_counts, lists_of
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column
+from cenote.operations.support.missing_values import missing_values
 
 
-def aligned(columns: Sequence[Column], names: Sequence[str], size: int) -> list[Column]:
-    """Columns as numpy arrays of one length, entry for entry; scalars stay scalars. `names` are for errors."""
+def aligned(columns: Sequence[Column], names: Sequence[str], size: int, weights: Sequence[str] = ()) -> list[Column]:
+    """Columns as numpy arrays of one length, entry for entry; scalars stay scalars. `names` are for errors.
+
+    The last columns are `weights`, by what errors call them: one that is missing for an entry would drop it silently.
+    """
     if any(dimensions(column) > 2 for column in columns):
         columns = _same_depth(columns)
     lists = {place: lists_of(column) for place, column in enumerate(columns) if dimensions(column) > 1}
@@ -34,7 +39,21 @@ def aligned(columns: Sequence[Column], names: Sequence[str], size: int) -> list[
             found.append((values, there) if counts is None else (_repeated(values, counts), _repeated(there, counts)))
         else:
             found.append((column, None))
+    _demand_weights(found, weights)
     return _where_all_there(found)
+
+
+def _demand_weights(found: list[tuple[Column, NDArray[np.bool_] | None]], weights: Sequence[str]) -> None:
+    masks = [there for _, there in found]
+    axes = len(found) - len(weights)
+    for what, there in zip(weights, masks[axes:], strict=True):
+        if there is None:
+            continue
+        entries: NDArray[np.bool_] = reduce(
+            np.logical_and, (mask for mask in masks[:axes] if mask is not None), np.ones(len(there), np.bool_)
+        )
+        if missing := int(np.count_nonzero(entries & ~there)):
+            raise missing_values(what, missing, int(np.count_nonzero(entries)), "entries")
 
 
 def _repeated(values: Column, counts: NDArray[np.int64]) -> Column:

@@ -24,6 +24,19 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
+class Weight:
+    """What entries count in a filling."""
+
+    text: str
+    label: str | None
+
+    @property
+    def in_words(self) -> str:
+        """As errors call it."""
+        return f"the weight '{self.text}'" + (f" of '{self.label}'" if self.label is not None else "")
+
+
+@dataclass(frozen=True)
 class Filling:
     """One filling of a histogram."""
 
@@ -87,7 +100,7 @@ def filled_with(operation: Hist, fillings: Sequence[Filling], events: Events) ->
     for batch in _batches(fillings, events):
         seen = with_replaced(events, batch[0].columns)
         hist = batch[0].hist or operation
-        groups = _groups([one.weight for one in batch if one.weight is not None], seen) or [[]]
+        groups = _groups([Weight(one.weight, one.label) for one in batch if one.weight is not None], seen) or [[]]
         first = hist.aligned(groups[0], seen)
         fills = hist.axis_fills(first, seen)
         if not parts or any(one.axis.traits.growth for one in fills):
@@ -103,7 +116,7 @@ def filled_with(operation: Hist, fillings: Sequence[Filling], events: Events) ->
     return HistogramProduct().merge(parts)
 
 
-def _weights(hist: Hist, groups: Sequence[Sequence[str]], first: Sequence[Column], seen: Events) -> Iterator[Column]:
+def _weights(hist: Hist, groups: Sequence[Sequence[Weight]], first: Sequence[Column], seen: Events) -> Iterator[Column]:
     """The weights of all groups; those of the first were lined up with the axes."""
     axes = len(hist.all_axes)
     yield from first[axes:]
@@ -133,11 +146,11 @@ def _is_plain(weight: str | None, events: Events) -> bool:
     return all(isinstance(events[name], np.ndarray) and events[name].ndim == 1 for name in names)
 
 
-def _groups(weights: Sequence[str], events: Events) -> list[Sequence[str]]:
+def _groups(weights: Sequence[Weight], events: Events) -> list[Sequence[Weight]]:
     """Weights of one number per event in groups, to be in memory one group after the other.
 
     Lists and missing values of one weight decide about the entries of all of them: these stay together.
     """
-    alone = all(_is_plain(text, events) for text in weights)
+    alone = all(_is_plain(weight.text, events) for weight in weights)
     step = _AT_ONCE if alone else max(1, len(weights))
     return [weights[start : start + step] for start in range(0, len(weights), step)]

@@ -17,7 +17,7 @@ from cenote.lean_imports import imported
 from cenote.operations.hep.hist.axis import Axis
 from cenote.operations.hep.hist.entries import aligned
 from cenote.operations.hep.hist.filling import AxisFill, axis_fill, named_category
-from cenote.operations.hep.hist.fillings import Filling, filled_with, with_systematics
+from cenote.operations.hep.hist.fillings import Filling, Weight, filled_with, with_systematics
 from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.operations.support.evaluation import evaluate
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
@@ -222,10 +222,11 @@ class Hist(Operation):
             whole[..., labels.index(label)] = whole[..., labels.index(NOMINAL)]
         return product
 
-    def aligned(self, weights: Sequence[str], events: Events) -> list[Column]:
+    def aligned(self, weights: Sequence[Weight], events: Events) -> list[Column]:
         """The values of its axes, and of weights, entry for entry."""
-        texts = [*(axis.source for axis in self.all_axes), *weights]
-        return aligned([evaluate(text, events) for text in texts], texts, events.size)
+        texts = [*(axis.source for axis in self.all_axes), *(weight.text for weight in weights)]
+        called = [weight.in_words for weight in weights]
+        return aligned([evaluate(text, events) for text in texts], texts, events.size, called)
 
     def axis_fills(self, columns: Sequence[Column], events: Events) -> list[AxisFill]:
         """Its axes with what fills them, that of datasets included."""

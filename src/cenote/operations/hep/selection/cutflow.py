@@ -21,6 +21,7 @@ from cenote.operations.support.conditions import why_not_compiled
 from cenote.operations.support.cut_groups import CutGroup, Groups, step_name
 from cenote.operations.support.evaluation import evaluate, event_column
 from cenote.operations.support.events import Events
+from cenote.operations.support.missing_values import every_value
 from cenote.operations.support.new_columns import refuse_existing
 from cenote.plugins.settings import AlsoWritten
 from cenote.products.cutflow import Cutflow, CutflowRow
@@ -131,7 +132,7 @@ class SelectionCutflow(Operation):
         weights = event_column(evaluate(self.weight_expr, events), events, f"'{self.weight_expr}'")
         if dimensions(weights) != 1:
             raise EvaluationError(f"'{self.weight_expr}' is a list per event, a cutflow needs one weight per event")
-        return np.asarray(weights, dtype=np.float64)
+        return every_value(weights, f"the weight '{self.weight_expr}'").astype(np.float64, copy=False)
 
 
 class _Counting:
