@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import pytest
 
 from cenote import errors
 from cenote.errors import CenoteError
+from cenote.expressions.problems import EvaluationError
 from cenote.operations.hep.correctionlib import Correctionlib
 from cenote.plugins import resources
 from cenote.testing.contracts import OperationContract
@@ -24,7 +26,7 @@ EDGES, VALUES = [0.0, 20.0, 40.0, 1e4], {"nominal": [0.9, 1.0, 1.1], "systup": [
 def corrections() -> str:
     """Two in one file: scale factors in bins of pt for two variations, and a formula."""
     bins = {
-        name: {"nodetype": "binning", "input": "pt", "edges": EDGES, "content": content, "flow": "clamp"}
+        name: {"nodetype": "binning", "input": "pt", "edges": EDGES, "content": content, "flow": "error"}
         for name, content in VALUES.items()
     }
     scale = {
@@ -83,6 +85,7 @@ class TestCorrectionlib(OperationContract):
         [
             ({"correction": "NUM_TightIDD"}, "did you mean 'NUM_TightID'"),
             ({"outputs": "sf"}, "it needs scale_factors"),
+            ({"outputs": {"a": {"scale_factors": "sysup"}}}, "no scale_factors 'sysup' did you mean 'systup'"),
             ({"inputs": {"abseta": "MET_pt", "pt": "MET_pt", "eta": "MET_pt"}}, "it has no eta"),
         ],
     )
@@ -90,10 +93,29 @@ class TestCorrectionlib(OperationContract):
         self, corrections_beside_the_workflow: Path, change: dict[str, Any], words: str
     ) -> None:
         good = {"abseta": "MET_pt", "pt": "MET_pt"}
-        settings = {"file": "f", "correction": "NUM_TightID", "inputs": good, "outputs": {"a": {"scale_factors": "up"}}}
+        settings = {
+            "file": "f",
+            "correction": "NUM_TightID",
+            "inputs": good,
+            "outputs": {"a": {"scale_factors": "systup"}},
+        }
         made = Correctionlib.model_validate({**settings, **change})
         with pytest.raises(CenoteError) as caught:
             made.check_files({"f": corrections_beside_the_workflow})
         (problem,) = caught.value.problems
         assert problem.kind is errors.BAD_VALUE
         assert words in f"{problem.message} {problem.hint}"
+
+    def test_missing_inputs_give_missing_values_and_those_without_a_bin_an_error(self) -> None:
+        outputs = {"sf": {"scale_factors": "nominal"}}
+
+        def found(pt: Any) -> Any:
+            made = Correctionlib(file="muons.json.gz", correction="NUM_TightID", inputs=inputs, outputs=outputs)
+            events = replace(self.events(), columns={"pt": pt, "met": ak.Array([1.0, None, 1.0])}, size=3)
+            return ak.to_list(made.for_stage("s").run(events).events["sf"])
+
+        inputs = {"abseta": "0 * met", "pt": "pt"}
+        assert found(ak.Array([10.0, 20.0, None])) == [0.9, None, None]
+        assert found(ak.Array([[10.0, 30.0], [50.0], [None, 90.0]])) == [[0.9, 1.0], [None], [None, 1.1]]
+        with pytest.raises(EvaluationError, match=r"no value for pt = -3.0*: keep pt within its limits"):
+            found(np.array([10.0, 20.0, -3.0]))

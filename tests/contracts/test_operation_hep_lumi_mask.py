@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import awkward as ak
 import numpy as np
 import pytest
 
 from cenote.errors import CenoteError
+from cenote.expressions.problems import EvaluationError
 from cenote.operations.hep.lumi_mask import LumiMask
 from cenote.operations.support.events import Events
 from cenote.plugins import resources
@@ -50,6 +52,12 @@ class TestLumiMask(OperationContract):
         assert flagged["good"].tolist() == expected
         kept = LumiMask(file="golden.json").for_stage("s").run(events).events
         assert kept["run"].tolist() == events["run"][np.array(expected)].tolist()
+
+    def test_a_missing_run_is_said_in_words(self) -> None:
+        events = self.events()
+        some = ak.mask(events["run"], events["run"] != events["run"][0])
+        with pytest.raises(EvaluationError, match=r"column 'run' is missing for .* of 400 events"):
+            LumiMask(file="golden.json").for_stage("s").run(events.with_columns({"run": some}))
 
     def test_a_list_in_xml_says_the_same(self, a_list_beside_the_workflow: Path) -> None:
         collections = "".join(

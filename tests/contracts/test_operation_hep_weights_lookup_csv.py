@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import awkward as ak
 import pytest
 
 from cenote.operations.hep.weights.lookup_csv import LookupCsv
@@ -18,6 +20,7 @@ class TestLookupCsv(OperationContract):
     cases: ClassVar[Any] = (
         {"path": "w.csv", "variable": "MET_pt", "values": {"n": "sf"}, "outputs": {"n": "weight"}},
         {"path": "w.csv", "variable": "Muon_pt", "values": {"n": "sf"}, "outputs": {"n": "w"}, "outside": "nearest"},
+        {"path": "w.csv", "variable": "first(Muon_pt)", "values": {"n": "sf"}, "outputs": {"n": "weight"}},
     )
 
     @pytest.fixture(autouse=True)
@@ -28,3 +31,11 @@ class TestLookupCsv(OperationContract):
         resources.serve(resources.describe([table, wide]), str(tmp_path))
         yield
         resources.serve((), "")
+
+    def test_where_the_variable_is_missing_so_is_the_weight(self) -> None:
+        values, outputs = {"n": "sf"}, {"n": "w"}
+        for column in (ak.Array([5.0, None, 30.0]), ak.Array([[5.0, None], [], [30.0]])):
+            made = LookupCsv(file="w.csv", variable="x", values=values, outputs=outputs).for_stage("s")
+            found = made.run(replace(self.events(), columns={"x": column}, size=3)).events["w"]
+            expected = {1: [0.9, None, 1.1], 2: [[0.9, None], [], [1.1]]}[column.ndim]
+            assert ak.to_list(found) == expected

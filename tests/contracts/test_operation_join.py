@@ -20,7 +20,10 @@ from cenote.testing.contracts import OperationContract
 
 class TestJoinTable(OperationContract):
     plugin = JoinTable
-    cases: ClassVar[Any] = ({"file": "hours.csv", "on": {"hour": "hour"}, "columns": "name", "how": "inner"},)
+    cases: ClassVar[Any] = (
+        {"file": "hours.csv", "on": {"hour": "hour"}, "columns": "name", "how": "inner"},
+        {"file": "hours.csv", "on": {"dataset_name": "name"}, "columns": "rush", "default": 7},
+    )
 
     @pytest.fixture(autouse=True)
     def a_table_beside_the_workflow(self, tmp_path: Path) -> Iterator[None]:

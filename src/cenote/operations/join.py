@@ -19,6 +19,7 @@ from cenote.language.schema.forms import OneOrMany
 from cenote.names import listed
 from cenote.operations.interface import Result
 from cenote.operations.support.candidates import refuse_all_existing
+from cenote.operations.support.evaluation import event_column, value_of
 from cenote.operations.support.events import Column, Events
 from cenote.operations.support.lookup import LookupOperation
 from cenote.plugins.settings import AlsoWritten
@@ -58,7 +59,8 @@ class JoinTable(LookupOperation[_Lines]):
         Field(min_length=1),
         AlsoWritten({"type": "string"}, {"type": "array", "items": {"type": "string"}}),
     ]
-    """Column → key of the table; a name, or a list of names, where both are called the same."""
+    """Column, or fact of the dataset (`dataset_name`), → key of the table; a name, or a list of names, where both are
+    called the same."""
     columns: Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1)]
     """Columns of the table to add."""
     how: Literal["left", "inner"] = "left"
@@ -82,7 +84,7 @@ class JoinTable(LookupOperation[_Lines]):
     def run(self, events: Events) -> Result:
         """Find the line of each event; every different key is looked up once."""
         table = self.contents
-        keys = [_values(events[name], name) for name in self.on]
+        keys = [_values(name, events) for name in self.on]
         known = ~np.any([gaps for _, gaps in keys], axis=0)
         lines = np.full(events.size, -1, np.int64)
         lines[known] = self._lines(table, [key[known] for key, _ in keys], int(known.sum()))
@@ -91,7 +93,7 @@ class JoinTable(LookupOperation[_Lines]):
             events, lines, there = events.where(there), lines[there], there[there]
         elif self.default is None and not there.all():
             odd = int(np.flatnonzero(~there)[0])
-            key = listed(str(events[name][odd]) for name in self.on)
+            key = listed("nothing" if gaps[odd] else str(values[odd]) for values, gaps in keys)
             raise ValueError(f"{self.file} has no line for {key}; so it is for {plural(int((~there).sum()), 'event')}")
         return Result(
             events.with_columns({name: self._column(table.columns[name], lines, there) for name in self.columns})
@@ -136,8 +138,9 @@ class JoinTable(LookupOperation[_Lines]):
         return _Lines(at, columns)
 
 
-def _values(column: Column, name: str) -> tuple[Column, NDArray[np.bool_]]:
+def _values(name: str, events: Events) -> tuple[Column, NDArray[np.bool_]]:
     """What is looked up, and where it is missing."""
+    column = event_column(value_of(name, events), events, f"'{name}'")
     if dimensions(column) != 1:
         raise ValueError(f"'{name}' has a list per event: `explode` makes rows of them")
     if not is_awkward(column):

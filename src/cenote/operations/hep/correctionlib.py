@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import gzip
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from cenote import errors
 from cenote.expressions.arrays import dimensions
 from cenote.expressions.expression import ExpressionText
 from cenote.expressions.lists import Lists, common_counts, lists_of
+from cenote.expressions.problems import EvaluationError
 from cenote.names import listed
 from cenote.operations.interface import Result
 from cenote.operations.support.candidates import refuse_all_existing
 from cenote.operations.support.evaluation import evaluate, event_column
 from cenote.operations.support.events import Column, Events
 from cenote.operations.support.lookup import LookupOperation
+from cenote.operations.support.missing_values import only_there, there_in_all, with_missing
 from cenote.plugins.settings import AlsoWritten
 
 _NUMBERS = {"real": np.float64, "int": np.int64}
+_NO_VALUE = re.compile(r"for input argument (?P<place>\d+) val(ue)?: (?P<value>.*)")
+"""What correctionlib (2.9) says where a value has no bin or category."""
 
 
 def _columns(value: Any) -> Any:  # Any: whatever the YAML holds
@@ -29,7 +38,7 @@ def _columns(value: Any) -> Any:  # Any: whatever the YAML holds
 
 
 class Correctionlib(LookupOperation[Any]):
-    """Evaluates a correction for each event, or for each object, and adds what comes out."""
+    """Evaluates a correction for each event, or for each object, and adds what comes out; missing where an input is."""
 
     example: ClassVar[str] = """
     - id: MuonScale
@@ -76,6 +85,20 @@ class Correctionlib(LookupOperation[Any]):
         except ImportError:
             return  # the plan says what is missing
         super().check_files(files)
+        for path in files.values():
+            self._check_texts(_written(path))
+
+    def _check_texts(self, written: Mapping[str, Any]) -> None:
+        """Inputs that are text have values that the correction knows, as far as the file says which."""
+        corrections = {one["name"]: one for one in written["corrections"]}
+        compounds = {one["name"]: one for one in written.get("compound_corrections") or ()}
+        names = compounds[self.correction]["stack"] if self.correction in compounds else [self.correction]
+        asked = dict.fromkeys(item for texts in self.outputs.values() for item in texts.items())
+        for name, (key, text) in product(names, asked):
+            known = _categories(corrections[name]["data"], key)
+            if known is not None and text not in known:
+                words = f"correction '{name}' of {self.file} has no {key} '{text}'"
+                raise errors.CenoteError(errors.unknown_name(errors.BAD_VALUE, words, text, known, what=key))
 
     def keeps_every_event(self) -> bool:
         """It adds columns."""
@@ -87,20 +110,39 @@ class Correctionlib(LookupOperation[Any]):
         values = {name: event_column(evaluate(text, events), events, f"'{text}'") for name, text in self.inputs.items()}
         lists = {name: lists_of(value) for name, value in values.items() if dimensions(value) > 1}
         counts = common_counts(list(lists.items()))
-        numbers = {name: _flat(value, lists.get(name), counts) for name, value in values.items()}
+        flat = {name: _flat(value, lists.get(name), counts) for name, value in values.items()}
+        there = there_in_all(flat.values())
+        numbers = {name: only_there(value, there) for name, value in flat.items()}
         added: dict[str, Column] = {}
         for output, texts in self.outputs.items():
             given = [
                 texts[one.name] if one.name in texts else numbers[one.name].astype(_NUMBERS[one.type], copy=False)
                 for one in correction.inputs
             ]
-            found = (
-                np.asarray(correction.evaluate(*given), np.float64)
-                if len(next(iter(numbers.values())))
-                else np.zeros(0)
-            )
+            found = with_missing(self._evaluated(correction, given, len(next(iter(numbers.values())))), there)
             added[output] = found if counts is None else Lists(found, counts).column()
         return Result(events.with_columns(added))
+
+    def _evaluated(self, correction: Any, given: Sequence[Any], size: int) -> NDArray[np.float64]:
+        """What it gives for arrays and texts. Any: correctionlib publishes no types for what it finds."""
+        if size == 0:
+            return np.zeros(0)
+        try:
+            return np.asarray(correction.evaluate(*given), np.float64)
+        except (RuntimeError, IndexError, ValueError) as problem:
+            raise EvaluationError(self._in_words(correction, str(problem))) from None
+
+    def _in_words(self, correction: Any, said: str) -> str:
+        found = _NO_VALUE.search(said)
+        if found is None:
+            return f"correction '{self.correction}' of {self.file} cannot be evaluated: {said}"
+        name, value = correction.inputs[int(found["place"])].name, found["value"].strip()
+        if correction.inputs[int(found["place"])].type == "string":
+            return f"correction '{self.correction}' of {self.file} has no value for {name} '{value}'"
+        return (
+            f"correction '{self.correction}' of {self.file} has no value for {name} = {value}: keep {name} within its "
+            f"limits, as in clip({self.inputs[name]}, low, high), or leave such objects out"
+        )
 
     def read(self, path: Path) -> Any:  # Any: correctionlib publishes no types for what it finds
         """The correction; it takes the inputs that are given."""
@@ -140,8 +182,30 @@ class Correctionlib(LookupOperation[Any]):
         )
 
 
-def _flat(value: Column, lists: Lists | None, counts: Any) -> Any:  # Any: arrays, as correctionlib takes them
+def _written(path: Path) -> Any:  # Any: JSON
+    content = path.read_bytes()
+    return json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+
+
+def _categories(node: Any, key: str) -> list[str] | None:  # Any: a part of a correction, as JSON
+    """The texts that an input may be; None where that is not said, or any text has a value."""
+    found: dict[str, None] = {}
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            if part.get("nodetype") == "category" and part.get("input") == key:
+                if part.get("default") is not None:
+                    return None
+                found |= {str(one["key"]): None for one in part["content"]}
+            waiting.extend(part.values())
+        elif isinstance(part, list) and part and not isinstance(part[0], int | float):
+            waiting.extend(part)
+    return list(found) or None
+
+
+def _flat(value: Column, lists: Lists | None, counts: Any) -> Column:  # Any: lengths, or None
+    """One entry after the other; values of events are repeated for each of their objects."""
     if lists is not None:
-        return np.asarray(lists.content)
-    plain = np.asarray(value)
-    return plain if counts is None else np.repeat(plain, counts)
+        return lists.content
+    return value if counts is None else value[np.repeat(np.arange(len(counts)), counts)]

@@ -16,6 +16,7 @@ from cenote import errors
 from cenote.operations.interface import Result
 from cenote.operations.support.events import Events
 from cenote.operations.support.lookup import LookupOperation
+from cenote.operations.support.missing_values import every_value
 from cenote.operations.support.new_columns import refuse_existing
 from cenote.values import dataclass
 
@@ -74,7 +75,7 @@ class LumiMask(LookupOperation[_GoodSections]):
 
     def run(self, events: Events) -> Result:
         """Look every event up."""
-        run, lumi = (np.asarray(events[name]).astype(np.int64) for name in self.reads())
+        run, lumi = (every_value(events[name], f"column '{name}'").astype(np.int64) for name in self.reads())
         mask = self.contents.hold(_keys(run, lumi))
         return Result(events.where(mask) if self.output is None else events.with_columns({self.output: mask}))
 

@@ -58,7 +58,8 @@ class OperationContract(PluginContract):
         assert result.product == everywhere.product
 
     def test_what_it_declares_to_read_is_there_or_a_constant(self, made: Operation) -> None:
-        assert set(made.reads()) <= {*self.events().names, *self.events().constants}
+        events = self.events()
+        assert set(made.reads()) <= {*events.names, *events.constants, *events.dataset.facts()}
 
     def test_no_events_give_a_product_of_the_right_shape(self, made: Operation) -> None:
         empty = made.run(self.events().where(np.zeros(self.events().size, dtype=np.bool_)))

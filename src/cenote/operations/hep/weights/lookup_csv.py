@@ -19,8 +19,9 @@ from cenote.expressions.lists import Lists, lists_of
 from cenote.names import listed
 from cenote.operations.interface import Result
 from cenote.operations.support.evaluation import evaluate, event_column
-from cenote.operations.support.events import Column, Events
+from cenote.operations.support.events import Events
 from cenote.operations.support.lookup import LookupOperation
+from cenote.operations.support.missing_values import only_there, there_in_all, with_missing
 from cenote.plugins.settings import Settings
 from cenote.text import plural
 from cenote.values import dataclass
@@ -66,7 +67,10 @@ class _Table:
 
 
 class LookupCsv(LookupOperation[_Table]):
-    """Adds columns with the values of the bin that a variable falls into: of each event, or of each of its objects."""
+    """Adds columns with the values of the bin that a variable falls into: of each event, or of each of its objects.
+
+    Where the variable is missing, so are they.
+    """
 
     example: ClassVar[str] = """
     - id: Scale
@@ -117,12 +121,17 @@ class LookupCsv(LookupOperation[_Table]):
         """Find the bin of every value."""
         value = event_column(evaluate(self.variable, events), events, f"'{self.variable}'")
         lists = lists_of(value) if dimensions(value) > 1 else None
-        found = self._found(np.asarray(value if lists is None else lists.content, np.float64))
+        content = value if lists is None else lists.content
+        there = there_in_all([content])
+        found = {
+            name: with_missing(numbers, there)
+            for name, numbers in self._found(only_there(content, there).astype(np.float64, copy=False)).items()
+        }
         if lists is not None:
             found = {name: Lists(numbers, lists.counts).column() for name, numbers in found.items()}
         return Result(events.with_columns(found))
 
-    def _found(self, values: Numbers) -> dict[str, Column]:
+    def _found(self, values: Numbers) -> dict[str, Numbers]:
         table = self.contents
         rows = table.nearest(values)
         inside = table.holds(values, rows)
