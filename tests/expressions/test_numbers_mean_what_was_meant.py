@@ -108,6 +108,18 @@ def test_unsigned_columns_do_not_wrap(text: str, expected: list[Any], kind: str,
     assert value(text, form, n=COUNTS.astype(kind), low=low) == pytest.approx(expected, rel=1e-15)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", WHOLE_TYPES[1:])
+def test_whole_numbers_that_zero_divides_are_missing(kind: str, form: str) -> None:
+    columns = {"n": COUNTS.astype(kind), "by": np.array([0, 2, 0, 2], kind)}
+    assert value("n % by", form, **columns) == [1, 1]
+    assert value("n // by", form, **columns) == [0, 1]
+    assert value("fill_none(n // by, 9)", form, **columns)[:4] == [9, 0, 9, 1]
+    assert value("n % 2.0", form, **columns) == [0, 1, 0, 1]
+    with pytest.raises(EvaluationError, match="divided by zero"):
+        value("n % 0", form, **columns)
+
+
 def test_elements_of_events_do_not_wrap() -> None:
     lists = {
         "n": ak.values_astype(ak.Array([[200, 100], [], [50]]), np.uint8),

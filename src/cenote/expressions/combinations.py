@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.expressions.arrays import Column, dimensions, plain
+from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
 from cenote.expressions.kinematics import delta_r
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.missing import absent_lists, may_be_missing
@@ -172,6 +172,20 @@ def _keys_there(name: str, values: Column, keys: Column) -> tuple[Lists, Positio
     if not isinstance(by.content, np.ndarray):
         raise EvaluationError(f"{name}(…) needs keys that are numbers, one for each element")
     return by, own.content
+
+
+def element_at(name: str, values: Column, places: Column) -> Column:
+    """For each event the element at its own position, counted from the end where that is negative; missing where the
+    event has no such element, or no position."""
+    lists = _lists(values, name)
+    if dimensions(places) != 1 or leaf_kind(places) not in "iu?" or len(places) != len(lists.counts):
+        raise EvaluationError(f"{name}(x, i) needs a whole number i: one for all events, or one per event")
+    there = ~ak.to_numpy(ak.is_none(places))
+    at = ak.to_numpy(ak.fill_none(places, 0)).astype(np.int64)
+    at = np.where(at < 0, at + lists.counts, at)
+    inside = there & (at >= 0) & (at < lists.counts)
+    found = np.where(inside, np.cumsum(lists.counts) - lists.counts + at, -1)
+    return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(found), ak.to_layout(lists.content)))
 
 
 def nearest_delta_r(eta: Column, phi: Column, other_eta: Column, other_phi: Column) -> Column:

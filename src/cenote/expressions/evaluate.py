@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
+from cenote.expressions.arrays import Column, dimensions, is_array, leaf_kind, plain
 from cenote.expressions.combinations import kept_combinations
 from cenote.expressions.functions import function_named, power
 from cenote.expressions.lists import Lists, common_counts, lists_of
@@ -33,6 +33,25 @@ _TEXTS = frozenset("USTO")
 def _arithmetic(apply: Callable[[Any, Any], Any], *, signed: bool = False) -> Callable[[Column, Column], Column]:
     """Of numbers; conditions count as 0 and 1. `signed`: of unsigned numbers too the result may be negative."""
     return lambda left, right: apply(*wide(left, right, signed=signed))
+
+
+def _divided(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
+    """Whole numbers have no infinity and no NaN: what is divided by zero is missing, where numpy says 0."""
+
+    def divided(left: Column, right: Column) -> Column:
+        left, right = wide(left, right)
+        if leaf_kind(left) not in "iu" or leaf_kind(right) not in "iu":
+            return apply(left, right)
+        if not is_array(right):
+            if right == 0:
+                raise EvaluationError("whole numbers are divided by zero")
+            return apply(left, right)
+        safe = right + (right == 0)
+        found = apply(left, safe)
+        there = (safe == right) & (found == found)  # repeated for every element
+        return ak.mask(found, ak.fill_none(there, False, axis=-1))
+
+    return divided
 
 
 def _times(left: Column, right: Column) -> Column:
@@ -102,8 +121,8 @@ _BINARY: dict[str, Callable[[Column, Column], Column]] = {
     "-": _arithmetic(operator.sub, signed=True),
     "*": _times,
     "/": operator.truediv,
-    "//": _arithmetic(operator.floordiv),
-    "%": _arithmetic(operator.mod),
+    "//": _divided(operator.floordiv),
+    "%": _divided(operator.mod),
     "**": power,
     "&": _bitwise("&", operator.and_, both),
     "|": _bitwise("|", operator.or_, either),

@@ -85,14 +85,15 @@ def _where(condition: Column, chosen: Column, other: Column) -> Column:
     return np.where(condition, chosen, other)
 
 
-def _nth(values: Column, position: Column, default: Column = 0.0) -> Column:
+def _nth(values: Column, position: Column, default: Column | None = None) -> Column:
     if not isinstance(position, int):
-        raise EvaluationError("nth(x, i) needs a whole number i, the same for all events")
+        found = combinations.element_at("nth", values, position)
+        return found if default is None else _filled(found, default)
     if position >= 0:
         found = ak.pad_none(values, position + 1, axis=1)[:, position]
     else:
         found = ak.firsts(ak.mask(values, ak.num(values, axis=1) >= -position)[:, position:], axis=1)
-    return _filled(found, default)
+    return _filled(found, 0.0 if default is None else default)
 
 
 def _first(values: Column, default: Column | None = None) -> Column:
@@ -219,7 +220,13 @@ def _others() -> dict[str, Function]:
         "clip": Function("clip(x, low, high)", "kept within limits", _clipped, (3,)),
         "first": Function("first(x, default=…)", "the first element of each event, or missing", _first, (1,), default),
         "last": Function("last(x, default=…)", "the last element of each event, or missing", _last, (1,), default),
-        "nth": Function("nth(x, i, default=0.0)", "the element at position i, or the default", _nth, (2, 3), default),
+        "nth": Function(
+            "nth(x, i, default=0.0)",
+            "the element at position i, or the default; for a column i, such as argmax(y), missing without a default",
+            _nth,
+            (2, 3),
+            default,
+        ),
         "leading": Function(
             "leading(x, default=0.0)",
             "the first element of each event, or the default",
