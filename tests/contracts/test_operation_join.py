@@ -45,6 +45,12 @@ class TestJoinTable(OperationContract):
         with pytest.raises(CenoteError, match=r"column 'name' of the table t holds texts, which 0\.0 is not"):
             JoinTable(file="t", on="hour", columns="name", default=0).check_files({"t": table})
 
+    @pytest.mark.parametrize(("hours", "key"), [([1, 99], "99"), ([1, None], "a missing value")])
+    def test_events_without_a_line_are_an_error_unless_there_is_a_default(self, hours: list[Any], key: str) -> None:
+        events = Events({"hour": ak.Array(hours)}, 2, DatasetInfo("mc"))
+        with pytest.raises(ValueError, match=f"hours.csv has no line for {key}; so it is for 1 event"):
+            JoinTable(file="hours.csv", on="hour", columns="name").for_stage("s").run(events)
+
     def test_a_column_has_one_type_whether_or_not_lines_are_missing(self) -> None:
         whole, some = (Events({"h": np.array(hours)}, 2, DatasetInfo("mc")) for hours in ([1, 2], [1, 99]))
         join = JoinTable(file="hours.csv", on={"h": "hour"}, columns="hour", default=0.5).for_stage("s")

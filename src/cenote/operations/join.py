@@ -93,7 +93,7 @@ class JoinTable(LookupOperation[_Lines]):
             events, lines, there = events.where(there), lines[there], there[there]
         elif self.default is None and not there.all():
             odd = int(np.flatnonzero(~there)[0])
-            key = listed("nothing" if gaps[odd] else str(values[odd]) for values, gaps in keys)
+            key = listed("a missing value" if gaps[odd] else str(values[odd]) for values, gaps in keys)
             raise ValueError(f"{self.file} has no line for {key}; so it is for {plural(int((~there).sum()), 'event')}")
         return Result(
             events.with_columns({name: self._column(table.columns[name], lines, there) for name in self.columns})
