@@ -79,3 +79,25 @@ def test_each_dataset_is_normalised_by_its_own_sum(data: Desk, where: str) -> No
         assert found[{"dataset": name}].sum(flow=True).value == pytest.approx(expected)
     assert found[{"dataset": "data"}].sum(flow=True).value == 25
     assert run.product("SumW").keys() == {"dy", "top"}
+
+
+def test_weights_that_are_not_finite_are_said_at_the_end(data: Desk) -> None:
+    data.write(
+        "odd.yaml",
+        """
+        data: {datasets: [{name: dy, files: [dy_1.root]}, {name: top, files: [top.root]}]}
+        analysis:
+          stages:
+            - {id: Weight, op: define, params: {w: "where(dataset_name == 'top' & pt == 0, nan, genWeight)"}}
+            - {id: Cut, op: hep.selection.cutflow, params: {weight_expr: w, selection: [pt >= 0]}}
+            - id: Pt
+              op: hep.hist
+              render: []
+              params: {dataset_axis: true, weight_expr: w, axes: [{source: pt, bins: [2, 0, 200]}]}
+        """,
+    )
+    finished = cenote.load("odd.yaml").run(out="out")
+    assert [words.split(":")[:2] for words in finished.summary["warnings"]] == [
+        ["stage 'Cut'", " sums of weights are not finite for dataset top"],
+        ["stage 'Pt'", " sums of weights are not finite in 1 of 8 bins, dataset top"],
+    ]

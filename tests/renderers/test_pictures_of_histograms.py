@@ -290,6 +290,8 @@ def test_a_histogram_without_entries_says_so(target: Path, drawn: list[Figure]) 
     for picture in (Hist1D(formats=["png"]), DataMC(formats=["png"])):
         picture.draw(nothing_in_it(), target, DrawContext("Empty"))
     assert all("no entries" in texts(figure) for figure in drawn)
+    Hist1D(formats=["png"]).draw(not_a_number(), target, DrawContext("Odd"))
+    assert "sums of weights are not finite" in texts(drawn[-1])
 
 
 def test_bins_that_are_not_finite_are_mentioned(target: Path, drawn: list[Figure]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cenote.products.interface import Form, Product, ProductTable
+from cenote.names import listed
+from cenote.products.interface import WEIGHTS_NOT_FINITE, Form, Product, ProductTable
 from cenote.products.support.latex import in_latex
 from cenote.storage import write_text
 from cenote.text import html_table, plural
@@ -193,6 +195,11 @@ class CutflowProduct(Product):
             for dataset, stats in node["stats"].items()
         ]
         return Cutflow(tuple(rows))
+
+    def warnings(self, value: Any) -> Sequence[str]:
+        """Sums of weights that are NaN or infinite."""
+        odd = {row.dataset for row in value.rows if not math.isfinite(row.sumw2_in)}
+        return [f"sums of weights are not finite for dataset {listed(odd)}: {WEIGHTS_NOT_FINITE}"] if odd else ()
 
     def describe(self, value: Any) -> str:
         """`5 cuts, 2 datasets`."""

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cenote.lean_imports import imported, later
+from cenote.names import listed
 from cenote.operations.interface import ProductShape
-from cenote.products.interface import Product
+from cenote.products.interface import WEIGHTS_NOT_FINITE, Product
 from cenote.products.support.plain_names import plain_names
 from cenote.products.support.root_file import root_file
 from cenote.products.support.th1d import th1d
@@ -73,6 +75,14 @@ class HistogramProduct(Product):
         text = (folder / f"{name}.json").read_text(encoding="utf-8")
         return hist.Hist(json.loads(text, object_hook=uhi.io.json.object_hook))
 
+    def warnings(self, value: Any) -> Sequence[str]:
+        """Sums of weights that are NaN or infinite."""
+        if value.storage_type is not hist.storage.Weight or not (broken := _not_finite(value)).any():
+            return ()
+        where = "".join(f", {words}" for words in _categories_of(value, broken))
+        count = f"{np.count_nonzero(broken):,} of {plural(broken.size, 'bin')}"
+        return (f"sums of weights are not finite in {count}{where}: {WEIGHTS_NOT_FINITE}",)
+
     def describe(self, value: Any) -> str:
         """`2 axes, 1200 bins, 1.2 M entries` (weighted: the sum of weights)."""
         bins = math.prod(value.shape)
@@ -81,6 +91,22 @@ class HistogramProduct(Product):
         if value.storage_type is hist.storage.Weight:
             return f"{axes}, sum of weights {total.value:.6g}"
         return f"{axes}, {format_count(float(total))} entries"
+
+
+def _not_finite(value: Histogram) -> NDArray[np.bool_]:
+    """Which bins have sums of weights that are NaN or infinite."""
+    view: Any = value.view(flow=True)  # Any: of sums and variances, which hist does not say
+    found: NDArray[np.bool_] = ~(np.isfinite(view.value) & np.isfinite(view.variance))
+    return found
+
+
+def _categories_of(value: Histogram, bins: NDArray[np.bool_]) -> Iterator[str]:
+    """`dataset odd`: the names along each axis of names where bins are marked."""
+    for place, axis in enumerate(value.axes):
+        if isinstance(axis, hist.axis.StrCategory):
+            rows = np.moveaxis(bins, place, 0)
+            names = [str(name) for name, row in zip(axis, rows, strict=False) if row.any()]
+            yield from [f"{axis.name} {listed(names)}"] if names else []
 
 
 def _common_axes(parts: Sequence[Histogram]) -> list[Any]:

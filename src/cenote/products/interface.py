@@ -29,6 +29,10 @@ class ProductTable:
     """What a row and a column after the first are called where some are left out."""
 
 
+WEIGHTS_NOT_FINITE = "a weight is NaN or infinite; isfinite(weight) tells for which events"
+"""What sums that are not finite mean."""
+
+
 class Product(Plugin):
     """A kind of product. The values themselves are ordinary objects (`hist.Hist`, tables, lists of files)."""
 
@@ -50,6 +54,10 @@ class Product(Plugin):
     @abstractmethod
     def describe(self, value: Any) -> str:
         """One line for a summary: `1 axis, 60 bins, 1.2 M entries`."""
+
+    def warnings(self, value: Any) -> Sequence[str]:  # noqa: ARG002  # for products whose numbers may be in doubt
+        """What the user should know of its numbers, a sentence each; they begin after `stage 'H': `."""
+        return ()
 
     def default_renderer(self, shape: ProductShape) -> str | None:  # noqa: ARG002  # for products that are drawn
         """The renderer for a stage that names none; None where such a product is not drawn."""

@@ -44,7 +44,7 @@ class Publication:
     products: list[ProductRecord] = field(default_factory=list)
     failures: list[FailureRecord] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    """What is odd about products, as renderers see it."""
+    """What is odd about products, as their kinds and renderers see it."""
     skims: set[Path] = field(default_factory=set)
     """Files that workers wrote, as far as their lists are published."""
 
@@ -245,6 +245,7 @@ def _publish_one(
                 drawn = draw(value, plot, context)
                 written.note(product.name, *drawn)
                 plots += drawn
+        publication.warnings += [f"stage '{product.stage}': {words}" for words in kind.warnings(value)]
         publication.products.append(
             ProductRecord(
                 name=product.name,

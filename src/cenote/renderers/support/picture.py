@@ -168,7 +168,7 @@ class Picture(Renderer):
                 frame.set_y(axes, outline, scale, [*texts, moved], at_least=at_least)
         frame.fit_labels(axes)
         if all(sample.counts.empty for sample in samples):
-            canvas.note(axes, "no entries")
+            canvas.note(axes, empty_note(samples))
         elif broken := broken_note(samples):
             canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
 
@@ -243,6 +243,11 @@ def shows_data(samples: Sequence[Sample], context: DrawContext) -> bool:
     return not any(sample.is_named for sample in samples) and any(
         info.eventtype == "data" for info in context.datasets.values()
     )
+
+
+def empty_note(samples: Sequence[Sample]) -> str:
+    """What to say where nothing is drawn."""
+    return "sums of weights are not finite" if any(sample.counts.broken for sample in samples) else "no entries"
 
 
 def broken_note(samples: Sequence[Sample]) -> str | None:

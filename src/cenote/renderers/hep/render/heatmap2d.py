@@ -18,7 +18,7 @@ from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import bins, canvas, frame, legends
 from cenote.renderers.support.bins import BinAxis, Roles
-from cenote.renderers.support.picture import Picture, broken_note, file_name, must_hold, shows_data
+from cenote.renderers.support.picture import Picture, broken_note, empty_note, file_name, must_hold, shows_data
 from cenote.renderers.support.samples import Sample, samples_of
 from cenote.renderers.support.style import AxisStyle
 from cenote.renderers.support.transforms import transformed
@@ -135,7 +135,7 @@ class Heatmap2D(Picture):
         x, y = both
         counts = sample.counts
         if counts.empty:
-            canvas.note(axes, "no entries")
+            canvas.note(axes, empty_note([sample]))
         else:
             shown = np.ma.masked_equal(counts.values, 0.0)
             mesh = axes.pcolormesh(x.edges, y.edges, shown.T, cmap=self._colour_map(), norm=self._norm(counts.values))
