@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from matplotlib.text import Text
 from pydantic import ValidationError
 
 from cenote.errors import CenoteError
+from cenote.operations.support.events import DatasetInfo
+from cenote.renderers.hep.render.comparison import ComparisonPicture
 from cenote.renderers.hep.render.data_mc import DataMC
 from cenote.renderers.hep.render.heatmap2d import Heatmap2D
 from cenote.renderers.hep.render.hist1d import Hist1D
@@ -517,3 +520,59 @@ def test_arrows_hint_at_what_is_beyond_the_bins(renderer: Any, target: Path, dra
     renderer.draw(made, target, DrawContext("H"))
     arrows = [line for line in drawn[0].axes[-1].lines if line.get_gid() == "beyond"]
     assert [(line.get_marker(), *line.get_xdata()) for line in arrows] == [(">", 3)]
+
+
+@pytest.fixture
+def varied() -> Any:
+    made = hist.Hist(
+        hist.axis.StrCategory(["data", "TTbar"], name="dataset"),
+        hist.axis.StrCategory(["nominal", "jes_up"], name="variation"),
+        hist.axis.Regular(2, 0, 2, name="x"),
+    )
+    for variation in ("nominal", "jes_up"):
+        made.fill("data", variation, [0.5] * 4)
+        made.fill("TTbar", variation, [0.5] * 3 + [1.5])
+    return made
+
+
+def test_a_picture_names_the_variation_that_it_shows(
+    varied: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    sides = {"reference": "TTbar", "target": "TTbar", "variation": "jes_up"}
+    ComparisonPicture(formats=["png"], comparison=sides).draw(varied, target, context)
+    DataMC(formats=["png"], variation="jes_up").draw(varied, target, context)
+    assert legend_of(drawn[0]) == ["TTbar", "TTbar (jes_up)"]
+    assert "jes_up" in texts(drawn[1])
+
+
+def test_a_comparison_by_itself_says_what_is_compared(
+    varied: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    for kind in ("efficiency", "ratio"):
+        target_of = {"efficiency": "TTbar", "ratio": "data"}[kind]
+        sides = {"reference": "TTbar", "target": target_of, "comparison": kind, "only_comparison": True, "invert": True}
+        ComparisonPicture(formats=["png"], comparison=sides).draw(varied, target, context)
+    assert legend_of(drawn[0]) == ["TTbar / TTbar"]
+    assert (legend_of(drawn[1]), drawn[1].axes[0].get_ylabel()) == ([], "Data / TTbar"), "the axis says so"
+
+
+def test_data_goes_by_its_group_in_the_legend(
+    varied: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    described = replace(context, datasets={**context.datasets, "data": DatasetInfo("data", "data", "2018 data")})
+    DataMC(formats=["png"]).draw(varied, target, described)
+    assert legend_of(drawn[0])[0] == "2018 data"
+
+
+def test_counts_have_error_bars_as_weighted_events_have(
+    varied: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    Hist1D(formats=["png"]).draw(varied, target, context)
+    Hist1D(formats=["png"], hist1d={"errors": False}).draw(varied, target, context)
+    assert [len(figure.axes[0].containers) for figure in drawn] == [2, 0]
+
+
+def test_a_range_begins_with_its_lower_end() -> None:
+    for settings in ({"data_mc": {"ratio_ylim": [1.5, 0.5]}}, {"axes": {"y": {"limits": [2, 1]}}}):
+        with pytest.raises(ValidationError, match="the lower end of a range comes first"):
+            DataMC.model_validate(settings)

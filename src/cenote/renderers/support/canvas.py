@@ -213,7 +213,9 @@ def mark_partial(figure: Figure) -> None:
 
 def note(axes: Axes, text: str, *, at: tuple[float, float] = (0.5, 0.5), size: str = "large") -> None:
     """Words within the frame, such as `no entries`."""
-    axes.text(*at, text, transform=axes.transAxes, ha="center", va="center", color="#666666", fontsize=size, zorder=15)
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "boxstyle": "round,pad=0.25"}
+    look: dict[str, Any] = {"ha": "center", "va": "center", "color": "#666666", "fontsize": size, "bbox": paper}
+    axes.text(*at, text, transform=axes.transAxes, zorder=15, **look)
 
 
 def save(figure: Figure, target: Path, formats: Sequence[Format], *, dpi: int) -> list[Path]:

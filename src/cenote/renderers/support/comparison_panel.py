@@ -83,7 +83,8 @@ def draw_comparison(
     band: BinCounts | None = None,
     wide: bool = False,
 ) -> list[Entry]:
-    """Draw them; `band` is the sample whose own uncertainty is shown around the level, `wide` marks the bins' width."""
+    """Draw them. `band` is the sample whose own uncertainty is shown around the level. The width of bins is marked
+    where there is room (`wide`), and that of efficiencies always."""
     from matplotlib.ticker import MaxNLocator
 
     level = LEVEL.get(kind, 0.0)
@@ -104,7 +105,8 @@ def draw_comparison(
             steps = np.where(line.compared.known, line.compared.values, np.nan)
             handle, shift = axes.stairs(steps, axis.edges, baseline=None, color=line.colour, zorder=4), shift * 0
         else:
-            handle = _points(axes, axis, line, at=axis.centres + shift, wide=wide, bars=kind != "pull")
+            across = wide or kind == "efficiency"
+            handle = _points(axes, axis, line, at=axis.centres + shift, wide=across, bars=kind != "pull")
         known = line.compared.known
         mark_outside(axes, (axis.centres + shift)[known], line.compared.values[known], limits)
         tops = np.where(known, line.compared.values + line.compared.up, level)

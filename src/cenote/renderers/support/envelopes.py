@@ -36,9 +36,16 @@ def envelope(nominal: Floats, varied: Mapping[str, Floats], context: DrawContext
     if not varied:
         return None
     groups = sides_by_group(varied, context.sides).values()
-    moved = [[varied[name] - nominal for name in group] for group in groups]
-    moved = [[one, -one] if not others else [one, *others] for one, *others in moved]
+    sides = [[varied[name] for name in group] for group in groups]
+    sides = [[one, *(others or [mirrored(nominal, one)])] for one, *others in sides]
+    moved = [[side - nominal for side in group] for group in sides]
     return Envelope(_in_quadrature(moved, -1.0), _in_quadrature(moved, 1.0))
+
+
+def mirrored(nominal: Floats, varied: Floats, *, least: float = 0.0) -> Floats:
+    """The other side of a variation without a counterpart; not less than nothing."""
+    other: Floats = np.maximum(2 * nominal - varied, least)
+    return other
 
 
 def _in_quadrature(groups: Iterable[list[Floats]], sign: float) -> Floats:

@@ -149,21 +149,24 @@ class Picture(Renderer):
         columns: int,
         y: AxisStyle | None = None,
         at_least: float | None = None,
+        explained: bool = False,
     ) -> None:
         """Label, legend and vertical range of the panel with the data, and what must be said about it.
 
-        `y` stands for `axes.y` where the panel shows something else; its range reaches up to `at_least` this.
+        `y` stands for `axes.y` where the panel shows something else; its range reaches up to `at_least` this. A single
+        entry is in the legend where it has to be `explained`, or has a look of its own.
         """
         has_data = shows_data(samples, context)
         texts = canvas.experiment_label(axes, self.style, size, has_data=has_data)
         marks = frame.draw_marks(axes, axis.edges, self.overlays)
-        named = [*(entries if len(entries) > 1 or self.style.datasets else []), *marks]
+        named = [*(entries if len(entries) > 1 or explained or self.style.datasets else []), *marks]
         outline = frame.Outline.around(axis.edges, entries)
-        legend = legends.draw_legend(axes, named, self.legend, outline, columns=columns, beside=texts)
+        style = self._legend
+        legend = legends.draw_legend(axes, named, style, outline, columns=columns, beside=texts)
         scale = y or self.axes.y
         frame.set_y(axes, outline, scale, [*texts, *([legend] if legend else [])], at_least=at_least)
         if legend and (self.legend.loc == "best" or "loc" not in self.legend.model_fields_set):
-            moved = legends.move_legend(axes, legend, named, self.legend, outline, columns=columns, beside=texts)
+            moved = legends.move_legend(axes, legend, named, style, outline, columns=columns, beside=texts)
             if moved is not legend:  # it needs no room, or other room
                 frame.set_y(axes, outline, scale, [*texts, moved], at_least=at_least)
         frame.fit_labels(axes)
@@ -171,6 +174,13 @@ class Picture(Renderer):
             canvas.note(axes, empty_note(samples))
         elif broken := broken_note(samples):
             canvas.note(axes, broken, at=(0.5, 0.04), size="x-small")
+
+    @property
+    def _legend(self) -> LegendStyle:
+        """With the variation that is drawn as its title, unless it has another one."""
+        if self.variation in (None, bins.NOMINAL) or self.legend.title is not None:
+            return self.legend
+        return self.legend.model_copy(update={"title": self.variation})
 
     def save(self, figure: Figure, target: Path, context: DrawContext) -> list[Path]:
         """Write the picture in every format asked for, marked if some of the data is missing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -69,6 +69,22 @@ class FigureStyle(Settings):
     """Dots per inch of the png."""
 
 
+_Ends = TypeVar("_Ends", bound=tuple[float | None, float | None])
+
+
+def _ascending(ends: _Ends) -> _Ends:
+    low, high = ends
+    if low is not None and high is not None and low >= high:
+        raise PydanticCustomError("range", "the lower end of a range comes first, the higher one second")
+    return ends
+
+
+Range = Annotated[tuple[float, float], AfterValidator(_ascending)]
+"""Lowest and highest value."""
+OpenRange = Annotated[tuple[float | None, float | None], AfterValidator(_ascending)]
+"""Lowest and highest value; None leaves an end to the data."""
+
+
 class AxisStyle(Settings):
     """One axis of a picture."""
 
@@ -78,7 +94,7 @@ class AxisStyle(Settings):
     """Text beside the axis, `$…$` for mathematics; without it, the label that the histogram's axis has."""
     scale: Literal["linear", "log"] = "linear"
     """Linear or logarithmic."""
-    limits: tuple[float | None, float | None] | None = None
+    limits: OpenRange | None = None
     """Lowest and highest value shown; null leaves that end to the data."""
 
 

@@ -20,7 +20,7 @@ from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.renderers.support import bins
 from cenote.renderers.support.bins import BinCounts, Roles
-from cenote.renderers.support.envelopes import variations_of
+from cenote.renderers.support.envelopes import mirrored, variations_of
 from cenote.renderers.support.picture import histogram_of
 from cenote.renderers.support.samples import Sample, added_up, not_held, samples_of
 from cenote.renderers.support.style import Transform
@@ -226,7 +226,7 @@ def _both_sides(
         return Shifted(given["up"], given["down"])
     if len(sides) == 1:
         ((name, side),) = sides.items()
-        mirrored = replace(varied[name], values=np.maximum(2 * nominal.values - varied[name].values, least))
-        return Shifted(mirrored, varied[name]) if side.direction == "down" else Shifted(varied[name], mirrored)
+        other = replace(varied[name], values=mirrored(nominal.values, varied[name].values, least=least))
+        return Shifted(other, varied[name]) if side.direction == "down" else Shifted(varied[name], other)
     moved = [nominal.values, *(varied[name].values for name in sides)]
     return Shifted(replace(nominal, values=np.max(moved, axis=0)), replace(nominal, values=np.min(moved, axis=0)))

@@ -12,7 +12,7 @@ from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
-from cenote.renderers.support.bins import BinAxis, Flow, Roles, beyond, bin_axis
+from cenote.renderers.support.bins import NOMINAL, BinAxis, Flow, Roles, beyond, bin_axis
 from cenote.renderers.support.compared import ComparisonKind, CountErrors, compare, errors_of, more_than_all
 from cenote.renderers.support.comparison_panel import MOST_WITH_ERRORS, ComparisonLine, draw_comparison, limits_for
 from cenote.renderers.support.comparison_sides import AskedSides, check_sides, nothing_to_compare, sides_of
@@ -20,7 +20,7 @@ from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
 from cenote.renderers.support.picture import PicturePerAxis, must_hold
 from cenote.renderers.support.samples import Sample, samples_of
-from cenote.renderers.support.style import AxisStyle, Colour
+from cenote.renderers.support.style import AxisStyle, Colour, Range
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ class ComparisonBlock(Settings):
     """Compare the target with the reference instead: target / reference, the share of the target in the reference."""
     comparison_ylabel: str | None = None
     """The label of the lower panel."""
-    comparison_ylim: tuple[float, float] | None = None
+    comparison_ylim: Range | None = None
     """The range of the lower panel; points outside are shown as arrows. Null fits the data."""
     only_comparison: bool = False
     """The comparison alone, without the panel of the histograms."""
@@ -177,6 +177,8 @@ class ComparisonPicture(PicturePerAxis):
             raise nothing_to_compare(errors.RENDER_FAILED, context.stage)
         block = self.comparison
         one, others = sides_of(found, self._asked, self.transforms, styles, context)
+        if wanted is not None and wanted != (self.variation or NOMINAL):  # which the title of the legend names
+            one, *others = (s if s.is_data else _called(s, f"{s.label.strip()} ({wanted})") for s in (one, *others))
         if block.reference_label is not None:
             one = _called(one, block.reference_label)
         if block.target_label is not None and len(others) == 1:
@@ -211,7 +213,15 @@ class ComparisonPicture(PicturePerAxis):
         columns = 1 + (len(entries) > 5)
         y = AxisStyle(limits=(limits[0], limits[1] if given else None)) if alone else self.axes.y
         least = limits[1] if alone else None
-        self.finish(main, axis, [one, *others], entries, context, size=size, columns=columns, y=y, at_least=least)
+        explained = alone and entries[0].label != bottom.get_ylabel()
+        self.finish(
+            *(main, axis, [one, *others], entries, context),
+            size=size,
+            columns=columns,
+            y=y,
+            at_least=least,
+            explained=explained,
+        )
         figure.align_ylabels()
         frame.fit_labels(bottom, highest=frame.LABEL_OVERHANG)
         return figure
@@ -229,7 +239,7 @@ class ComparisonPicture(PicturePerAxis):
         found = compare(block.comparison, first.counts, second.counts, method=block.w2method)
         alone = block.comparison == "pull" or several or block.only_comparison
         black = block.reference_color or one.style.color or "black"
-        text = other.label if several else f"{first.label} / {second.label}"
+        text = other.label if several else _in_words(block.comparison, first, second)
         return ComparisonLine(found, colour if alone else black, text)
 
     def _draw_samples(
@@ -256,6 +266,12 @@ class ComparisonPicture(PicturePerAxis):
         text = LABELS[block.comparison].format(one=pair[0].strip(), other=pair[1].strip())
         short = block.comparison.replace("_", " ").capitalize()
         return text if len(text.replace("$", "")) <= LONGEST_LABEL else short.replace("Split ratio", "Ratio")
+
+
+def _in_words(kind: ComparisonKind, one: Sample, other: Sample) -> str:
+    """What is compared with what, in the legend."""
+    words = {"efficiency": "{one} / {other}", "pull": "{one} − {other}", "asymmetry": "{one}, {other}"}
+    return words.get(kind, LABELS[kind]).format(one=one.label.strip(), other=other.label.strip())
 
 
 def _called(sample: Sample, label: str) -> Sample:

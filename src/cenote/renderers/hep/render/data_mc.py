@@ -19,6 +19,7 @@ from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.sample_roles import SampleRoles, roles_of
 from cenote.renderers.support.samples import not_held, samples_of
 from cenote.renderers.support.stack import StackStyle, draw_points, draw_ratio, draw_stack
+from cenote.renderers.support.style import Range
 from cenote.renderers.support.transforms import names_after, transformed
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
@@ -59,7 +60,7 @@ class DataMCBlock(Settings):
     """With more entries than this the legend gets more columns."""
     legend_max_ncol: int = Field(default=4, ge=1)
     """The most columns it gets."""
-    ratio_ylim: tuple[float, float] = (0.5, 1.5)
+    ratio_ylim: Range = (0.5, 1.5)
     """The range of the lower panel; points outside are shown as arrows."""
     ratio_ylabel: str = "Data/MC"
     """The label of the lower panel."""

@@ -13,6 +13,8 @@ from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
 from cenote.renderers.support.bins import BinAxis, Flow, Roles, beyond, bin_axis
+from cenote.renderers.support.compared import errors_of
+from cenote.renderers.support.comparison_panel import MOST_WITH_ERRORS
 from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
@@ -38,7 +40,8 @@ class Hist1DBlock(Settings):
     sort_datasets: Literal["data_first", "none"] = "data_first"
     """The order in the legend."""
     errors: bool | None = None
-    """Error bars; null draws them for weighted histograms."""
+    """Error bars: exact intervals of counts, one standard deviation of weighted events. Null draws them for up to five
+    datasets."""
     flow: Flow = "none"
     """Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked with arrows
     (`hint`)."""
@@ -142,7 +145,8 @@ class Hist1D(PicturePerAxis):
 
     def _draw_samples(self, axes: Axes, axis: BinAxis, samples: Sequence[Sample]) -> list[Entry]:
         colours = self._colours(samples)
-        return [self._draw_sample(axes, axis, sample, colours[sample.name]) for sample in samples]
+        few = len(samples) <= MOST_WITH_ERRORS
+        return [self._draw_sample(axes, axis, sample, colours[sample.name], few=few) for sample in samples]
 
     def _colours(self, samples: Sequence[Sample]) -> dict[str, str]:
         """Data is black, beside others."""
@@ -150,8 +154,8 @@ class Hist1D(PicturePerAxis):
         palette = dict(zip((s.name for s in others), canvas.colours(self.style, len(others)), strict=True))
         return {sample.name: sample.style.color or palette.get(sample.name, "black") for sample in samples}
 
-    def _draw_sample(self, axes: Axes, axis: BinAxis, sample: Sample, colour: str) -> Entry:
+    def _draw_sample(self, axes: Axes, axis: BinAxis, sample: Sample, colour: str, *, few: bool) -> Entry:
         kind, counts = self.hist1d.histtype, sample.counts
-        bars = kind == "errorbar" or (self.hist1d.errors if self.hist1d.errors is not None else counts.weighted)
-        spread = (counts.errors, counts.errors) if bars else None
-        return draw_line(axes, axis, sample, colour, kind, spread=spread)
+        asked = self.hist1d.errors
+        bars = kind == "errorbar" or (few if asked is None else asked)
+        return draw_line(axes, axis, sample, colour, kind, spread=errors_of(counts, None) if bars else None)
