@@ -228,3 +228,17 @@ def test_the_wrong_half_of_a_name_is_pointed_at(muons: Path, collection: str, fi
     (problem, *_) = cenote.load("flow.yaml").check().problems
     assert problem.place is not None
     assert text.splitlines()[problem.place.line - 1][problem.place.column - 1 :].startswith(wrong)
+
+
+@pytest.mark.parametrize(("cut", "warned"), [("MET_pt > 0", True), ("!isnan(mass)", False)])
+def test_check_warns_of_nan_in_the_last_bin(muons: Path, cut: str, warned: bool) -> None:
+    axes, flow = "[{source: mass, type: regular, bins: [2, 0, 200]}]", "{op: hep.render.hist1d, hist1d: {flow: sum}}"
+    made = [
+        "{id: M, op: hep.di_object_mass, params: {collection: Muon, out_var: mass, mass: 0.1}}",
+        f"{{id: S, op: hep.select, params: {{selection: '{cut}'}}}}",
+        f"{{id: H, op: hep.hist, params: {{axes: {axes}}}, render: {flow}}}",
+    ]
+    (muons / "flow.yaml").write_text(stages(", ".join(made)))
+    found = cenote.load("flow.yaml").check()
+    assert not found.problems
+    assert any("'mass' of stage 'M' is NaN" in words for words in found.warnings) is warned

@@ -114,3 +114,12 @@ def test_a_histogram_is_described_in_one_line() -> None:
 def test_pickles_are_hardly_larger_than_the_bins() -> None:
     histogram = hist.Hist(hist.axis.Regular(1000, 0, 1, name="x"), storage=hist.storage.Int64())
     assert len(pickle.dumps(histogram, protocol=5)) < 8 * 1002 + 1500
+
+
+def test_the_total_is_that_of_the_nominal_analysis() -> None:
+    varied = hist.Hist(
+        hist.axis.Regular(2, 0, 2), hist.axis.StrCategory(["nominal", "up", "down"]), storage=hist.storage.Weight()
+    )
+    for number, name in enumerate(["nominal", "up", "down"], start=1):
+        varied.fill([0.5, 5.0], name, weight=number)
+    assert PRODUCT.describe(varied) == "2 axes, 6 bins, sum of weights 2"

@@ -105,6 +105,8 @@ def test_lists_of_files_are_joined_and_kept_as_a_manifest(tmp_path: Path) -> Non
     product.save(both, tmp_path, "skim")
     assert product.load(tmp_path, "skim") == [*first, *second]
     assert product.describe(both) == "2 files, 15 events, 1.5 kB"
+    two_forms = [{**one, "template": form} for form in ("{part}.root", "{part}.csv") for one in both]
+    assert product.describe(two_forms) == "4 files, 15 events, 3 kB", "each event once"
 
 
 class Thing:

@@ -127,6 +127,10 @@ class Operation(Plugin):
         """
         return {}
 
+    def leaves_nan(self) -> Collection[str]:
+        """Those of the columns it adds that are NaN for events which have nothing to compute them from."""
+        return ()
+
     def whose_columns(self) -> Literal["first", "last", "error"]:
         """Of branches that hold different columns of one name: whose counts; `error`: none, where it is read."""
         return "error"

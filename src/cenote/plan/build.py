@@ -29,7 +29,7 @@ from cenote.plan.partitions import make_partitions, missing_columns
 from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, SkippedFile, StageSummary, maker_of
 from cenote.plan.segments import make_segments
 from cenote.plan.stages.columns import ColumnFlow, column_flow
-from cenote.plan.stages.drawable import drawn_once, undrawable
+from cenote.plan.stages.drawable import drawn_once, nan_shown_as_overflow, undrawable
 from cenote.plan.stages.modifiers import misfits
 from cenote.plan.stages.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
 from cenote.plan.stages.software import missing_software
@@ -98,6 +98,7 @@ def analyse(
             *lacking.warnings,
             *resolved.warnings,
             *drawn_once(resolved.stages),
+            *nan_shown_as_overflow(resolved.stages),
             *left_out,
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,10 +15,12 @@ from cenote.units import format_bytes, format_count
 
 SHOWN = "shown"
 """True of a file that is a short text for people: a table."""
+TEMPLATE = "template"
+"""The `path` of the `write` that a file comes from."""
 
 
 class FilesProduct(Product):
-    """Lists of `{path, dataset, entries, bytes}`, one per file."""
+    """Lists of `{path, dataset, entries, bytes, template}`, one per file."""
 
     example: ClassVar[str] = """
     - id: Skim
@@ -32,7 +35,7 @@ class FilesProduct(Product):
 
     def save(self, value: Any, folder: Path, name: str) -> list[Path]:
         """`<name>.json`: the list, with totals."""
-        manifest = {"kind": "files", "entries": _total(value, "entries"), "files": list(value)}
+        manifest = {"kind": "files", "entries": _events(value), "files": list(value)}
         return [write_text(folder / f"{name}.json", json.dumps(manifest, indent=1))]
 
     def load(self, folder: Path, name: str) -> Any:
@@ -42,8 +45,13 @@ class FilesProduct(Product):
     def describe(self, value: Any) -> str:
         """`3 files, 1.2 M events, 40 MB`."""
         files = plural(len(value), "file")
-        return f"{files}, {format_count(_total(value, 'entries'))} events, {format_bytes(_total(value, 'bytes'))}"
+        size = sum(int(written.get("bytes", 0)) for written in value)
+        return f"{files}, {format_count(_events(value))} events, {format_bytes(size)}"
 
 
-def _total(files: Sequence[Any], key: str) -> int:
-    return sum(int(written.get(key, 0)) for written in files)
+def _events(files: Sequence[Any]) -> int:
+    """How many events were written: once, whatever number of forms they were written in."""
+    by_form: Counter[str] = Counter()
+    for written in files:
+        by_form[written.get(TEMPLATE, "")] += int(written.get("entries", 0))
+    return max(by_form.values(), default=0)

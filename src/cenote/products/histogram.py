@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.language.systematics import NOMINAL
 from cenote.lean_imports import imported, later
 from cenote.names import listed
 from cenote.operations.interface import ProductShape
@@ -84,10 +85,12 @@ class HistogramProduct(Product):
         return (f"sums of weights are not finite in {count}{where}: {WEIGHTS_NOT_FINITE}",)
 
     def describe(self, value: Any) -> str:
-        """`2 axes, 1200 bins, 1.2 M entries` (weighted: the sum of weights)."""
+        """`2 axes, 1200 bins, 1.2 M entries` (weighted: the sum of weights), those of the nominal analysis alone."""
         bins = math.prod(value.shape)
         axes = f"{plural(value.ndim, 'axis', 'axes')}, {plural(bins, 'bin')}"
-        total = value.sum(flow=True)
+        varied = [place for place, axis in enumerate(value.axes) if _is_text(axis) and NOMINAL in axis]
+        counted = value[{varied[0]: hist.loc(NOMINAL)}] if varied and value.ndim > 1 else value
+        total = counted.sum(flow=True)
         if value.storage_type is hist.storage.Weight:
             return f"{axes}, sum of weights {total.value:.6g}"
         return f"{axes}, {format_count(float(total))} entries"
@@ -103,10 +106,14 @@ def _not_finite(value: Histogram) -> NDArray[np.bool_]:
 def _categories_of(value: Histogram, bins: NDArray[np.bool_]) -> Iterator[str]:
     """`dataset odd`: the names along each axis of names where bins are marked."""
     for place, axis in enumerate(value.axes):
-        if isinstance(axis, hist.axis.StrCategory):
+        if _is_text(axis):
             rows = np.moveaxis(bins, place, 0)
             names = [str(name) for name, row in zip(axis, rows, strict=False) if row.any()]
             yield from [f"{axis.name} {listed(names)}"] if names else []
+
+
+def _is_text(axis: Any) -> bool:
+    return isinstance(axis, hist.axis.StrCategory)
 
 
 def _common_axes(parts: Sequence[Histogram]) -> list[Any]:

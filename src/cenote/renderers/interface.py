@@ -46,6 +46,11 @@ class Renderer(Plugin):
     """The kinds of product it can draw (`histogram`, `cutflow`)."""
 
     @property
+    def adds_overflow(self) -> bool:
+        """Whether what is beyond the last bin is shown as if it were in it."""
+        return False
+
+    @property
     def endings(self) -> tuple[str, ...]:
         """Of the files it writes, without the dot; empty where that is not known beforehand."""
         return ()

@@ -85,6 +85,10 @@ class DiObjectMass(Operation):
         """The mass."""
         return (self._output,)
 
+    def leaves_nan(self) -> Collection[str]:
+        """The mass, where there is no pair."""
+        return (self._output,)
+
     def keeps_every_event(self) -> bool:
         """It adds columns."""
         return True

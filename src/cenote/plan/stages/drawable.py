@@ -49,12 +49,51 @@ def drawn_once(stages: Iterable[ResolvedStage]) -> list[str]:
     ]
 
 
-def _problems(render: Render, shapes: Mapping[str, ProductShape], context: DrawContext) -> Iterator[Problem]:
+def nan_shown_as_overflow(stages: Iterable[ResolvedStage]) -> list[str]:
+    """Where events that have no value would be shown in the last bin, as far as operations tell."""
+    by_id = {stage.id: stage for stage in stages}
+    nan = {column: stage.id for stage in by_id.values() for column in stage.operation.leaves_nan()}
+    found: dict[str, None] = {}
+    for stage in by_id.values() if nan else ():
+        for render in stage.stage.render:
+            made_by = [*render.together.values()] or [stage.id]
+            if (renderer := _renderer(render)) is not None and renderer.adds_overflow:
+                filled = [by_id[one] for one in made_by if one in by_id]
+                read = [
+                    (one, name) for one in filled for name in one.reads if name in nan and not _cut(one, name, by_id)
+                ]
+                found.update({_nan_in(one, column, nan[column]): None for one, column in read})
+    return list(found)
+
+
+def _cut(stage: ResolvedStage, column: str, by_id: Mapping[str, ResolvedStage]) -> bool:
+    """Whether a selection before a stage looks at a column: NaN fulfils no comparison."""
+    before = [by_id[one] for one in stage.inputs if one in by_id]
+    return any(
+        (column in one.reads and not one.operation.keeps_every_event()) or _cut(one, column, by_id) for one in before
+    )
+
+
+def _nan_in(stage: ResolvedStage, column: str, maker: str) -> str:
+    return (
+        f"stage '{stage.id}': `flow: sum` adds the overflow to the last bin, NaN included, and '{column}' of stage "
+        f"'{maker}' is NaN for events without it; select `!isnan({column})` before"
+    )
+
+
+def _renderer(render: Render) -> Renderer | None:
+    """None where there is no such renderer, or not with such settings."""
     if render.name not in registry.names(PluginKind.RENDERER):
-        return
+        return None
     try:
-        renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
+        made: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
     except CenoteError:  # the check of the settings says so, with its place
+        return None
+    return made
+
+
+def _problems(render: Render, shapes: Mapping[str, ProductShape], context: DrawContext) -> Iterator[Problem]:
+    if (renderer := _renderer(render)) is None:
         return
     made_by = [*render.together.values()] or [context.stage]
     for stage in (stage for stage in made_by if stage in shapes):  # one that is not has a problem of its own

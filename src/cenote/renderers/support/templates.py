@@ -67,7 +67,7 @@ class TemplateSettings(Settings):
     signals: tuple[str, ...] = ()
     """Groups (or datasets without a group) that are signal."""
     flow: Literal["none", "sum"] = "none"
-    """Under- and overflow: left out, or added to the outermost bins."""
+    """Under- and overflow: left out, or added to the outermost bins. NaN is overflow."""
     smallest: float | None = Field(default=None, ge=0)
     """What a bin of a process has at the least, `1.0e-6` say: fits fail where there is data and nothing is expected."""
 
@@ -84,6 +84,11 @@ class TemplateRenderer(Renderer):
     def block(self) -> TemplateSettings:
         """Its own settings."""
         raise NotImplementedError
+
+    @property
+    def adds_overflow(self) -> bool:
+        """With `flow: sum`; see `Renderer.adds_overflow`."""
+        return self.block.flow == "sum"
 
     @abstractmethod
     def write(self, channels: Mapping[str, FitTemplates], target: Path, context: DrawContext) -> list[Path]:

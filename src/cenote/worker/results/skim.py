@@ -14,7 +14,7 @@ from cenote.plan.plan import WriteStep, maker_of
 from cenote.plugins import registry
 from cenote.plugins.imports import digest_of_content, digest_of_file
 from cenote.plugins.kinds import PluginKind
-from cenote.products.files import SHOWN
+from cenote.products.files import SHOWN, TEMPLATE
 from cenote.sinks.interface import Sink
 from cenote.worker.results.store import ByteBuffer, pack, unpack
 from cenote.worker.results.written_files import WrittenFiles
@@ -43,6 +43,7 @@ def write_skim(
         name = skim_path(write.path_template, dataset=dataset, part=part, suffix=sink.suffix)
     kept = events.keep(write.keep)
     told: dict[str, Any] = {"path": str(name), "dataset": dataset, "entries": events.size}
+    told[TEMPLATE] = write.path_template
     if not Path(folder).is_dir():
         content = _in_memory(sink, kept, name)
         return {**told, "bytes": len(content), _SUM: digest_of_content(content), _CONTENT: content}
@@ -117,6 +118,7 @@ def merge_parts(written: Sequence[dict[str, Any]], writes: Sequence[WriteStep], 
                     sink.merge([folder / part["path"] for part in parts], temporary)
                 entries, size = sum(part["entries"] for part in parts), (folder / name).stat().st_size
                 told = {"path": str(name), "dataset": dataset or "all", "entries": entries, "bytes": size}
+                told[TEMPLATE] = write.path_template
                 merged.append({**told, SHOWN: True} if sink.shown else told)
     alone = [{key: one[key] for key in one if key != _SUM} for some in together.values() for one in some]
     return [*alone, *merged]

@@ -71,7 +71,7 @@ class ComparisonBlock(Settings):
     (Garwood, Clopper–Pearson) and `sqrt` for weighted events."""
     flow: Flow = "none"
     """Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked with arrows
-    (`hint`)."""
+    (`hint`). NaN is overflow."""
     normalise: Normalisation | None = None
     """`area` makes each integral 1, `sum` makes the bins of each add up to 1, before they are compared."""
     reference_color: Colour | None = None
@@ -111,6 +111,11 @@ class ComparisonPicture(PicturePerAxis):
 
     comparison: ComparisonBlock = ComparisonBlock()
     """What is special to this renderer."""
+
+    @property
+    def adds_overflow(self) -> bool:
+        """With `flow: sum`; see `Renderer.adds_overflow`."""
+        return self.comparison.flow == "sum"
 
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """What is named must be there; see `Renderer.check`."""

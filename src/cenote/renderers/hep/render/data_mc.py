@@ -70,7 +70,7 @@ class DataMCBlock(Settings):
     """Scale all simulation together to the number of events in data."""
     flow: Flow = "none"
     """Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked with arrows
-    (`hint`)."""
+    (`hint`). NaN is overflow."""
 
 
 class DataMC(PicturePerAxis):
@@ -89,6 +89,11 @@ class DataMC(PicturePerAxis):
 
     data_mc: DataMCBlock = DataMCBlock()
     """What is special to this renderer."""
+
+    @property
+    def adds_overflow(self) -> bool:
+        """With `flow: sum`; see `Renderer.adds_overflow`."""
+        return self.data_mc.flow == "sum"
 
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """The datasets and groups that are named must be there; see `Renderer.check`."""

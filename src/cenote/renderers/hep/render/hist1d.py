@@ -44,7 +44,7 @@ class Hist1DBlock(Settings):
     datasets."""
     flow: Flow = "none"
     """Under- and overflow: left out, shown as bins of their own, added to the outermost bins, or marked with arrows
-    (`hint`)."""
+    (`hint`). NaN is overflow."""
     systematics: bool = True
     """A band around each dataset that variations move: the envelope of each group, groups in quadrature."""
     normalise: Normalisation | None = None
@@ -66,6 +66,11 @@ class Hist1D(PicturePerAxis):
 
     hist1d: Hist1DBlock = Hist1DBlock()
     """What is special to this renderer."""
+
+    @property
+    def adds_overflow(self) -> bool:
+        """With `flow: sum`; see `Renderer.adds_overflow`."""
+        return self.hist1d.flow == "sum"
 
     def draw_one(self, histogram: Any, roles: Roles, index: int, target: Path, context: DrawContext) -> list[Path]:
         """Write one picture; see `PicturePerAxis.draw_one`."""
