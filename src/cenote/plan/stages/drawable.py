@@ -68,10 +68,16 @@ def nan_shown_as_overflow(stages: Iterable[ResolvedStage]) -> list[str]:
 
 def _cut(stage: ResolvedStage, column: str, by_id: Mapping[str, ResolvedStage]) -> bool:
     """Whether a selection before a stage looks at a column: NaN fulfils no comparison."""
-    before = [by_id[one] for one in stage.inputs if one in by_id]
-    return any(
-        (column in one.reads and not one.operation.keeps_every_event()) or _cut(one, column, by_id) for one in before
-    )
+    todo, seen = [*stage.inputs], {stage.id}
+    while todo:
+        if (name := todo.pop()) in seen or name not in by_id:
+            continue
+        seen.add(name)
+        before = by_id[name]
+        if column in before.reads and not before.operation.keeps_every_event():
+            return True
+        todo += before.inputs
+    return False
 
 
 def _nan_in(stage: ResolvedStage, column: str, maker: str) -> str:
