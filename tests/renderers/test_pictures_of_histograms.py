@@ -17,6 +17,7 @@ from matplotlib.text import Text
 from pydantic import ValidationError
 
 from cenote.errors import CenoteError
+from cenote.operations.interface import ProductShape
 from cenote.operations.support.events import DatasetInfo
 from cenote.renderers.hep.render.comparison import ComparisonPicture
 from cenote.renderers.hep.render.data_mc import DataMC
@@ -576,3 +577,17 @@ def test_a_range_begins_with_its_lower_end() -> None:
     for settings in ({"data_mc": {"ratio_ylim": [1.5, 0.5]}}, {"axes": {"y": {"limits": [2, 1]}}}):
         with pytest.raises(ValidationError, match="the lower end of a range comes first"):
             DataMC.model_validate(settings)
+
+
+def test_efficiencies_of_data_and_simulation_are_drawn_in_one_picture(
+    varied: Any, context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    found = {"all": varied[:, "nominal", :] * 2, "passed": varied[:, "nominal", :]}
+    asked = {"comparison": "efficiency", "invert": True, "only_comparison": True, "each": "eventtype"}
+    ComparisonPicture(formats=["png"], comparison=asked).draw_together(found, target, context)
+    assert legend_of(drawn[0]) == ["Data", "Simulation"]
+    points = [container.lines[0].get_ydata().tolist() for container in drawn[0].axes[0].containers]
+    assert points == [[0.5], [0.5, 0.5]]
+    shape = ProductShape("histogram", axes=("x",), per_dataset=True)
+    with pytest.raises(CenoteError, match="dataset` compares two products"):
+        ComparisonPicture(comparison={"each": "dataset"}).check(shape, context)

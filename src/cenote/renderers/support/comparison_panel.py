@@ -95,7 +95,8 @@ def draw_comparison(
         known = band.values > 0
         spread = np.where(known, band.errors / np.where(known, band.values, 1.0), 0.0)
         axes.stairs(level + spread, axis.edges, baseline=level - spread, fill=True, zorder=1, **BAND)
-    axes.axhline(1.0 if kind == "efficiency" else level, color="#222222", linewidth=1, linestyle="--", zorder=2)
+    marked = 1.0 if kind == "efficiency" else level
+    axes.axhline(marked, color="#222222", linewidth=1, linestyle="--", zorder=2)
     entries = []
     for number, line in enumerate(_telling(line, kind, limits) for line in lines):
         shift = _shift(axis, number, len(lines)) if kind != "pull" or len(lines) > 1 else np.zeros(len(axis.centres))
@@ -109,7 +110,7 @@ def draw_comparison(
             handle = _points(axes, axis, line, at=axis.centres + shift, wide=across, bars=kind != "pull")
         known = line.compared.known
         mark_outside(axes, (axis.centres + shift)[known], line.compared.values[known], limits)
-        tops = np.where(known, line.compared.values + line.compared.up, level)
+        tops = np.maximum(np.where(known, line.compared.values + line.compared.up, level), marked)
         bottoms = np.where(known, line.compared.values - line.compared.down, level)
         entries.append(Entry(handle, line.label, np.maximum(bottoms, limits[0]), np.minimum(tops, limits[1])))
     axes.set_ylim(*limits)

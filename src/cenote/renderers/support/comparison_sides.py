@@ -17,6 +17,8 @@ from cenote.renderers.support.transforms import names_after, transformed
 from cenote.values import dataclass
 
 EventType = Literal["data", "mc"]
+Each = Literal["dataset", "eventtype"]
+"""What pairs are made of, where products are compared dataset by dataset, or real data and simulation apart."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,73 @@ class AskedSides:
             "reference": (self.reference, self.reference_eventtype),
             "target": (self.target, self.target_eventtype),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two samples that are compared."""
+
+    one: Sample
+    other: Sample
+    label: str | None = None
+    """What both are of, where there is a pair for each dataset."""
+
+
+def pairs_of(
+    found: Sequence[Sample],
+    asked: AskedSides,
+    transforms: Sequence[Transform],
+    styles: Mapping[str, DatasetStyle],
+    context: DrawContext,
+    *,
+    each: Each,
+) -> list[Pair]:
+    """A pair for each dataset (or group) that both products have, or one of real data and one of simulation."""
+    grouped = transformed(found, transforms, styles, context)
+    sides = _by_product(asked, list(context.together))
+    products = sides.reference[0], sides.target[0]
+    ones, others = ({s.name: s for s in _of_product(grouped, name, styles, each=each)} for name in products)
+    pairs = [
+        Pair(_of(one, products[0]), _of(others[name], products[1]), name)
+        for name, one in ones.items()
+        if name in others
+    ]
+    if not pairs:
+        words = (
+            f"'{products[0]}' and '{products[1]}', which stage '{context.stage}' compares, have no dataset in common"
+        )
+        raise errors.error(errors.RENDER_FAILED, words)
+    return pairs
+
+
+def _of(sample: Sample, product: str) -> Sample:
+    return replace(sample, name=f"{product}: {sample.name}")
+
+
+def _of_product(
+    samples: Sequence[Sample], product: str, styles: Mapping[str, DatasetStyle], *, each: Each
+) -> list[Sample]:
+    """The samples of a product, as datasets are called without it."""
+    prefix = f"{product}: "
+    own = [sample for sample in samples if sample.name.startswith(prefix)]
+    if each == "eventtype":
+        return added_up(own, lambda sample: "Data" if sample.is_data else "Simulation", styles)
+    return added_up(own, lambda sample: sample.name.removeprefix(prefix), styles)
+
+
+def check_each(asked: AskedSides, each: Each, context: DrawContext) -> None:
+    """Refuse pairs of anything but two products."""
+    sides = _by_product(asked, list(context.together))
+    known = {*context.together}
+    if len(known) < 2:
+        words = f"`comparison.each: {each}` compares two products, and stage '{context.stage}' draws one"
+        hint = "write a stage with `op: hep.render.comparison` and `from: [{node: …, as: …}, {node: …, as: …}]`"
+        raise errors.error(errors.BAD_VALUE, words, hint=hint)
+    for key, names in (("reference", sides.reference), ("target", sides.target)):
+        if len(names) != 1:
+            raise errors.error(errors.BAD_VALUE, f"`comparison.each: {each}` needs one product for '{key}'")
+        if names[0] not in known:
+            raise not_held(errors.BAD_VALUE, names[0], known, key=f"comparison.{key}", stage=context.stage)
 
 
 def sides_of(

@@ -15,7 +15,16 @@ from cenote.renderers.support import canvas, frame
 from cenote.renderers.support.bins import NOMINAL, BinAxis, Flow, Roles, beyond, bin_axis
 from cenote.renderers.support.compared import ComparisonKind, CountErrors, compare, errors_of, more_than_all
 from cenote.renderers.support.comparison_panel import MOST_WITH_ERRORS, ComparisonLine, draw_comparison, limits_for
-from cenote.renderers.support.comparison_sides import AskedSides, check_sides, nothing_to_compare, sides_of
+from cenote.renderers.support.comparison_sides import (
+    AskedSides,
+    Each,
+    Pair,
+    check_each,
+    check_sides,
+    nothing_to_compare,
+    pairs_of,
+    sides_of,
+)
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
 from cenote.renderers.support.picture import PicturePerAxis, must_hold
@@ -58,6 +67,9 @@ class ComparisonBlock(Settings):
     """`ratio` (reference / target), `split_ratio` (the uncertainty of each on its own), `difference`,
     `relative_difference`, `pull`, `asymmetry` ((reference − target) / sum), or `efficiency` (the reference's events are
     among the target's)."""
+    each: Each | None = None
+    """Of two products, compare `dataset` by dataset (or group), or real data and simulation apart (`eventtype`): the
+    efficiencies of both in one picture. Then `reference` and `target` are names of products."""
     invert: bool = False
     """Compare the target with the reference instead: target / reference, the share of the target in the reference."""
     comparison_ylabel: str | None = None
@@ -125,7 +137,10 @@ class ComparisonPicture(PicturePerAxis):
             must_hold(block.variation, shape.variations, "variation", stage=context.stage, listed_as="variations")
         if shape.per_dataset is None or not context.datasets:
             return
-        check_sides(self._asked, self.transforms, shape, context)
+        if block.each is not None:
+            check_each(self._asked, block.each, context)
+        else:
+            check_sides(self._asked, self.transforms, shape, context)
 
     @property
     def _asked(self) -> AskedSides:
@@ -139,15 +154,15 @@ class ComparisonPicture(PicturePerAxis):
         """Write one picture; see `PicturePerAxis.draw_one`."""
         block = self.comparison
         self._check_axes(histogram, roles, context)
-        flow = block.flow
-        axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=flow)
+        axis = bin_axis(histogram.axes[index], label=self.axes.x.label, flow=block.flow)
         first = self.variation or block.variation_reference
-        one, _ = self._sides(histogram, roles, index, axis, context, variation=first, flow=flow)
-        _, others = self._sides(histogram, roles, index, axis, context, variation=block.variation or first, flow=flow)
+        ones = self._pairs(histogram, roles, index, axis, context, variation=first)
+        others = self._pairs(histogram, roles, index, axis, context, variation=block.variation or first)
+        pairs = [Pair(one.one, other.other, one.label) for one, other in zip(ones, others, strict=True)]
         size = canvas.figure_size(self.figure, ONE_PANEL if block.only_comparison else TWO_PANELS)
         with canvas.styled(self.style, size):
-            figure = self._picture(axis, one, others, context, size=size)
-            if flow == "hint":
+            figure = self._picture(axis, pairs, context, size=size)
+            if block.flow == "hint":
                 frame.hint_at_flow(figure.axes[-1], axis, beyond(histogram, index))
             return self.save(figure, target, context)
 
@@ -163,24 +178,21 @@ class ComparisonPicture(PicturePerAxis):
                 words = f"the histogram of stage '{context.stage}' has no axis of datasets or variations '{wanted}'"
                 raise errors.CenoteError(errors.unknown_name(errors.RENDER_FAILED, words, wanted, names, what="axes"))
 
-    def _sides(
-        self,
-        histogram: Any,
-        roles: Roles,
-        index: int,
-        axis: BinAxis,
-        context: DrawContext,
-        *,
-        variation: str,
-        flow: Flow,
-    ) -> tuple[Sample, list[Sample]]:
-        """The reference, and what it is compared with."""
-        styles = self.style.datasets
+    def _pairs(
+        self, histogram: Any, roles: Roles, index: int, axis: BinAxis, context: DrawContext, *, variation: str
+    ) -> list[Pair]:
+        """What is compared with what."""
+        block, styles = self.comparison, self.style.datasets
         wanted = variation if roles.variation is not None else None
-        found = samples_of(*(histogram, roles, [index], context), styles=styles, variation=wanted, flow=flow)
+        found = samples_of(*(histogram, roles, [index], context), styles=styles, variation=wanted, flow=block.flow)
         if roles.dataset is None:
             raise nothing_to_compare(errors.RENDER_FAILED, context.stage)
-        block = self.comparison
+        if block.each is not None:
+            pairs = pairs_of(found, self._asked, self.transforms, styles, context, each=block.each)
+            return [
+                replace(pair, one=self._normalised(pair.one, axis), other=self._normalised(pair.other, axis))
+                for pair in pairs
+            ]
         one, others = sides_of(found, self._asked, self.transforms, styles, context)
         if wanted is not None and wanted != (self.variation or NOMINAL):  # which the title of the legend names
             one, *others = (s if s.is_data else _called(s, f"{s.label.strip()} ({wanted})") for s in (one, *others))
@@ -188,39 +200,39 @@ class ComparisonPicture(PicturePerAxis):
             one = _called(one, block.reference_label)
         if block.target_label is not None and len(others) == 1:
             others = [_called(others[0], block.target_label)]
-        one, *others = (replace(s, counts=normalised(s.counts, axis, block.normalise)) for s in (one, *others))
-        return one, others
+        one = self._normalised(one, axis)
+        return [Pair(one, self._normalised(other, axis)) for other in others]
+
+    def _normalised(self, sample: Sample, axis: BinAxis) -> Sample:
+        return replace(sample, counts=normalised(sample.counts, axis, self.comparison.normalise))
 
     def _picture(
-        self, axis: BinAxis, one: Sample, others: Sequence[Sample], context: DrawContext, *, size: tuple[float, float]
+        self, axis: BinAxis, pairs: Sequence[Pair], context: DrawContext, *, size: tuple[float, float]
     ) -> Figure:
         block, alone = self.comparison, self.comparison.only_comparison
         figure, panels = canvas.new_figure(size, heights=(1,) if alone else (3, 1))
         main, bottom = panels[0, 0], panels[-1, 0]
-        colours = self._colours(others)
-        lines = [
-            self._line(one, other, colour, several=len(others) > 1)
-            for other, colour in zip(others, colours, strict=True)
-        ]
+        colours = self._colours(pairs)
+        lines = [self._line(pair, colour, several=len(pairs) > 1) for pair, colour in zip(pairs, colours, strict=True)]
         given = self.axes.ratio.limits or block.comparison_ylim
         fitting = limits_for(block.comparison, lines)
         limits = tuple(own if end is None else end for end, own in zip(given or (None, None), fitting, strict=True))
-        band = (one if block.invert else others[0]).counts if block.comparison == "split_ratio" else None
+        band = (pairs[0].one if block.invert else pairs[0].other).counts if block.comparison == "split_ratio" else None
         entries = draw_comparison(
             bottom, axis, block.comparison, lines, limits=(limits[0], limits[1]), band=band, wide=alone
         )
-        bottom.set_ylabel(self._label(one, others), loc="top" if alone else "center")
+        bottom.set_ylabel(self._label(pairs), loc="top" if alone else "center")
         frame.set_x(bottom, axis, self.axes.x)
         bottom.set_xlabel(axis.label)
         if not alone:
-            entries = self._draw_samples(main, axis, one, others, colours)
+            entries = self._draw_samples(main, axis, pairs, colours)
             main.set_ylabel(self.axes.y.label or y_label(axis, block.normalise))
         columns = 1 + (len(entries) > 5)
         y = AxisStyle(limits=(limits[0], limits[1] if given else None)) if alone else self.axes.y
         least = limits[1] if alone else None
         explained = alone and entries[0].label != bottom.get_ylabel()
         self.finish(
-            *(main, axis, [one, *others], entries, context),
+            *(main, axis, [sample for pair in pairs for sample in (pair.one, pair.other)], entries, context),
             size=size,
             columns=columns,
             y=y,
@@ -231,43 +243,47 @@ class ComparisonPicture(PicturePerAxis):
         frame.fit_labels(bottom, highest=frame.LABEL_OVERHANG)
         return figure
 
-    def _colours(self, others: Sequence[Sample]) -> list[str]:
-        palette = canvas.colours(self.style, len(others) + 1)
-        own = self.comparison.target_color if len(others) == 1 else None
-        return [own or other.style.color or colour for other, colour in zip(others, palette, strict=False)]
+    def _colours(self, pairs: Sequence[Pair]) -> list[str]:
+        """Of targets; real data is black where there is a pair for each dataset."""
+        palette = iter(canvas.colours(self.style, len(pairs) + 1))
+        own = self.comparison.target_color if len(pairs) == 1 else None
+        usual = ["black" if pair.label and pair.other.is_data else next(palette) for pair in pairs]
+        return [own or pair.other.style.color or colour for pair, colour in zip(pairs, usual, strict=True)]
 
-    def _line(self, one: Sample, other: Sample, colour: str, *, several: bool) -> ComparisonLine:
-        block = self.comparison
+    def _line(self, pair: Pair, colour: str, *, several: bool) -> ComparisonLine:
+        block, one, other = self.comparison, pair.one, pair.other
         first, second = (other, one) if block.invert else (one, other)
         if block.comparison == "efficiency" and (wrong := more_than_all(first.counts, second.counts)) is not None:
             raise _not_among(first, second, wrong)
         found = compare(block.comparison, first.counts, second.counts, method=block.w2method)
         alone = block.comparison == "pull" or several or block.only_comparison
         black = block.reference_color or one.style.color or "black"
-        text = other.label if several else _in_words(block.comparison, first, second)
+        text = pair.label or (other.label if several else _in_words(block.comparison, first, second))
         return ComparisonLine(found, colour if alone else black, text)
 
-    def _draw_samples(
-        self, axes: Axes, axis: BinAxis, one: Sample, others: Sequence[Sample], colours: Sequence[str]
-    ) -> list[Entry]:
+    def _draw_samples(self, axes: Axes, axis: BinAxis, pairs: Sequence[Pair], colours: Sequence[str]) -> list[Entry]:
         block = self.comparison
-        own = block.reference_color or one.style.color or "black"
-        looks = [(one, own, block.reference_histtype)]
-        looks += [(other, colour, block.target_histtype) for other, colour in zip(others, colours, strict=True)]
-        few = len(others) <= MOST_WITH_ERRORS
+        own = block.reference_color or pairs[0].one.style.color or "black"
+        each = list(zip(pairs, colours, strict=True))
+        ones = {id(pair.one): (pair.one, colour if pair.label else own) for pair, colour in each}
+        looks = [(one, colour, block.reference_histtype) for one, colour in ones.values()]
+        looks += [(pair.other, colour, block.target_histtype) for pair, colour in each]
+        few = len(pairs) <= MOST_WITH_ERRORS
         entries = []
         for sample, colour, kind in looks:
-            spread = errors_of(sample.counts, block.w2method) if few or sample is one else None
+            spread = errors_of(sample.counts, block.w2method) if few or id(sample) in ones else None
             entries.append(draw_line(axes, axis, sample, colour, kind, spread=spread, band=True))
         return entries
 
-    def _label(self, one: Sample, others: Sequence[Sample]) -> str:
+    def _label(self, pairs: Sequence[Pair]) -> str:
         block = self.comparison
         written = block.comparison_ylabel or self.axes.ratio.label
         if written:
             return written
-        second = others[0].label if len(others) == 1 else "each"
-        pair = (second, one.label) if block.invert else (one.label, second)
+        first, second = pairs[0].one.label, pairs[0].other.label if len(pairs) == 1 else "each"
+        if label := pairs[0].label:
+            first, second = (side.name.removesuffix(f": {label}") for side in (pairs[0].one, pairs[0].other))
+        pair = (second, first) if block.invert else (first, second)
         text = LABELS[block.comparison].format(one=pair[0].strip(), other=pair[1].strip())
         short = block.comparison.replace("_", " ").capitalize()
         return text if len(text.replace("$", "")) <= LONGEST_LABEL else short.replace("Split ratio", "Ratio")
