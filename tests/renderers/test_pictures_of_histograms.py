@@ -589,5 +589,23 @@ def test_efficiencies_of_data_and_simulation_are_drawn_in_one_picture(
     points = [container.lines[0].get_ydata().tolist() for container in drawn[0].axes[0].containers]
     assert points == [[0.5], [0.5, 0.5]]
     shape = ProductShape("histogram", axes=("x",), per_dataset=True)
-    with pytest.raises(CenoteError, match="dataset` compares two products"):
+    with pytest.raises(CenoteError, match="each' compares two products"):
         ComparisonPicture(comparison={"each": "dataset"}).check(shape, context)
+
+
+def test_a_map_shows_the_share_of_one_product_in_another(
+    context: DrawContext, target: Path, drawn: list[Figure]
+) -> None:
+    axes = [hist.axis.Regular(2, 0, 2, name="x"), hist.axis.Regular(1, 0, 1, name="y")]
+    every, passed = (hist.Hist(hist.axis.StrCategory(["data", "TTbar"], name="dataset"), *axes) for _ in range(2))
+    every.fill("data", [0.5] * 4, 0.5)
+    every.fill("TTbar", [0.5, 0.5, 1.5], 0.5)
+    passed.fill("data", [0.5], 0.5)
+    passed.fill("TTbar", [0.5], 0.5)
+    share = Heatmap2D(formats=["png"], heatmap2d={"divide": ["passed", "all"]})
+    share.draw_together({"all": every, "passed": passed}, target, context)
+    maps = [panel.collections[0].get_array() for panel in drawn[0].axes[:2]]
+    assert [np.ma.filled(values.ravel(), -1).tolist() for values in maps] == [[0.25, -1], [0.5, 0]], (
+        "white, and nothing"
+    )
+    assert "passed / all" in texts(drawn[0])

@@ -19,6 +19,8 @@ from cenote.values import dataclass
 EventType = Literal["data", "mc"]
 Each = Literal["dataset", "eventtype"]
 """What pairs are made of, where products are compared dataset by dataset, or real data and simulation apart."""
+EVERYTHING = "all datasets"
+"""What a product is of that does not keep datasets apart."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class AskedSides:
 
     reference: tuple[str, ...]
     target: tuple[str, ...]
-    reference_eventtype: EventType
-    target_eventtype: EventType
+    reference_eventtype: EventType = "data"
+    target_eventtype: EventType = "mc"
 
     @property
     def sides(self) -> dict[str, tuple[tuple[str, ...], EventType]]:
@@ -85,25 +87,25 @@ def _of_product(
 ) -> list[Sample]:
     """The samples of a product, as datasets are called without it."""
     prefix = f"{product}: "
-    own = [sample for sample in samples if sample.name.startswith(prefix)]
+    own = [sample for sample in samples if sample.name.startswith(prefix) or sample.name == product]
     if each == "eventtype":
         return added_up(own, lambda sample: "Data" if sample.is_data else "Simulation", styles)
-    return added_up(own, lambda sample: sample.name.removeprefix(prefix), styles)
+    return added_up(own, lambda sample: EVERYTHING if sample.name == product else sample.name[len(prefix) :], styles)
 
 
-def check_each(asked: AskedSides, each: Each, context: DrawContext) -> None:
-    """Refuse pairs of anything but two products."""
+def check_each(asked: AskedSides, context: DrawContext, *, key: str) -> None:
+    """Refuse pairs of anything but two products; `key` is what asks for them."""
     sides = _by_product(asked, list(context.together))
     known = {*context.together}
     if len(known) < 2:
-        words = f"`comparison.each: {each}` compares two products, and stage '{context.stage}' draws one"
-        hint = "write a stage with `op: hep.render.comparison` and `from: [{node: …, as: …}, {node: …, as: …}]`"
+        words = f"'{key}' compares two products, and stage '{context.stage}' draws one"
+        hint = "write a stage whose `op` is the renderer, with `from: [{node: …, as: …}, {node: …, as: …}]`"
         raise errors.error(errors.BAD_VALUE, words, hint=hint)
-    for key, names in (("reference", sides.reference), ("target", sides.target)):
+    for names in (sides.reference, sides.target):
         if len(names) != 1:
-            raise errors.error(errors.BAD_VALUE, f"`comparison.each: {each}` needs one product for '{key}'")
+            raise errors.error(errors.BAD_VALUE, f"'{key}' compares one product with one other, not {listed(names)}")
         if names[0] not in known:
-            raise not_held(errors.BAD_VALUE, names[0], known, key=f"comparison.{key}", stage=context.stage)
+            raise not_held(errors.BAD_VALUE, names[0], known, key=key, stage=context.stage)
 
 
 def sides_of(

@@ -138,7 +138,7 @@ class ComparisonPicture(PicturePerAxis):
         if shape.per_dataset is None or not context.datasets:
             return
         if block.each is not None:
-            check_each(self._asked, block.each, context)
+            check_each(self._asked, context, key="comparison.each")
         else:
             check_sides(self._asked, self.transforms, shape, context)
 

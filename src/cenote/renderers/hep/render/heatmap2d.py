@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,7 +18,8 @@ from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import bins, canvas, frame, legends
-from cenote.renderers.support.bins import BinAxis, Roles
+from cenote.renderers.support.bins import BinAxis, BinCounts, Roles
+from cenote.renderers.support.comparison_sides import AskedSides, Pair, check_each, pairs_of
 from cenote.renderers.support.picture import Picture, broken_note, empty_note, file_name, must_hold, shows_data
 from cenote.renderers.support.samples import Sample, samples_of
 from cenote.renderers.support.style import AxisStyle
@@ -53,6 +55,9 @@ class Heatmap2DBlock(Settings):
     """The scale of colours beside the map."""
     max_cols: int | None = Field(default=None, ge=1)
     """The most panels side by side; null makes the whole nearly square."""
+    divide: tuple[str, str] | None = None
+    """Of two products, those of the first over those of the second: `[passing, probes]` is a map of efficiencies, one
+    for each dataset. Bins in which the second has nothing stay white."""
     cmap: Annotated[str, AfterValidator(_colour_map)] = "viridis"
     """The colours: the name of one of matplotlib's colour maps."""
 
@@ -73,6 +78,8 @@ class Heatmap2D(Picture):
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """It needs two axes; see `Renderer.check`."""
         super().check(shape, context)
+        if self.heatmap2d.divide is not None:
+            check_each(self._divided(self.heatmap2d.divide), context, key="heatmap2d.divide")
         if shape.axes is None:
             return
         if self.axes.y.name is not None:
@@ -92,7 +99,7 @@ class Heatmap2D(Picture):
         )
         styles = self.style.datasets
         found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)
-        samples = sorted(transformed(found, self.transforms, styles, context), key=lambda sample: not sample.is_data)
+        samples = sorted(self._shown(found, context), key=lambda sample: not sample.is_data)
         if not self.heatmap2d.per_dataset or roles.dataset is None:
             return self._picture(both, samples, target, context)
         return [
@@ -100,6 +107,19 @@ class Heatmap2D(Picture):
             for sample in samples
             for path in self._picture(both, [sample], target / file_name(sample.name), context)
         ]
+
+    def _shown(self, found: Sequence[Sample], context: DrawContext) -> list[Sample]:
+        """What there is a map of."""
+        divide, styles = self.heatmap2d.divide, self.style.datasets
+        if divide is None:
+            return transformed(found, self.transforms, styles, context)
+        asked = self._divided(divide)
+        pairs = pairs_of(found, asked, self.transforms, styles, context, each="dataset")
+        return [_share(pair) for pair in pairs]
+
+    @staticmethod
+    def _divided(products: tuple[str, str]) -> AskedSides:
+        return AskedSides((products[0],), (products[1],))
 
     def _two_axes(self, histogram: Any, roles: Roles, context: DrawContext) -> tuple[int, int]:
         names = (self.axes.x.name, self.axes.y.name)
@@ -137,12 +157,14 @@ class Heatmap2D(Picture):
         if counts.empty:
             canvas.note(axes, empty_note([sample]))
         else:
-            shown = np.ma.masked_equal(counts.values, 0.0)
-            mesh = axes.pcolormesh(x.edges, y.edges, shown.T, cmap=self._colour_map(), norm=self._norm(counts.values))
+            divide = self.heatmap2d.divide
+            shown = np.ma.masked_invalid(counts.values) if divide else np.ma.masked_equal(counts.values, 0.0)
+            norm = self._norm(counts.values[np.isfinite(counts.values)])
+            mesh = axes.pcolormesh(x.edges, y.edges, shown.T, cmap=self._colour_map(), norm=norm)
             mesh.set_rasterized(counts.values.size > 5000)
             if self.heatmap2d.cbar:
                 bar = figure.colorbar(mesh, ax=axes, pad=0.02)
-                bar.set_label(self.axes.z.label or "Events", loc="top")
+                bar.set_label(self.axes.z.label or (" / ".join(divide) if divide else "Events"), loc="top")
         self._set_axis(axes, x, self.axes.x, which="x")
         self._set_axis(axes, y, self.axes.y, which="y")
         axes.set(xlabel=x.label, ylabel=y.label)
@@ -185,6 +207,16 @@ class Heatmap2D(Picture):
         return Normalize(
             min(float(values.min()), 0.0) if low is None else low, float(values.max()) if high is None else high
         )
+
+
+def _share(pair: Pair) -> Sample:
+    """The first over the second; NaN where that has nothing."""
+    one, other = pair.one.counts, pair.other.counts
+    known = other.values > 0
+    values = np.where(known, one.values / np.where(known, other.values, 1.0), np.nan)
+    there = known.astype(np.float64)  # a share of zero is no empty map
+    counts = BinCounts(values if known.any() else there, there, broken=one.broken + other.broken)
+    return replace(pair.one, name=pair.label or pair.one.name, counts=counts)
 
 
 def _needs_two_axes(kind: errors.ErrorKind, axes: Sequence[str], stage: str) -> errors.CenoteError:
