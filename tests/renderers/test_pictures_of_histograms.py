@@ -562,7 +562,8 @@ def test_data_goes_by_its_group_in_the_legend(
 ) -> None:
     described = replace(context, datasets={**context.datasets, "data": DatasetInfo("data", "data", "2018 data")})
     DataMC(formats=["png"]).draw(varied, target, described)
-    assert legend_of(drawn[0])[0] == "2018 data"
+    ComparisonPicture(formats=["png"]).draw(varied, target, described)
+    assert [legend_of(figure)[0] for figure in drawn] == ["2018 data", "2018 data"]
 
 
 def test_counts_have_error_bars_as_weighted_events_have(

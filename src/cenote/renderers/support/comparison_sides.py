@@ -11,7 +11,7 @@ from cenote.errors import CenoteError, ErrorKind
 from cenote.names import listed
 from cenote.operations.interface import ProductShape
 from cenote.renderers.interface import DrawContext
-from cenote.renderers.support.samples import Sample, added_up, named, not_held
+from cenote.renderers.support.samples import Sample, added_up, all_data, named, not_held
 from cenote.renderers.support.style import DatasetStyle, SampleGroup, Transform
 from cenote.renderers.support.transforms import names_after, transformed
 from cenote.values import dataclass
@@ -149,8 +149,10 @@ def _side(
         parts = [sample for sample in grouped if sample.is_data == (eventtype == "data")]
         if not parts:
             raise _unnamed(errors.RENDER_FAILED, key, eventtype, context)
-        whole = "Data" if eventtype == "data" else "Simulation"
-        return parts if len(parts) == 1 else added_up(parts, lambda _: whole, styles)
+        data = all_data(parts, styles) if eventtype == "data" else None
+        if data is not None:
+            return [data]
+        return parts if len(parts) == 1 else added_up(parts, lambda _: "Simulation", styles)
     found: list[Sample] = []
     for name in names:
         parts = [sample for sample in ungrouped if sample.name in context.together.get(name, ())]

@@ -11,7 +11,7 @@ import numpy as np
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support.bins import BinCounts
 from cenote.renderers.support.envelopes import Envelope
-from cenote.renderers.support.samples import Sample, added_up, named
+from cenote.renderers.support.samples import Sample, added_up, all_data, named
 from cenote.renderers.support.style import DatasetStyle
 from cenote.values import dataclass
 
@@ -75,16 +75,8 @@ def roles_of(
         taken = {*(sample.name for sample in (*points, *lines)), *(data or ()), *signals}
         rest = [s for s in samples if s.name not in taken and s.group not in taken and not s.is_data]
         areas = added_up(rest, lambda sample: sample.group, styles)
-    cast = SampleRoles(_as_one(points, styles), tuple(areas), tuple(lines), signals_in_stack)
+    cast = SampleRoles(all_data(points, styles), tuple(areas), tuple(lines), signals_in_stack)
     return _normalised(cast) if normalise_to_data else cast
-
-
-def _as_one(points: Sequence[Sample], styles: Mapping[str, DatasetStyle]) -> Sample | None:
-    """All data, called after the group that it has in common; a dataset without a group is one by itself."""
-    groups = {sample.group for sample in points}
-    name = "Data" if len(groups) > 1 or "data" in groups else "".join(groups)
-    together = added_up(points, lambda _: name, styles)
-    return together[0] if together else None
 
 
 def _normalised(cast: SampleRoles) -> SampleRoles:

@@ -97,6 +97,14 @@ def added_up(
     return list(together.values())
 
 
+def all_data(points: Sequence[Sample], styles: Mapping[str, DatasetStyle]) -> Sample | None:
+    """All data, called after the group that it has in common; a dataset without a group is one by itself."""
+    groups = {sample.group for sample in points}
+    name = "Data" if len(groups) > 1 or "data" in groups else "".join(groups)
+    together = added_up(points, lambda _: name, styles)
+    return together[0] if together else None
+
+
 def named(samples: Sequence[Sample], names: Iterable[str], *, key: str, stage: str) -> list[Sample]:
     """The samples that a style names, by dataset or by group (added up), in the order of the names."""
     by_name = {sample.name: sample for sample in samples}
