@@ -209,4 +209,6 @@ def test_a_missing_condition_decides_nothing_and_is_not_fulfilled(text: str, exp
 @pytest.mark.parametrize("text", ["pt[mu > 0]", "pt[mu > weight]", "deep[mu > 0]", "deep[deep[deep > 1] > 1]"])
 def test_elements_are_picked_by_conditions_on_themselves_only(text: str) -> None:
     with pytest.raises(EvaluationError, match="different number"):
+        Expression("pt + mu").evaluate(MISSING.__getitem__)
+    with pytest.raises(EvaluationError, match="different number"):
         Expression(text).evaluate(MISSING.__getitem__)

@@ -61,6 +61,8 @@ def test_unusual_names_are_written_in_backticks() -> None:
         ("", 1, "empty"),
         ("a +", 4, "ends too early"),
         ("(a", 3, "ends too early"),
+        ("first(a", 8, "ends too early"),
+        ("a * 'b'", 3, "computes with numbers, this is text"),
         ("a)", 2, "not expected"),
         ("a b", 3, "not expected"),
         ("a = 2", 3, "not expected"),
@@ -88,6 +90,11 @@ def test_a_mistake_is_told_with_its_column(text: str, column: int, part: str) ->
     problem = the_problem(text)
     assert problem.column == column
     assert part in problem.message
+
+
+@pytest.mark.parametrize(("text", "sign"), [("first(a", ")"), ("max(a b)", ","), ("max(a, (b", ")"), ("x[a", "]")])
+def test_the_sign_that_is_missing_is_named(text: str, sign: str) -> None:
+    assert the_problem(text).hint == f"a '{sign}' is missing"
 
 
 def test_an_unknown_function_comes_with_the_nearest_one() -> None:

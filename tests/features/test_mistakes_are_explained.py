@@ -48,6 +48,25 @@ MISTAKES = [
         ("flow.yaml:6:20: there is no key 'requires' in 'execution' of stage 'H'", "did you mean 'require'?"),
     ),
     Mistake(
+        "an expression with commas and without quotes",
+        DATA + "analysis: {stages: [{id: D, op: define, params: {x: where(MET_pt > 2, 1, 0)}}]}\n",
+        10,
+        ("flow.yaml:2:5", "'where(MET_pt > 2' ends at a comma", 'in quotes: "where(MET_pt > 2, 1, 0)"', "1 problem"),
+    ),
+    Mistake(
+        "the same in a list",
+        DATA + "analysis: {stages: [{id: S, op: filter, params: {selection: [max(MET_pt, 2) > 1]}}]}\n",
+        10,
+        ("'max(MET_pt' ends at a comma", 'in quotes: "max(MET_pt, 2) > 1"', "1 problem"),
+    ),
+    Mistake(
+        "a cross-section with its unit",
+        DATA.replace("name: d", "name: d, xsec: 830 pb")
+        + STAGES.replace("params: {", "params: {weight: dataset_xsec, "),
+        10,
+        ("flow.yaml:2:", "'830 pb' of dataset 'd' is text, not a number", "write `xsec: 830`"),
+    ),
+    Mistake(
         "bits for bytes",
         DATA + STAGES + "execution: {pools: {default: {resources: {memory: 4Gb}}}}",
         10,

@@ -241,4 +241,11 @@ def _in_words(problem: Exception) -> str:
     if isinstance(problem, AssertionError | AttributeError):
         return "these values do not go together: text or lists stand where numbers are needed"
     text = str(problem).strip() or type(problem).__name__
-    return text.splitlines()[0]
+    if "cannot broadcast nested list" in text:
+        return (
+            "the lists of an event have different numbers of elements, and are joined element by element; "
+            "cross(x, y, i) and concat(x, y) take lists of different collections"
+        )
+    if isinstance(problem, TypeError) and text.startswith("ufunc "):
+        return "these values do not go together: text stands where numbers are needed"
+    return text.splitlines()[0].partition(" (in compiled code:")[0]

@@ -27,6 +27,7 @@ _BINARY = {
     "**": 70,
 }
 _POWER = "powers are written **"
+_NUMBER = "leave the quotes out where a number or a column is meant"
 _SAME = {"||": "or", "&&": "and", "!": "not"}
 _DEEPEST = 60
 _MOST_DIGITS = 20
@@ -122,6 +123,8 @@ class _Parser:
         strength = _BINARY[token.text]
         # The exponent takes everything that binds as tightly, so that 2**3**2 is 2**(3**2).
         right = self.expression(strength - 1 if token.text == "**" else strength)
+        if strength > _COMPARISON and (isinstance(left, Text) or isinstance(right, Text)):
+            raise self.mistake(token, f"'{token.text}' computes with numbers, this is text", _NUMBER)
         if token.text == "^" and (isinstance(left, Number) or isinstance(right, Number)):
             raise self.mistake(token, "'^' means 'exclusive or'", _POWER)
         return Binary(_SAME.get(token.text, token.text), left, right)
@@ -179,7 +182,7 @@ class _Parser:
             else:
                 arguments.append(self.expression(0))
             if not self.sees(")"):
-                self.expect(",")
+                self.expect(")" if self.next.kind == "end" else ",")
         self.expect(")")
         if not function.takes(len(arguments)):
             raise self.mistake(name, f"{name.text} takes {function.wants}, not {len(arguments)}", function.usage)

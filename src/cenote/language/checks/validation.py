@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from cenote import errors
+from cenote.language.checks.cut_expressions import cut_expressions
 from cenote.language.checks.findings import Findings
 from cenote.language.yaml.source import Located
 from cenote.names import did_you_mean, nearest
@@ -65,7 +66,12 @@ def report_errors(
     found: Iterable[ErrorDetails], model: Described, node: Located, what: str, findings: Findings
 ) -> None:
     """Note every error of a validation at the place of the value that it complains about."""
-    complaints = [_Complaint(error, model, node) for error in found]
+    cut = list(cut_expressions(node))
+    for one in cut:
+        words = f"{what}: '{one.first.text}' ends at a comma, which separates entries within {{…}} and […]"
+        findings.report(errors.BAD_EXPRESSION, words, one.first, hint=f'write it in quotes: "{one.text}"')
+    everything = [_Complaint(error, model, node) for error in found]
+    complaints = [complaint for complaint in everything if not any(one.concerns(complaint.node) for one in cut)]
     unknown = [c for c in complaints if c.type == "extra_forbidden"]
     for complaint in _without_consequences(_best_branches(complaints)):
         if complaint.type == "extra_forbidden":

@@ -6,9 +6,11 @@ Datasets whose files hold the same columns and to which the same stages apply ar
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from cenote import errors
@@ -27,6 +29,9 @@ from cenote.plugins.kinds import PluginKind
 from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import flat_name, path_name
 from cenote.values import dataclass
+
+_QUANTITY = re.compile(r"(?P<number>[-+]?[\d.]+(e[-+]?\d+)?)\s*(1?/)?[munpfa]b(\^?-1)?", re.IGNORECASE)
+"""A cross-section or luminosity with its unit."""
 
 SOURCE = ""
 """Stands for the source where an input is named."""
@@ -239,6 +244,7 @@ class _Resolving:
         for name, datasets in lacking.items():
             unknown = self._unknown_fact if name in operation.facts() else self._unknown_column
             self.problems.append(unknown(stage, name, datasets, inputs))
+        self.problems += self._quantities(stage, operation)
         written = [self._written(stage, entry) for entry in stage.write]
         self.stages.append(
             ResolvedStage(
@@ -451,6 +457,20 @@ class _Resolving:
             if meant
             else f"write `{key}:` beside `files:` of the dataset, or under `data.defaults`",
         )
+
+    def _quantities(self, stage: Stage, operation: Operation) -> Iterator[Problem]:
+        """For an expression that asks for `dataset_xsec` where a dataset says `xsec: 830 pb`, which is text."""
+        applied = [name for flavour in self.flavours if stage.id in flavour.applies for name in flavour.datasets]
+        for dataset, name in product(applied, operation.facts()):
+            said = self.facts.get(dataset, {}).get(name)
+            if isinstance(said, str) and (found := _QUANTITY.fullmatch(said.strip())):
+                key = name.removeprefix(DATASET)
+                yield Problem(
+                    errors.BAD_VALUE,
+                    f"stage '{stage.id}' reads '{name}', but '{said}' of dataset '{dataset}' is text, not a number",
+                    place=self._mentioned(stage, name),
+                    hint=f"write `{key}: {found['number']}`",
+                )
 
     def _mentioned(self, stage: Stage, name: str, columns: Collection[str] = ()) -> Place | None:
         """Where the settings name a column, or a part of its name: `collection: Muon`, `keep: [mass]`."""
