@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from cenote.language.yaml.source import Located
 from cenote.values import dataclass
 
+_MOST = 30
+"""Commas of one expression that are looked at."""
+
 
 @dataclass(frozen=True, eq=False)
 class CutExpression:
@@ -25,12 +28,16 @@ class CutExpression:
 
 def cut_expressions(node: Located) -> Iterator[CutExpression]:
     """Those in a part of the document."""
-    for number, (child, _) in enumerate(pieces := _pieces(node)):
-        if child.text is not None and _open(child.text) > 0:
-            rest = _up_to_the_end(child.text, [text for _, text in pieces[number + 1 :]])
-            if rest is not None:
-                yield CutExpression(node, child, ", ".join([child.text, *rest]))
-        yield from cut_expressions(child)
+    waiting = [node]
+    while waiting:
+        holder = waiting.pop()
+        pieces = _pieces(holder)
+        for number, (child, _) in enumerate(pieces):
+            if child.text is not None and _open(child.text) > 0:
+                rest = _up_to_the_end(child.text, [text for _, text in pieces[number + 1 : number + 1 + _MOST]])
+                if rest is not None:
+                    yield CutExpression(holder, child, ", ".join([child.text, *rest]))
+        waiting += [child for child, _ in reversed(pieces)]
 
 
 def _pieces(node: Located) -> list[tuple[Located, str | None]]:
@@ -43,11 +50,13 @@ def _pieces(node: Located) -> list[tuple[Located, str | None]]:
 def _up_to_the_end(text: str, following: list[str | None]) -> list[str] | None:
     """What closes all parentheses; None where nothing does."""
     found: list[str] = []
+    left = _open(text)
     for piece in following:
         if piece is None:
             return None
         found.append(piece)
-        if _open(", ".join([text, *found])) == 0:
+        left += _open(piece)
+        if left == 0:
             return found
     return None
 

@@ -86,7 +86,7 @@ class Hist(Operation):
     axes: Annotated[tuple[Axis, ...], OneOrMany()] = ()
     """`{name, type, source, bins, label, overflow}` each; a plain column name is enough for customary bins."""
     weight_expr: ExpressionText | None = Field(default=None, validation_alias=AliasChoices("weight_expr", "weight"))
-    """A weight per event or per element."""
+    """A weight per event or per element. One that is missing where the axes have values is an error."""
     storage: Literal["count", "weighted"] | None = None
     """`count`: whole numbers, weights ignored; `weighted`: sums of weights and their variances (with weights)."""
     dataset_axis: bool | Axis | None = None
