@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -42,6 +43,9 @@ analysis:
 class TestNormalise(OperationContract):
     plugin = Normalise
     cases: ClassVar[Any] = ({"weight": "weight", "sum": "SumW", "expected": "2", "output": "w"},)
+
+    def settings_in(self, example: Any) -> Mapping[str, Any]:
+        return dict(example[-1]["params"])
 
     def events(self) -> Events:
         events = sample_events(100)

@@ -19,9 +19,10 @@ class Normalise(Operation):
     """Adds the weight of each event, divided by the sum of its dataset and times what is expected."""
 
     example: ClassVar[str] = """
+    - {id: SumW, op: hep.weights.sum, needs: [], params: {weight: weight}}
     - id: Weight
       op: hep.weights.normalise
-      needs: [Pairs, SumW]
+      needs: [SumW]
       params: {weight: weight, sum: SumW, expected: 6025.2 * 59.8, output: event_weight}
     """
 
