@@ -226,3 +226,8 @@ def test_too_few_elements_are_an_error_the_ordinary_way_explains(text: str) -> N
     long = columns(rows=slice(4, 6))
     assert check([text], long)
     assert not check([text], columns())
+
+
+@pytest.mark.parametrize("text", ["F[E > 1]", "sum(F[E > 1])", "i % j", "I // I", "nth(F, i)", "nth(F, s, default=7)"])
+def test_conditions_of_others_and_what_may_be_missing_are_left_to_the_ordinary_way(text: str) -> None:
+    assert not check([text], columns())
