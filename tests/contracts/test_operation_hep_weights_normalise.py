@@ -12,6 +12,7 @@ import pytest
 import uproot
 
 import cenote
+from cenote.expressions.problems import EvaluationError
 from cenote.operations.hep.weights.normalise import Normalise
 from cenote.operations.hep.weights.sum import SumOfWeights
 from cenote.operations.support.events import DatasetInfo, Events
@@ -65,7 +66,7 @@ class TestNormalise(OperationContract):
 
 def test_weights_that_are_missing_are_an_error() -> None:
     events = sample_events(100)
-    with pytest.raises(ValueError, match=r"'first\(Muon_pt\)' is missing for \d+ events"):
+    with pytest.raises(EvaluationError, match=r"the weight 'first\(Muon_pt\)' is missing for \d+ of 100 events"):
         SumOfWeights(weight="first(Muon_pt)").run(events)
 
 

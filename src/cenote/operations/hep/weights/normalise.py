@@ -9,7 +9,6 @@ from pydantic import AliasChoices, Field
 
 from cenote.expressions.expression import ExpressionText
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.evaluation import evaluate
 from cenote.operations.support.events import Events
 from cenote.operations.support.new_columns import refuse_existing
 from cenote.operations.support.weights import weights_of
@@ -63,6 +62,6 @@ class Normalise(Operation):
             raise TypeError(f"the product of stage '{self.sum}' is no number: `sum` names a stage of hep.weights.sum")
         if total == 0:
             raise ValueError(f"the weights of dataset '{events.dataset.name}' add up to 0: none can be normalised")
-        expected = weights_of(self.expected, evaluate(self.expected, events), events)
-        weights = weights_of(self.weight, evaluate(self.weight, events), events)
+        expected = weights_of(self.expected, events)
+        weights = weights_of(self.weight, events)
         return Result(events.with_columns({self.output: weights * (expected / total)}))

@@ -9,7 +9,6 @@ import numpy as np
 
 from cenote.expressions.expression import ExpressionText
 from cenote.operations.interface import Operation, Result, Scope
-from cenote.operations.support.evaluation import evaluate
 from cenote.operations.support.events import Events
 from cenote.operations.support.weights import weights_of
 
@@ -42,4 +41,4 @@ class SumOfWeights(Operation):
 
     def run(self, events: Events) -> Result:
         """In the order of the files, whatever the chunks were."""
-        return Result(events, float(np.sum(weights_of(self.weight, evaluate(self.weight, events), events))))
+        return Result(events, float(np.sum(weights_of(self.weight, events))))
