@@ -25,6 +25,11 @@ def test_memory_of_larger_inputs_is_reckoned_from_two_sizes() -> None:
     assert expected_peak(seen, 310_000) == 4 * GB
 
 
+def test_a_few_events_more_do_not_make_what_a_process_takes_anyway_grow() -> None:
+    seen = [Seen(80, 120_000_000, 5), Seen(420, 290_000_000, 8)]
+    assert expected_peak(seen, 244_000) == 290_000_000
+
+
 def test_one_size_alone_says_only_that_larger_inputs_take_no_less() -> None:
     assert expected_peak([Seen(1000, 2 * GB, 5)], 1_000_000) == 2 * GB
 

@@ -18,6 +18,8 @@ from cenote.units import format_bytes, format_count
 
 _FAR = 4
 """Sizes that differ by this factor say how memory grows."""
+_OF_A_PROCESS = 250_000_000
+"""Bytes that imports and buffers of a process may take, whatever its input: less growth than that says nothing."""
 
 
 def with_history(plan: Plan, history: Mapping[str, Sequence[Seen]]) -> Plan:
@@ -49,7 +51,7 @@ def expected_peak(seen: Sequence[Seen], events: int) -> int | None:
     """Bytes that a task with so many events will take; None when nothing alike was seen.
 
     Inputs of about that size tell directly. Larger ones than were ever seen are reckoned from two sizes that are far
-    enough apart; from one size alone only that it will not be less.
+    enough apart, where memory grew with them; from one size alone only that it will not be less.
     """
     if not seen or 2 * events < min(one.events for one in seen):
         return None
@@ -59,8 +61,10 @@ def expected_peak(seen: Sequence[Seen], events: int) -> int | None:
     smallest, largest = min(seen, key=lambda one: one.events), max(seen, key=lambda one: one.events)
     if events < largest.events or largest.events < _FAR * max(1, smallest.events):
         return max(one.peak for one in seen if one.events <= 2 * events)
-    per_event = max(0.0, (largest.peak - smallest.peak) / (largest.events - smallest.events))
-    return int(largest.peak + per_event * (events - largest.events))
+    grown = largest.peak - smallest.peak
+    if grown < _OF_A_PROCESS:
+        return max(one.peak for one in seen)
+    return int(largest.peak + grown / (largest.events - smallest.events) * (events - largest.events))
 
 
 def largest_input(segment: Segment, partitions: Sequence[Partition]) -> int:
