@@ -349,13 +349,15 @@ def _notebook_progress(title: str) -> NotebookProgress | None:
 
 
 def _report(done: RunFolder, reports: Sequence[Report], *, page: bool) -> None:
-    """Write what the workflow asks for, and the page about the run."""
-    from cenote.report.own_reports import write_reports  # with the template engine, which nothing else needs
-    from cenote.report.page import write_report
-
+    """Write what the workflow asks for, and the page about the run; both bring the template engine along."""
     try:
-        write_reports(done, reports)
+        if reports:
+            from cenote.report.own_reports import write_reports
+
+            write_reports(done, reports)
         if page:
+            from cenote.report.page import write_report
+
             write_report(done.path)
         else:
             done.report.unlink(missing_ok=True)  # that of an earlier run

@@ -30,8 +30,6 @@ REPORT_FILES = "reports:files"
 
 def write_reports(run: RunFolder, reports: Sequence[Report]) -> list[Path]:
     """All of them, in the folder of the run. Raises `render-failed` where a template cannot be filled."""
-    if not reports:
-        return []
     values = known_of(run, read_all(run))
     written = WrittenFiles(run.store)
     found: list[Path] = []
