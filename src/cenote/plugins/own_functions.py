@@ -10,7 +10,7 @@ from typing import Any
 
 from cenote import errors
 from cenote.plugins.imports import version_of
-from cenote.signals import Interrupted
+from cenote.plugins.named_object import named_object
 from cenote.values import dataclass
 
 KIND = "function"
@@ -88,20 +88,11 @@ def replace_all(functions: dict[str, OwnFunction]) -> dict[str, OwnFunction]:
 
 
 def _imported(name: str, target: str) -> Callable[..., Any]:
-    module, _, attribute = target.partition(":")
-    what = f"function '{name}' ({target})"
-    try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except Interrupted:
-        raise
-    except BaseException as problem:  # a module may raise anything, SystemExit included
-        hint = "install its package, or name its folder in PYTHONPATH" if isinstance(problem, ImportError) else None
-        words = f"{what} cannot be imported: {errors.words_of(problem)}"
-        raise errors.error(errors.BAD_PLUGIN, words, hint=hint) from problem
+    what = f"function '{name}'"
+    absent = "install its package, or name its folder in PYTHONPATH"
+    found = named_object(target, what, if_absent=absent)
     if not callable(found):
-        raise errors.error(errors.BAD_PLUGIN, f"{what} is no function: it is of type {type(found).__name__}")
+        raise errors.error(errors.BAD_PLUGIN, f"{what} ({target}) is no function: it is of type {type(found).__name__}")
     return found  # type: ignore[no-any-return]  # it can be called, which is all that is known of it
 
 

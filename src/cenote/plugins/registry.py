@@ -20,6 +20,7 @@ from cenote.plugins.built_in import built_in, built_in_class, interface_of
 from cenote.plugins.imports import version_of
 from cenote.plugins.installed import installed
 from cenote.plugins.kinds import PLANNED, PluginKind
+from cenote.plugins.named_object import named_object
 from cenote.plugins.shipped import SourceFile
 from cenote.signals import Interrupted
 
@@ -214,29 +215,13 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
 def _imported(kind: PluginKind, name: str, target: str) -> Factory:
     what = f"{kind.value} '{name}'"
     written, _, described_by = target.partition(DESCRIBED_BY)
-    value = _object(written, what)
+    value = named_object(written, what)
     if kind in _ADAPTERS and inspect.isfunction(value) and not hasattr(value, "cenote_factory"):
         adapter: Any = importlib.import_module(_ADAPTERS[kind])
-        description = _object(described_by, f"the description of {what}") if described_by else None
+        description = named_object(described_by, f"the description of {what}") if described_by else None
         with blamed(kind, name):
             return cast(Factory, adapter.adapted(value, name, f"{what} ({written})", description))
     return _checked(kind, getattr(value, "cenote_factory", value), f"{what} ({written})")
-
-
-def _object(target: str, what: str) -> Any:
-    """What `module:object` is. Raises `bad-plugin`."""
-    module_name, _, attribute = target.partition(":")
-    try:
-        value: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            value = getattr(value, part)
-    except Interrupted:
-        raise
-    except BaseException as problem:
-        raise errors.error(
-            errors.BAD_PLUGIN, f"{what} ({target}) cannot be imported: {errors.words_of(problem)}"
-        ) from problem
-    return value
 
 
 def _checked(kind: PluginKind, factory: Any, what: str) -> Factory:  # Any: whatever somebody declared

@@ -14,7 +14,7 @@ from cenote import errors
 from cenote.errors import ErrorKind
 from cenote.jagged import ak
 from cenote.operations.support.events import Column
-from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column
+from cenote.sources.interface import ColumnInfo, FileInfo, Source, known_column
 
 ToyProcess = Literal["dy", "ttbar", "qcd", "data"]
 PROCESSES: Mapping[str, Mapping[str, Any]] = {
@@ -83,15 +83,10 @@ class ToySource(Source):
         numbers = range(start // size, -(-stop // size)) if stop > start else range(0)
         blocks = [(number, self.block(process, number)) for number in numbers]
         sample = blocks[0][1] if blocks else self.sample(process)
-        known = {*sample, "EventWeight"}
+        known = sorted({*sample, "EventWeight"})
         found: dict[str, Column] = {}
         for name in columns:
-            meant = find_column(name, known)
-            if meant is None:
-                words = f"{url} has no column '{name}'"
-                raise errors.CenoteError(
-                    errors.unknown_name(errors.UNREADABLE_INPUT, words, name, sorted(known), what="columns there")
-                )
+            meant = known_column(name, known, url)
             if meant == "EventWeight":
                 found[name] = np.full(stop - start, 1.0 if process == "data" else self.event_weight)
                 continue

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from cenote import errors
 from cenote.operations.support.events import Column, flat
 from cenote.operations.support.fasthep_spec import Described, described_as, stream_of
-from cenote.sources.interface import ColumnInfo, FileInfo, Source, find_column
+from cenote.sources.interface import ColumnInfo, FileInfo, Source, known_column
 from cenote.sources.support.files import explained, stamp_of
 
 GENERATED = "generated://"
@@ -47,23 +47,13 @@ class FasthepSource(Described, Source):
         """These events of all."""
         with explained(url, errors.UNREADABLE_INPUT):
             events = _events(self, url, self.stamp(url))
-            return {name: flat(events[_known(name, events, url)][start:stop]) for name in columns}
+            return {name: flat(events[known_column(name, events.fields, url)][start:stop]) for name in columns}
 
 
 @lru_cache(maxsize=FILES_KEPT)
 def _events(source: FasthepSource, url: str, stamp: str) -> Any:  # noqa: ARG001  # a file that was rewritten is read again
     files = [] if url == GENERATED else [url]
     return stream_of(source.call({"dataset": {"files": files}, "files": files}))
-
-
-def _known(name: str, events: Any, url: str) -> str:
-    known = find_column(name, events.fields)
-    if known is None:
-        words = f"{url} has no column '{name}'"
-        raise errors.CenoteError(
-            errors.unknown_name(errors.UNREADABLE_INPUT, words, name, events.fields, what="columns there")
-        )
-    return known
 
 
 def _described(column: Any) -> ColumnInfo:
