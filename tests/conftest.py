@@ -1,7 +1,7 @@
 """How tests are spread over processes: file by file, and those that meet a real batch system in one process for each.
 
-No test reads the file of a site that the machine may have, none sees the batch systems that may be installed on it, and
-what tests start can be interrupted.
+No test reads the file of a site that the machine may have or keeps results where others find them, none sees the batch
+systems that may be installed on it, and what tests start can be interrupted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("busy machine", max_examples=examples, deadline=None, suppress_health_check=slow)
     settings.load_profile("busy machine")
     os.environ["CENOTE_SITE"] = "none"
+    os.environ["CENOTE_STORE"] = "run"
     os.environ["PATH"] = path_without_clients(config)
+    os.environ.pop("COLUMNS", None)  # of whoever's terminal began the tests
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells have it in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -22,6 +22,8 @@ _COMPOUND = re.compile(r"(?:\d+(?:\.\d+)?[A-Za-z]+\s*)+")
 MEMORY_FORMS = "write it as 4GB, 500MB, 16GiB, or a number of bytes from a million on"
 _FEWEST_BYTES = 10**6
 """A smaller number without a unit is none of bytes: `memory: 4` means 4 GB to some, and 4 MB to Slurm."""
+_ROUNDS_UP = 0.9995
+"""Share of a unit that three digits show as one of it: 999.7 MB is 1 GB, not 1e+03 MB."""
 TIME_FORMS = "write it as 30s, 10m, 4h, 1d, 1h30m, 04:00:00, or a number of seconds"
 
 
@@ -88,16 +90,16 @@ def _whole(number: float, forms: str) -> int:
 def format_bytes(amount: float) -> str:
     """4000000000 → `4 GB`."""
     for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if amount >= scale:
-            return f"{amount / scale:.3g} {unit}"
+        if amount >= scale * _ROUNDS_UP:
+            return _in_units(amount / scale, unit)
     return f"{amount:.0f} B"
 
 
 def format_seconds(seconds: float) -> str:
     """7325 → `2h 2m`; two units at the most, so that it can be read at a glance."""
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     parts = [
@@ -113,7 +115,11 @@ def format_seconds(seconds: float) -> str:
 
 def format_count(number: float) -> str:
     """1234567 → `1.23 M`."""
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= scale * 10 or (number >= scale and unit != "k"):
-            return f"{number / scale:.3g} {unit}"
+    for unit, scale, least in (("G", 1e9, _ROUNDS_UP), ("M", 1e6, _ROUNDS_UP), ("k", 1e3, 10)):
+        if number >= scale * least:
+            return _in_units(number / scale, unit)
     return f"{number:.0f}"
+
+
+def _in_units(number: float, unit: str) -> str:
+    return f"{max(number, 1):.3g} {unit}"
