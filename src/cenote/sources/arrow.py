@@ -21,7 +21,7 @@ class ArrowSource(BlockSource):
       events: {kind: arrow}
     """
 
-    def look_through(self, url: str, stamp: str) -> tuple[BlockIndex, Counter[str]]:
+    def look_through(self, url: str, stamp: str) -> tuple[BlockIndex, Counter[str], str]:
         """The rows of each batch, by its first column; the bytes of columns by the first batch that has rows."""
         with _batches(url, None) as (schema, _, batches):
             first = next((batch for batch in batches if batch.num_rows), None)
@@ -30,7 +30,7 @@ class ArrowSource(BlockSource):
         sizes = Counter(
             {name: first.column(name).nbytes * rows[-1] // first.num_rows for name in schema.names} if first else {}
         )
-        return BlockIndex(stamp, schema.serialize().to_pybytes(), tuple(range(len(rows))), rows), sizes
+        return BlockIndex(stamp, schema.serialize().to_pybytes(), tuple(range(len(rows))), rows), sizes, ""
 
     def tables(self, url: str, index: BlockIndex, names: tuple[str, ...]) -> Iterator[Any]:
         """As they are; of a stream, those before are passed over."""

@@ -13,6 +13,7 @@ from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, known_column, named
 from cenote.sources.support.byte_files import file_size, opened
+from cenote.sources.support.content import content_of_few
 from cenote.sources.support.files import explained, is_remote, local_path
 
 MOST_BOUNDARIES = 10_000
@@ -55,7 +56,9 @@ class Hdf5Source(Source):
             infos = {name: ColumnInfo(str(values.dtype), _size(values)) for name, values in columns.items()}
             largest = columns[max(infos, key=lambda name: infos[name].bytes)]
             boundaries = _boundaries(len(largest), largest.chunks)
-            return FileInfo(url, file_size(url), self.stamp(url), lengths.pop(), infos, boundaries)
+            size = file_size(url)
+            content = "" if any(map(_is_elsewhere, columns.values())) else content_of_few(url, size)
+            return FileInfo(url, size, self.stamp(url), lengths.pop(), infos, boundaries, content=content)
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns."""
@@ -99,12 +102,18 @@ class _Field:
     def __init__(self, table: Any, name: str) -> None:
         self.table, self.name = table, name
         self.dtype, self.shape, self.chunks = table.dtype[name], table.shape, table.chunks
+        self.external, self.is_virtual = table.external, table.is_virtual
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
     def __getitem__(self, rows: slice) -> Any:
         return self.table.fields(self.name)[rows]
+
+
+def _is_elsewhere(values: Any) -> bool:
+    """Whether it may be in other files."""
+    return bool(values.external or values.is_virtual)
 
 
 def _boundaries(rows: int, chunks: tuple[int, ...] | None) -> tuple[int, ...]:

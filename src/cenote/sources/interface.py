@@ -45,6 +45,9 @@ class FileInfo:
     """Entry numbers at which reading may start without decompressing anything twice, 0 and `entries` included."""
     places: bytes = field(default=b"", compare=False, repr=False)
     """Where the values of columns are, as the source notes it down for `cut_places`; empty: it will look again."""
+    content: str = ""
+    """What is in it, in a word that no file with other events has, whatever it is called and whenever it was copied.
+    Empty: unknown, then address and `stamp` have to do."""
 
 
 def flat_name(name: str) -> str:
@@ -108,6 +111,14 @@ class Source(Plugin):
         """Found without opening the file; while it stays the same, so does what `describe` says. Empty: unknown."""
         return stamp_of(url)
 
+    def current_stamp(self, url: str) -> str:
+        """The stamp that `describe` would give now, with as little reading as possible. Empty: unknown."""
+        return self.stamp(url)
+
+    def files_behind(self, url: str) -> tuple[str, ...]:
+        """All that the events of a file come from: files of their own may belong to it. None of what is generated."""
+        return (url,)
+
     @abstractmethod
     def describe(self, url: str) -> FileInfo:
         """Metadata only. Raises `bad-input` naming the file (and what it does hold) when it cannot be read."""
@@ -130,7 +141,7 @@ class Source(Plugin):
         raise NotImplementedError(f"{type(self).__name__} notes places, and does not say how to cut them")
 
     def read_placed(self, url: str, columns: Sequence[str], start: int, stop: int, places: bytes) -> dict[str, Column]:
-        """What `read` does, told by `cut_places` where to find it. The file may have changed since."""
+        """What `read` does, told by `cut_places` where to find it."""
         raise NotImplementedError(f"{type(self).__name__} cuts places, and does not say how to read there")
 
     def fetch_placed(self, url: str, start: int, stop: int, places: bytes) -> None:

@@ -16,11 +16,12 @@ from cenote import errors
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, Source, known_column
 from cenote.sources.support.arrow_columns import column_of, columns_in, type_at
+from cenote.sources.support.content import content_of_few
 from cenote.sources.support.files import (
     explained,
+    file_number,
     is_remote,
     local_path,
-    local_stamp,
     remote_options,
     stamp_of,
 )
@@ -53,7 +54,7 @@ class ParquetSource(Source):
     def describe(self, url: str) -> FileInfo:
         """Rows, columns and row groups."""
         with explained(url, errors.BAD_INPUT):
-            opened = _opened(url, local_stamp(url))
+            opened = _opened(url, stamp_of(url), file_number(url))
             metadata = opened.file.metadata
             sizes = _sizes(metadata)
             columns = {
@@ -62,22 +63,24 @@ class ParquetSource(Source):
             }
             groups = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
             boundaries = tuple(dict.fromkeys(accumulate(groups, initial=0)))
-            return FileInfo(url, opened.size, opened.stamp, metadata.num_rows, columns, boundaries)
+            # Footers have no checksums of the values: files that differ in some of them may well have the same one.
+            content = content_of_few(url, opened.size)
+            return FileInfo(url, opened.size, opened.stamp, metadata.num_rows, columns, boundaries, content=content)
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns; the file stays open for the next range."""
         with explained(url, errors.UNREADABLE_INPUT):
-            opened = _opened(url, local_stamp(url))
+            opened = _opened(url, stamp_of(url), file_number(url))
             paths = {name: opened.columns[known_column(name, opened.columns, url)] for name in columns}
             table = _rows(opened.file, list(dict.fromkeys(paths.values())), start, stop)
             return {name: column_of(table.column(path[0]), path[1:]) for name, path in paths.items()}
 
 
 @lru_cache(maxsize=OPEN_FILES)
-def _opened(url: str, stamp: str) -> _OpenFile:
-    """The stamp is part of the key: a file that was rewritten is opened again."""
+def _opened(url: str, stamp: str, _number: int) -> _OpenFile:
+    """Stamp and number are part of the key: a file that was rewritten, or is another one, is opened again."""
     if is_remote(url):
-        return _opened_remote(url)
+        return _opened_remote(url, stamp)
     path = local_path(url)
     size = path.stat().st_size
     if size == 0:
@@ -93,13 +96,13 @@ def _opened(url: str, stamp: str) -> _OpenFile:
     return _closing(_OpenFile(file, size, stamp, columns_in(file.schema_arrow)))
 
 
-def _opened_remote(url: str) -> _OpenFile:
+def _opened_remote(url: str, stamp: str) -> _OpenFile:
     import fsspec  # with asyncio, which files of this machine do without
 
     filesystem, path = fsspec.core.url_to_fs(url, **remote_options(url))
     size = int(filesystem.info(path).get("size") or 0)
     file = pq.ParquetFile(filesystem.open(path, "rb"), pre_buffer=True)
-    return _closing(_OpenFile(file, size, stamp_of(url), columns_in(file.schema_arrow)))
+    return _closing(_OpenFile(file, size, stamp, columns_in(file.schema_arrow)))
 
 
 def _closing(opened: _OpenFile) -> _OpenFile:

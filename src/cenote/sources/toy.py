@@ -66,6 +66,10 @@ class ToySource(Source):
         """What is generated never changes."""
         return f"toy-1-{url}"
 
+    def files_behind(self, url: str) -> tuple[str, ...]:  # noqa: ARG002  # whatever the process
+        """None."""
+        return ()
+
     def describe(self, url: str) -> FileInfo:
         """As many events as the settings say."""
         sample = self.sample(self._process(url, errors.BAD_INPUT))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -88,8 +88,15 @@ class ZipSource(Source):
 
     def stamp(self, url: str) -> str:
         """Of all files together."""
-        stamps = {file: one.source.stamp(file) for one in self.inputs for file in (one.url(url),)}
-        return "+".join(stamps.values()) if all(stamps.values()) else ""
+        return _together({one.url(url): one.source.stamp(one.url(url)) for one in self.inputs})
+
+    def current_stamp(self, url: str) -> str:
+        """The same."""
+        return _together({one.url(url): one.source.current_stamp(one.url(url)) for one in self.inputs})
+
+    def files_behind(self, url: str) -> tuple[str, ...]:
+        """Those of all, each once."""
+        return tuple(dict.fromkeys(file for one in self.inputs for file in one.source.files_behind(one.url(url))))
 
     def describe(self, url: str) -> FileInfo:
         """The columns of all; as many events as each of them has."""
@@ -102,7 +109,10 @@ class ZipSource(Source):
         size = sum({info.url: info.size for _, info in infos}.values())
         shared = [place for place in first.boundaries if place < min(entries)]
         boundaries = [*shared, min(entries)] if first.boundaries else ()
-        return FileInfo(url, size, self.stamp(url) or first.stamp, min(entries), self._columns(url, infos), boundaries)
+        stamp = _together({info.url: info.stamp for _, info in infos}) or first.stamp
+        contents = [info.content for _, info in infos]
+        content = "+".join(contents) if all(contents) else ""
+        return FileInfo(url, size, stamp, min(entries), self._columns(url, infos), boundaries, content=content)
 
     @staticmethod
     def counted(infos: Iterable[tuple[ZipInput, FileInfo]]) -> str:
@@ -136,3 +146,8 @@ class ZipSource(Source):
             hint = did_you_mean(name.partition(".")[0], prefixes) or f"prefixes: {listed(prefixes)}"
             raise errors.CenoteError(Problem(errors.UNREADABLE_INPUT, f"{url} has no column '{name}'", hint=hint))
         return {name: found[name] for name in columns}
+
+
+def _together(stamps: Mapping[str, str]) -> str:
+    """File → its stamp. Unknown where one of them is."""
+    return "+".join(stamps.values()) if all(stamps.values()) else ""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from uuid import UUID
+from typing import Any
+from uuid import RFC_4122, UUID
+
+import xxhash
 
 from cenote.sources.root_tree.baskets import Fetch
 from cenote.sources.root_tree.blocks import decompressed
@@ -28,6 +31,14 @@ _LARGE_FOLDER = struct.Struct(">hIIiiqqq")
 _SMALL_KEY = struct.Struct(">ihiIhhii")
 """fNbytes, fVersion, fObjlen, fDatime, fKeylen, fCycle, fSeekKey, fSeekPdir."""
 _LARGE_KEY = struct.Struct(">ihiIhhqq")
+_FAR, _LARGE = 1_000_000, 1_000
+"""What is added to versions of files, and of records in them, where places have 64 bits."""
+_ROOM = _LARGE_FOLDER.size + 18
+"""Of a folder, with the UUID that is behind it."""
+_NUMBERED = 40_000
+"""The first version of which it is sure that headers end with a UUID."""
+_OF_ONE_FILE = frozenset({1, 4, 6, 7})
+"""Versions of UUIDs that are made of a time and a place, or at random: those that are made of names come again."""
 _START = 2_048
 """Bytes of the file that are read at once: the header and the folder of most."""
 
@@ -41,6 +52,8 @@ class _Key:
     size: int
     length: int
     data_size: int
+    date: int
+    """When it was written, to the second, as ROOT packs it."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +64,61 @@ class FileHeader:
     end: int
     """Its size, as it says itself."""
     name_size: int
-    uuid: str
+    version: int
+    """Of ROOT, as 6.32/04 is 63204."""
+    uuid: UUID
 
     @property
     def identity(self) -> str:
         """Another file has another one."""
         return f"{self.uuid}-{self.end}"
 
+    @property
+    def named(self) -> int:
+        """The first byte after all that says which file it is."""
+        return self.begin + self.name_size + _ROOM
+
+    def own_number(self, folder: memoryview) -> UUID | None:
+        """No other file has it, unless it is a copy. Of what ROOT writes as an RNTuple without a TFile, the folder has
+        it. None of files that have none: those to be `reproducible`, and those of Geant4, which call themselves old."""
+        if self.version < _NUMBERED:
+            return None
+        large = int.from_bytes(folder[:2], "big") > _LARGE
+        there = bytes(folder[(_LARGE_FOLDER if large else _SMALL_FOLDER).size :][2:18])
+        found = self.uuid if self.uuid.int or len(there) < 16 else UUID(bytes=there)
+        return found if found.variant == RFC_4122 and found.version in _OF_ONE_FILE else None
+
 
 def read_header(start: memoryview) -> FileHeader:
     """From the first `HEADER_SIZE` bytes of a file."""
-    large = int.from_bytes(start[4:8], "big") >= 1_000_000
+    large = int.from_bytes(start[4:8], "big") >= _FAR
     numbers = (_LARGE_FILE if large else _SMALL_FILE).unpack_from(start)
     if numbers[0] != b"root":
         raise UnfamiliarError
-    return FileHeader(numbers[2], numbers[3], numbers[7], str(UUID(bytes=numbers[13])))
+    return FileHeader(numbers[2], numbers[3], numbers[7], numbers[1] % _FAR, UUID(bytes=numbers[13]))
 
 
-def find_tree(fetch: Fetch, size: int | None, name: str | None) -> tuple[FileHeader, TreeRecord]:
-    """The header of a file of this size, if it is known, and the tree of this name, or the only one.
+def content_of(header: FileHeader, start: memoryview, *said: Any) -> str:  # Any: bytes, in whatever holds them
+    """The content of a tree, as `FileInfo` has it, by the start of its file, where and when the tree was written there,
+    and what it says of itself, such as where its baskets are: no basket is read.
+
+    A file keeps its number when something is written into it, but then its end, its times or its baskets are others.
+    What nobody sees here is bytes changed where they are, by a program that knows nothing of ROOT.
+    """
+    folder = header.begin + header.name_size
+    number = header.own_number(start[folder : header.named])
+    if number is None:
+        return ""
+    hashed = xxhash.xxh3_128(number.bytes)
+    for part in (start[: header.named], *said):
+        hashed.update(len(part).to_bytes(8, "big"))
+        hashed.update(part)
+    return f"root-{hashed.hexdigest()}"
+
+
+def find_tree(fetch: Fetch, size: int | None, name: str | None) -> tuple[FileHeader, TreeRecord, str]:
+    """The header of a file of this size, if it is known, the tree of this name, or the only one, and its content, as
+    `FileInfo` has it.
 
     Raises `UnfamiliarError` for whatever is not at the top of an ordinary file.
     """
@@ -84,13 +133,14 @@ def find_tree(fetch: Fetch, size: int | None, name: str | None) -> tuple[FileHea
         data = bytes(packed) if len(packed) == key.data_size else decompressed(packed, key.data_size).tobytes()
     except (struct.error, ValueError, IndexError) as problem:
         raise UnfamiliarError from problem
-    return header, parse_tree(data, key.length)
+    content = content_of(header, start, f"/{key.name};{key.cycle} {key.date} {key.seek}".encode(), data)
+    return header, parse_tree(data, key.length), content
 
 
 def _keys(fetch: Fetch, folder: int, start: memoryview) -> Iterator[_Key]:
     room = _LARGE_FOLDER.size
     found = start[folder : folder + room] if folder + room <= len(start) else fetch(folder, room)
-    large = int.from_bytes(found[:2], "big") > 1_000
+    large = int.from_bytes(found[:2], "big") > _LARGE
     numbers = (_LARGE_FOLDER if large else _SMALL_FOLDER).unpack_from(found)
     listing = bytes(fetch(numbers[7], numbers[3]))
     place = _read_key(listing, 0)[0].length
@@ -103,8 +153,8 @@ def _keys(fetch: Fetch, folder: int, start: memoryview) -> Iterator[_Key]:
 
 def _read_key(listing: bytes, place: int) -> tuple[_Key, int]:
     version = int.from_bytes(listing[place + 4 : place + 6], "big")
-    form = _LARGE_KEY if version > 1_000 else _SMALL_KEY
-    size, _, data_size, _, length, cycle, seek, _ = form.unpack_from(listing, place)
+    form = _LARGE_KEY if version > _LARGE else _SMALL_KEY
+    size, _, data_size, date, length, cycle, seek, _ = form.unpack_from(listing, place)
     place += form.size
     texts = []
     for _ in range(3):
@@ -113,7 +163,7 @@ def _read_key(listing: bytes, place: int) -> tuple[_Key, int]:
             raise UnfamiliarError
         texts.append(listing[place + 1 : place + 1 + text_size].decode())
         place += 1 + text_size
-    return _Key(texts[0], texts[1], cycle, seek, size, length, data_size), place
+    return _Key(texts[0], texts[1], cycle, seek, size, length, data_size, date), place
 
 
 def _chosen(keys: list[_Key], name: str | None) -> _Key:

@@ -17,8 +17,8 @@ from cenote.errors import ErrorKind
 from cenote.lean_imports import imported
 from cenote.names import listed
 from cenote.sources.root_tree.baskets import PlainBranch
-from cenote.sources.root_tree.file_record import OTHER_TREES, PREFERRED_TREES
-from cenote.sources.support.files import explained, is_remote, local_path, local_stamp, remote_options
+from cenote.sources.root_tree.file_record import OTHER_TREES, PREFERRED_TREES, content_of, read_header
+from cenote.sources.support.files import explained, file_number, is_remote, local_path, local_stamp, remote_options
 from cenote.values import dataclass
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class OpenTree:
     tree: Any  # uproot publishes no types: a TTree or an RNTuple
     size: int
     stamp: str
+    branches: int
+    """How many it has, or fields: found out before others are read beside it, for it may be damaged."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Filled by who first needs to know them all: column name → where it is."""
     plain: dict[str, PlainBranch | None] = field(default_factory=dict)
@@ -53,30 +55,51 @@ class OpenTree:
     @property
     def is_rntuple(self) -> bool:
         """Whether it is of ROOT's new format."""
-        return isinstance(self.tree, uproot.behaviors.RNTuple.RNTuple)
+        return is_rntuple(self.tree)
+
+    def content_by(self, *said: Any) -> str:  # Any: bytes, in whatever holds them
+        """The content of the tree, by all that it says of itself."""
+        key, file = self.tree.parent, self.tree.file
+        start = memoryview(file.begin_chunk.raw_data)
+        header = read_header(start)
+        if len(start) < header.named:  # it has a long name
+            start = memoryview(file.chunk(0, min(header.named, header.end)).raw_data)
+        return content_of(header, start, f"{key.object_path} {key.fDatime} {key.fSeekKey}".encode(), *said)
 
 
-_Key = tuple[str, str | None, str]
+def is_rntuple(tree: Any) -> bool:  # Any: as above
+    """Whether it is of ROOT's new format."""
+    return isinstance(tree, uproot.behaviors.RNTuple.RNTuple)
+
+
+_Key = tuple[str, str | None, str, int]
 _kept: OrderedDict[_Key, OpenTree] = OrderedDict()
 """The trees of this process that were used last, the latest at the end."""
 _keeping = Lock()
 
 
-def open_tree(url: str, tree: str | None, *, kind: ErrorKind) -> OpenTree:
+def open_tree(url: str, tree: str | None, *, kind: ErrorKind, anew: bool = False) -> OpenTree:
     """The tree of this file, opened now or before. Problems are raised as this kind of error, naming the file."""
     with explained(url, kind):
-        # The stamp is part of the key: a file that was rewritten is opened again.
-        key = (url, tree, local_stamp(url))
+        # Stamp and number are part of the key: a file that was rewritten, or is another one, is opened again.
+        stamp = local_stamp(url)
+        key = (url, tree, stamp, file_number(url))
         with _keeping:
-            if key in _kept:
+            if key in _kept and not anew:
                 _kept.move_to_end(key)
                 return _kept[key]
-        opened = _opened(*key)
+        opened = _opened(url, tree, stamp)
         with _keeping:
             _kept[key] = opened
-            while len(_kept) > 1 and (len(_kept) > OPEN_FILES or sum(map(_branches, _kept.values())) > OPEN_BRANCHES):
+            while len(_kept) > 1 and (
+                len(_kept) > OPEN_FILES or sum(one.branches for one in _kept.values()) > OPEN_BRANCHES
+            ):
                 _kept.popitem(last=False)
         return opened
+
+
+def _branches_kept() -> int:
+    return sum(one.branches for one in _kept.values())
 
 
 def trees_in(url: str) -> list[str]:
@@ -96,10 +119,6 @@ def _trees(file: Any) -> list[str]:
     return [key for key, class_name in classes.items() if class_name in _TREE_CLASSES]
 
 
-def _branches(opened: OpenTree) -> int:
-    return len(opened.tree.fields) if opened.is_rntuple else len(opened.tree.branches)
-
-
 def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
     if is_remote(url):
         file = _open_quickly(url, **remote_options(url))
@@ -108,10 +127,11 @@ def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
         file = _open_quickly(str(local_path(url)), handler=uproot.source.file.MultithreadedFileSource, num_workers=1)
     try:
         found = _named_tree(file, url, tree)
+        branches = len(found.fields) if is_rntuple(found) else len(found.branches)
     except BaseException:
         file.close()
         raise
-    opened = OpenTree(url, found, int(file.file.fEND), stamp or str(file.file.uuid))
+    opened = OpenTree(url, found, int(file.file.fEND), stamp or f"{file.file.uuid}-{file.file.fEND}", branches)
     weakref.finalize(opened, file.close)  # when nobody reads from it: maybe later than it is dropped here
     return opened
 

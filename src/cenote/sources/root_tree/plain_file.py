@@ -13,14 +13,14 @@ from cenote import errors
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, named
 from cenote.sources.root_tree.baskets import NotPlainError, PlainBranch, PlainType, SharedOffsets, read_plain
-from cenote.sources.root_tree.blocks import UnknownAlgorithmError
+from cenote.sources.root_tree.blocks import DamagedError, UnknownAlgorithmError
 from cenote.sources.root_tree.clusters import boundaries
 from cenote.sources.root_tree.fetching import opened_bytes
 from cenote.sources.root_tree.file_record import HEADER_SIZE, find_tree, read_header
 from cenote.sources.root_tree.places import note
 from cenote.sources.root_tree.read_ahead import AHEAD
-from cenote.sources.root_tree.tree_shape import BranchRecord, TreeRecord
-from cenote.sources.support.files import explained, is_remote, local_path, local_stamp
+from cenote.sources.root_tree.tree_shape import BranchRecord, TreeRecord, UnfamiliarError
+from cenote.sources.support.files import explained, file_number, is_remote, local_path, local_stamp
 from cenote.values import dataclass
 
 NEVER_FILLED = "was never filled: it has no values"
@@ -41,9 +41,9 @@ class PlainFile:
     size: int
     """As the file says itself."""
     stamp: str
-    identity: str
-    """Stays while the file is the same: for one on this machine the stamp, else what its first bytes say."""
+    """Stays while the file is the same: for one elsewhere, what its first bytes say."""
     tree: TreeRecord
+    content: str
 
     @cached_property
     def columns(self) -> dict[str, BranchRecord]:
@@ -70,28 +70,28 @@ class PlainFile:
             self.tree.entries,
             columns,
             boundaries(starts, self.tree.entries),
-            note(self.identity, self.branches),
+            note(self.stamp, self.branches),
+            self.content,
         )
 
     def _is_filled(self, branch: BranchRecord) -> bool:
         return bool(branch.entries[-1] > 0 or self.tree.entries == 0)
 
 
-_kept: OrderedDict[tuple[str, str | None, str], PlainFile] = OrderedDict()
+_kept: OrderedDict[tuple[str, str | None, str, int], PlainFile] = OrderedDict()
 _keeping = Lock()
 
 
 def plain_file(url: str, tree: str | None) -> PlainFile:
     """The file, looked at now or before. Raises `UnfamiliarError` where uproot has to look."""
-    key = (url, tree, local_stamp(url))
+    key = (url, tree, local_stamp(url), file_number(url))  # another file may have the name, time and size of this one
     with _keeping:
         if key in _kept:
             _kept.move_to_end(key)
             return _kept[key]
     with opened_bytes(url) as file:
-        header, found = find_tree(file.fetch, None if is_remote(url) else local_path(url).stat().st_size, tree)
-    stamp = key[2] or header.uuid
-    looked_at = PlainFile(url, header.end, stamp, key[2] or header.identity, found)
+        header, found, content = find_tree(file.fetch, None if is_remote(url) else local_path(url).stat().st_size, tree)
+    looked_at = PlainFile(url, header.end, key[2] or header.identity, found, content)
     with _keeping:
         _kept[key] = looked_at
         if len(_kept) > KEPT:
@@ -100,9 +100,20 @@ def plain_file(url: str, tree: str | None) -> PlainFile:
 
 
 def forget(url: str, tree: str | None) -> None:
-    """What was found out about a file that has changed since."""
+    """What was found out about a remote file, which may have changed since."""
     with _keeping:
-        _kept.pop((url, tree, ""), None)
+        _kept.pop((url, tree, "", 0), None)
+
+
+def remote_stamp(url: str) -> str:
+    """Of a file elsewhere, from its first bytes; empty where nobody answers."""
+    try:
+        with opened_bytes(url) as file:
+            return read_header(file.fetch(0, HEADER_SIZE)).identity
+    except (UnfamiliarError, DamagedError):
+        return "no ROOT file"
+    except Exception:  # whatever is wrong will be said, better, by whoever reads the file
+        return ""
 
 
 def read_branches(

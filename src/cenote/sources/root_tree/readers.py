@@ -6,6 +6,7 @@ uproot is imported where a file needs it: trees of numbers do not, and they are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from types import ModuleType
 
@@ -17,16 +18,20 @@ from cenote.sources.root_tree.baskets import PlainBranch
 from cenote.sources.root_tree.places import Places, read_places
 from cenote.sources.root_tree.plain_file import PlainFile, fetch_ahead, forget, plain_file, read_branches
 from cenote.sources.root_tree.tree_shape import UnfamiliarError
-from cenote.sources.support.files import explained
+from cenote.sources.support.content import content_of_few
+from cenote.sources.support.files import explained, is_remote
 
 _importing = Lock()
 
 
 def describe(url: str, tree: str | None) -> FileInfo:
     """Entries, columns and cluster boundaries of the tree, and where its baskets are."""
-    file = _plain_file(url, tree, errors.BAD_INPUT)
-    described: FileInfo = _with_uproot().describe(url, tree) if file is None else file.describe()
-    return described
+    if is_remote(url):
+        forget(url, tree)  # the stamp of what is kept tells of files of this machine alone
+    with explained(url, errors.BAD_INPUT):
+        file = _plain_file(url, tree, errors.BAD_INPUT)
+        described: FileInfo = _with_uproot().describe(url, tree) if file is None else file.describe()
+        return described if described.content else replace(described, content=content_of_few(url, described.size))
 
 
 def read(url: str, tree: str | None, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
@@ -34,7 +39,8 @@ def read(url: str, tree: str | None, columns: Sequence[str], start: int, stop: i
     file = _plain_file(url, tree, errors.UNREADABLE_INPUT)
     if file is None:
         return _read_rest(url, tree, columns, start, stop, {})
-    places = Places(file.identity, _named(file.branches, columns))
+    with explained(url, errors.UNREADABLE_INPUT):
+        places = Places(file.stamp, _named(file.branches, columns))
     found = _read_places(url, places, start, stop)
     if found is None:
         forget(url, tree)
@@ -75,7 +81,8 @@ def _read_rest(
 ) -> dict[str, Column]:
     """What is not found yet, by uproot."""
     left = [name for name in columns if name not in found]
-    rest = _with_uproot().read(url, tree, left, start, stop) if left else {}
+    with explained(url, errors.UNREADABLE_INPUT):
+        rest = _with_uproot().read(url, tree, left, start, stop) if left else {}
     return {name: found[name] if name in found else rest[name] for name in columns}
 
 

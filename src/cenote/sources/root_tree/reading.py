@@ -18,15 +18,18 @@ from cenote.sources.support.files import is_remote
 
 def describe(url: str, tree: str | None) -> FileInfo:
     """Entries, columns and cluster boundaries of the tree."""
-    opened = open_tree(url, tree, kind=errors.BAD_INPUT)
+    # The stamp of what is kept open tells of files of this machine alone.
+    opened = open_tree(url, tree, kind=errors.BAD_INPUT, anew=is_remote(url))
     found = _columns(opened)
     entries = int(opened.tree.num_entries)
     if opened.is_rntuple:
         columns = _rntuple.describe(opened, found)
-        return FileInfo(url, opened.size, opened.stamp, entries, columns, _rntuple.boundaries(opened))
+        cuts, content = _rntuple.boundaries(opened), _rntuple.content(opened)
+        return FileInfo(url, opened.size, opened.stamp, entries, columns, cuts, content=content)
     places = b"" if is_remote(url) else note(opened.stamp, _ttree.places(found))
     cuts = boundaries(_ttree.starts(found), entries)
-    return FileInfo(url, opened.size, opened.stamp, entries, _ttree.describe(found), cuts, places)
+    content = _ttree.content(opened)
+    return FileInfo(url, opened.size, opened.stamp, entries, _ttree.describe(found), cuts, places, content)
 
 
 def read(url: str, tree: str | None, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:

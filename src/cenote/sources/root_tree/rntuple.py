@@ -8,16 +8,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import uproot
+from numpy.typing import NDArray
 
 from cenote.errors import ErrorKind
 from cenote.expressions.arrays import leaf_type
 from cenote.jagged import ak, is_awkward
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, named
+from cenote.sources.root_tree.blocks import DamagedError
 from cenote.sources.root_tree.open_file import OpenTree
 from cenote.sources.root_tree.ttree import as_column
 from cenote.sources.support.files import explained
+from cenote.values import dataclass
 
+_QUANTISED = uproot.const.rntuple_col_type_to_num_dict["real32quant"]
+_MOST_COMPRESSED = 1_000_000
+"""That no algorithm makes bytes so many times fewer."""
 _COLLECTION = 1
 """What a field of a collection says that it is."""
 
@@ -35,6 +42,11 @@ def describe(opened: OpenTree, found: Mapping[str, Any]) -> dict[str, ColumnInfo
     bits: Counter[int] = Counter()
     for cluster in ntuple.page_link_list:
         for record, pages in zip(ntuple.column_records, cluster, strict=False):
+            for page in pages.pages:
+                if page.num_elements * record.nbits > 8 * _MOST_COMPRESSED * max(page.locator.num_bytes, 1):
+                    raise DamagedError(
+                        f"a page of {page.locator.num_bytes:,} bytes claims {page.num_elements:,} values"
+                    )
             bits[record.field_id] += record.nbits * sum(page.num_elements for page in pages.pages)
     children: dict[int, list[int]] = {}
     for number, record in enumerate(ntuple.field_records):
@@ -57,6 +69,12 @@ def describe(opened: OpenTree, found: Mapping[str, Any]) -> dict[str, ColumnInfo
     }
 
 
+def content(opened: OpenTree) -> str:
+    """As `FileInfo` has it: by the checksums of all that says where pages are."""
+    envelopes = (opened.tree.header, opened.tree.footer, *opened.tree.page_list_envelopes)
+    return opened.content_by(*(envelope.checksum.to_bytes(8, "little") for envelope in envelopes))
+
+
 def boundaries(opened: OpenTree) -> tuple[int, ...]:
     """The entries at which clusters start, and the end."""
     starts = {int(cluster.num_first_entry) for cluster in opened.tree.cluster_summaries}
@@ -69,13 +87,75 @@ def read(opened: OpenTree, chosen: Mapping[str, Any], start: int, stop: int, *, 
         return {}
     paths = {name: field.path for name, field in chosen.items()}
     with explained(opened.url, kind):
+        _leave_steps_of_doubles(opened.tree)
         record = opened.tree.arrays(
             filter_name=list(paths.values()), entry_start=start, entry_stop=stop, array_cache=None
         )
         return {
-            name: _as_in_memory(as_column(record[tuple(path.split("."))]), chosen[name].typename)
+            name: _as_in_memory(
+                _from_steps(as_column(record[tuple(path.split("."))]), _steps(opened.tree, chosen[name].field_id)),
+                chosen[name].typename,
+            )
             for name, path in paths.items()
         }
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """How fractions are stored as whole numbers: steps of one size between a lowest and a highest value."""
+
+    low: float
+    size: float
+
+
+def _leave_steps_of_doubles(ntuple: Any) -> None:
+    """Keep uproot (5.7) from computing fractions of type `double` from steps: it has single precision for them."""
+    if "post_process" in vars(ntuple):
+        return
+    usual = ntuple.post_process
+
+    def post_process(buffer: Any, column: Any) -> None:
+        if _steps_of(ntuple, column.ncol) is None:
+            usual(buffer, column)
+
+    ntuple.post_process = post_process
+
+
+def _steps_of(ntuple: Any, column: int) -> _Steps | None:
+    """Those of a column whose field is a `double`."""
+    record = ntuple.column_records[column]
+    if record.type != _QUANTISED or ntuple.field_records[record.field_id].type_name != "double":
+        return None
+    return _Steps(record.min_value, (record.max_value - record.min_value) / ((1 << record.nbits) - 1))
+
+
+def _steps(ntuple: Any, field: int) -> _Steps | None:
+    """Those of the numbers that a field holds, itself or in its lists."""
+    while True:
+        below = [number for number, record in enumerate(ntuple.field_records) if record.parent_field_id == field]
+        below = [number for number in below if number != field]
+        if len(below) != 1:
+            break
+        (field,) = below
+    columns = [number for number, record in enumerate(ntuple.column_records) if record.field_id == field]
+    return _steps_of(ntuple, columns[0]) if columns else None
+
+
+def _from_steps(column: Column, steps: _Steps | None) -> Column:
+    """What was left as it is stored: whole numbers in the bits of single precision."""
+    if steps is None:
+        return column
+
+    def computed(numbers: NDArray[Any]) -> NDArray[np.float64]:
+        return steps.low + numbers.view(np.uint32).astype(np.float64) * steps.size
+
+    if not is_awkward(column):
+        return computed(column)
+
+    def leaf(layout: Any, **_others: Any) -> Any:
+        return ak.contents.NumpyArray(computed(layout.data)) if layout.is_numpy else None
+
+    return ak.transform(leaf, column)
 
 
 _FRACTIONS = {"float": np.float32, "double": np.float64}

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from cenote.operations.support.events import Column
 from cenote.sources.interface import FileInfo, Source
+from cenote.sources.support.files import is_remote
 
 
 class RootTreeSource(Source):
@@ -35,6 +36,14 @@ class RootTreeSource(Source):
 
         names = trees_in(url) if self.tree is None else (self.tree,)
         return [(name, RootTreeSource(tree=name)) for name in names]
+
+    def current_stamp(self, url: str) -> str:
+        """Of a remote file, what it says itself: servers have other times for other copies of the same file."""
+        if not is_remote(url):
+            return self.stamp(url)
+        from cenote.sources.root_tree.plain_file import remote_stamp
+
+        return remote_stamp(url)
 
     def describe(self, url: str) -> FileInfo:
         """Entries, columns and cluster boundaries of the tree, and where its baskets are."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, named
 from cenote.sources.root_tree.baskets import PlainBranch
+from cenote.sources.root_tree.interpretations import bound_lengths, understood
 from cenote.sources.root_tree.open_file import OpenTree
 from cenote.sources.root_tree.plain_file import NEVER_FILLED, read_branches
 from cenote.sources.root_tree.uproot_branch import plain_branch_of
@@ -22,6 +24,9 @@ from cenote.values import dataclass
 
 _HERE = uproot.source.futures.TrivialExecutor()
 """Decompresses in the calling thread: a worker has one core, and handing over costs more than it gains."""
+
+_DECODED: set[tuple[str, str]] = set()
+"""Branches of objects, and their classes, that this process has decoded."""
 
 _TEXTS = ("string", "bytestring")
 _OF_THE_FORMAT = "@"
@@ -73,6 +78,11 @@ def _holds_numbers(interpretation: Any) -> bool:
     return type(content) is uproot.AsDtype and content.to_dtype.base.names is None
 
 
+def _is_usual(branch: Any) -> bool:
+    """Whether uproot reads its numbers as they are by itself."""
+    return _holds_numbers(branch.interpretation) and understood(branch) is branch.interpretation
+
+
 def _as_numpy(interpretation: Any) -> Any | None:
     """How numpy holds the entries, if all have one size: numbers, lists of a fixed length, leaf lists, objects.
 
@@ -93,18 +103,57 @@ def _leaves(branch: Any) -> list[Leaf]:
         return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, which uproot decodes wrongly")]
     if _holds_numbers(interpretation):
         return [Leaf(branch)]
-    in_numpy = _as_numpy(interpretation)
-    if in_numpy is not None:
-        names = [name for name in in_numpy.to_dtype.names or () if _OF_THE_FORMAT not in name]
-        return [Leaf(branch, (name,)) for name in names] or [Leaf(branch, unreadable=_without_numbers(branch))]
     if isinstance(interpretation, uproot.interpretation.identify.UnknownInterpretation):
         return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, which cannot be decoded")]
+    found = [Leaf(branch, fields) for fields in _fields_of(branch)]
+    if not found:
+        return [Leaf(branch, unreadable=f"holds {_type_name(branch)}, which no column of numbers or texts can hold")]
+    if _holds_objects(interpretation) and not _is_decoded(branch, found):
+        why = f"holds {_type_name(branch)} in a form that uproot cannot decode: stored whole, or memberwise"
+        return [replace(leaf, unreadable=why) for leaf in found]
+    return found
+
+
+def _fields_of(branch: Any) -> list[tuple[str, ...]]:
+    """The path of every number or text in its objects; none where they hold something else."""
+    in_numpy = _as_numpy(branch.interpretation)
+    if in_numpy is not None:
+        return [(name,) for name in in_numpy.to_dtype.names or () if _OF_THE_FORMAT not in name]
     try:
-        form = interpretation.awkward_form(branch.file)
-        found = [Leaf(branch, fields) for fields in _fields_in(form)]
+        return list(_fields_in(branch.interpretation.awkward_form(branch.file)))
     except (uproot.interpretation.objects.CannotBeAwkward, NotImplementedError, TypeError, ValueError):
-        found = []
-    return found or [Leaf(branch, unreadable=_without_numbers(branch))]
+        return []
+
+
+def _holds_objects(interpretation: Any) -> bool:
+    content = interpretation.content if type(interpretation) is uproot.AsJagged else interpretation
+    return isinstance(content, uproot.AsObjects | uproot.AsStridedObjects)
+
+
+def _is_decoded(branch: Any, leaves: Sequence[Leaf]) -> bool:
+    """Whether the first objects come out as their class says: only trying tells how they are stored.
+
+    Of files made alike, the first is tried. Damage is no reason: it is told, with its place, by who reads.
+    """
+    kind = (branch.object_path, _type_name(branch))
+    if kind in _DECODED or not branch.num_baskets or not _is_whole(branch):
+        return True
+    try:
+        first = _read_one(branch, 0, 1)
+        for leaf in leaves:
+            _field(first, leaf.fields)
+    except Exception:  # uproot raises many types
+        return False
+    _DECODED.add(kind)
+    return True
+
+
+def _is_whole(branch: Any) -> bool:
+    """Whether the first basket can be decompressed."""
+    try:
+        return branch.basket(0) is not None
+    except Exception:  # decompressors and uproot raise many types
+        return False
 
 
 def _is_read_wrongly(interpretation: Any) -> bool:
@@ -113,10 +162,6 @@ def _is_read_wrongly(interpretation: Any) -> bool:
         return False
     content = interpretation.content
     return isinstance(content, uproot.interpretation.numerical.TruncatedNumerical) and bool(content.to_dims)
-
-
-def _without_numbers(branch: Any) -> str:
-    return f"holds {_type_name(branch)}, which no column of numbers or texts can hold"
 
 
 def _type_name(branch: Any) -> str:
@@ -129,7 +174,7 @@ def _type_name(branch: Any) -> str:
 def _fields_in(form: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The path of every field that holds numbers or texts: `("fP", "fX")`."""
     if isinstance(form, ak.forms.RecordForm):
-        for field in form.fields:
+        for field in (name for name in form.fields if _OF_THE_FORMAT not in name):
             yield from _fields_in(form.content(field), (*above, field))
     elif isinstance(form, ak.forms.UnionForm):
         raise TypeError("values of several types")
@@ -155,6 +200,11 @@ def _size(leaf: Leaf) -> int:
     return int(leaf.branch.member("fTotBytes"))
 
 
+def content(opened: OpenTree) -> str:
+    """As `FileInfo` has it: by all that the tree says of its branches, and the baskets that it holds itself."""
+    return opened.content_by(opened.tree.chunk.raw_data)
+
+
 def places(found: Mapping[str, Leaf]) -> dict[str, PlainBranch]:
     """Where the baskets of the plain columns are."""
     readable = {name: leaf.branch for name, leaf in found.items() if not leaf.unreadable and not leaf.fields}
@@ -170,9 +220,7 @@ def starts(found: Mapping[str, Leaf]) -> list[tuple[list[int], int]]:
 
 def read(opened: OpenTree, chosen: Mapping[str, Leaf], start: int, stop: int, *, kind: ErrorKind) -> dict[str, Column]:
     """These columns for entries [start, stop); each branch is read once."""
-    of_numbers = {
-        id(leaf.branch): leaf.branch for leaf in chosen.values() if _holds_numbers(leaf.branch.interpretation)
-    }
+    of_numbers = {id(leaf.branch): leaf.branch for leaf in chosen.values() if _is_usual(leaf.branch)}
     together = is_remote(opened.url) and len({branch.name for branch in of_numbers.values()}) == len(of_numbers)
     arrays = _read_together(opened, of_numbers, start, stop, kind=kind) if together else {}
     columns = {} if is_remote(opened.url) else _read_plain(opened, chosen, start, stop)
@@ -207,12 +255,13 @@ def _plain(opened: OpenTree, branch: Any) -> PlainBranch | None:
 
 
 def _read_one(branch: Any, start: int, stop: int) -> Column:
+    bound_lengths()
     interpretation, in_numpy = branch.interpretation, _as_numpy(branch.interpretation)
     if start == stop and in_numpy is None and not _holds_numbers(interpretation):
         # Of no entries, uproot gives objects other fields.
         return as_column(ak.Array(interpretation.awkward_form(branch.file).length_zero_array(highlevel=False)))
     array = branch.array(
-        interpretation if in_numpy is None else in_numpy,
+        understood(branch) if in_numpy is None or in_numpy is interpretation else in_numpy,
         entry_start=start,
         entry_stop=stop,
         library="ak" if in_numpy is None else "np",

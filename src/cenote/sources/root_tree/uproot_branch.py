@@ -7,13 +7,14 @@ from typing import Any
 import uproot
 
 from cenote.sources.root_tree.baskets import PlainBranch, PlainType
+from cenote.sources.root_tree.interpretations import holds_bits
 
 
 def plain_branch_of(branch: Any) -> PlainBranch | None:  # Any: uproot publishes no types
-    """None for a branch that needs uproot: objects, leaf lists, packed numbers, baskets inside the tree itself."""
+    """None for a branch that needs uproot: objects, leaf lists, bits, packed numbers, baskets in the tree itself."""
     kind = _plain_type(branch.interpretation)
     count = int(branch.member("fWriteBasket"))
-    if kind is None or len(branch.member("fLeaves")) != 1 or not branch.num_baskets == count > 0:
+    if kind is None or len(branch.member("fLeaves")) != 1 or not branch.num_baskets == count > 0 or holds_bits(branch):
         return None
     counter = branch.count_branch
     return PlainBranch(

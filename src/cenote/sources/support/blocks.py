@@ -15,6 +15,7 @@ from cenote import errors
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, FileInfo, Source
 from cenote.sources.support.byte_files import file_size
+from cenote.sources.support.content import content_of_few
 from cenote.sources.support.files import explained, stamp_of
 
 INDEXES_KEPT = 16
@@ -54,8 +55,8 @@ class BlockSource(Source):
     """A source whose files are rows in blocks, of which Arrow makes tables."""
 
     @abstractmethod
-    def look_through(self, url: str, stamp: str) -> tuple[BlockIndex, Counter[str]]:
-        """Where the rows of a file are, and the bytes of its columns."""
+    def look_through(self, url: str, stamp: str) -> tuple[BlockIndex, Counter[str], str]:
+        """Where the rows of a file are, the bytes of its columns, and its content, where all of it is read for that."""
 
     @abstractmethod
     def tables(self, url: str, index: BlockIndex, names: tuple[str, ...]) -> Iterable[Any]:
@@ -67,20 +68,21 @@ class BlockSource(Source):
 
         with explained(url, errors.BAD_INPUT):
             size = file_size(url)
-            index, sizes = _looked_through(self, url, self.stamp(url))
+            index, sizes, content = _looked_through(self, url, self.stamp(url))
+            content = content or content_of_few(url, size)
             columns = {
                 name: ColumnInfo(str(type_at(index.arrow_schema, path)), max(1, sizes[path[0]]))
                 for name, path in columns_in(index.arrow_schema).items()
             }
             boundaries = tuple(dict.fromkeys(index.rows))
             places = msgspec.msgpack.encode(index) if index.stamp else b""
-            return FileInfo(url, size, index.stamp, index.rows[-1], columns, boundaries, places)
+            return FileInfo(url, size, index.stamp, index.rows[-1], columns, boundaries, places, content)
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns; a file that this process has not seen yet is looked through first."""
         with explained(url, errors.UNREADABLE_INPUT):
             file_size(url)
-            index, _ = _looked_through(self, url, stamp_of(url))
+            index, *_ = _looked_through(self, url, stamp_of(url))
             return self._read(url, columns, start, stop, index)
 
     def cut_places(self, noted: bytes, columns: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -116,6 +118,6 @@ class BlockSource(Source):
 
 
 @lru_cache(maxsize=INDEXES_KEPT)
-def _looked_through(source: BlockSource, url: str, stamp: str) -> tuple[BlockIndex, Counter[str]]:
+def _looked_through(source: BlockSource, url: str, stamp: str) -> tuple[BlockIndex, Counter[str], str]:
     """The stamp is part of the key: a file that was rewritten is looked through again."""
     return source.look_through(url, stamp)

@@ -36,6 +36,10 @@ class FasthepSource(Described, Source):
         """Of the file, if it is one; what is generated depends on settings and code alone."""
         return stamp_of(url) if "://" not in url else url
 
+    def files_behind(self, url: str) -> tuple[str, ...]:
+        """None of what is generated."""
+        return () if url == GENERATED else (url,)
+
     def describe(self, url: str) -> FileInfo:
         """What the function gives has it all."""
         with explained(url, errors.BAD_INPUT):

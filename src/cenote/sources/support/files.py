@@ -15,6 +15,7 @@ from typing import Any
 from cenote import errors
 from cenote.errors import ErrorKind, Problem
 
+_S3_SCHEMES = ("s3", "s3a")
 XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 """Those with an s are encrypted from the first byte on, the others when the server wants it."""
 _XROOTD_REASON = re.compile(r"^.*\[(?:FATAL|ERROR)\]\s*(?:Server responded with an error: )?")
@@ -79,6 +80,10 @@ def remote_options(url: str) -> dict[str, Any]:  # Any: fsspec has options of ev
         from cenote.sources.support.https import open_session
 
         return {"get_client": open_session}
+    if scheme in _S3_SCHEMES and importlib.util.find_spec("s3fs") is None:
+        raise errors.error(
+            errors.ENVIRONMENT, f"{url} needs s3fs, which is not installed", hint="pip install 'cenote[s3]'"
+        )
     if scheme in XROOTD_SCHEMES:
         if any(importlib.util.find_spec(module) is None for module in ("XRootD", "fsspec_xrootd")):
             raise errors.error(
@@ -100,6 +105,15 @@ def local_stamp(url: str) -> str:
     return f"{found.st_mtime_ns}-{found.st_size}"
 
 
+def file_number(url: str) -> int:
+    """Of the file on this machine that the name leads to now; 0 for a remote one.
+
+    A file that is kept open may be another one by then, with the same stamp: one that was written over, and has its
+    earlier copy in its place again.
+    """
+    return 0 if is_remote(url) else local_path(url).stat().st_ino
+
+
 def stamp_of(url: str) -> str:
     """The same without an error, and for remote files from one short request; empty where unknown."""
     try:
@@ -119,7 +133,9 @@ def remote_files(url: str) -> tuple[Any, str]:  # Any: fsspec publishes no types
 def _remote_stamp(url: str) -> str:
     filesystem, path = remote_files(url)
     about = filesystem.info(path)
-    changed = next((about[key] for key in ("ETag", "etag", "mtime", "last_modified") if about.get(key)), "")
+    changed = next(
+        (about[key] for key in ("ETag", "etag", "mtime", "last_modified", "Last-Modified") if about.get(key)), ""
+    )
     return f"{changed}-{about.get('size')}"
 
 

@@ -9,6 +9,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+import xxhash
+
 from cenote.sources.support.blocks import BlockIndex, BlockSource
 from cenote.sources.support.byte_files import ByteFile, byte_file
 
@@ -40,19 +42,21 @@ class TextSource(BlockSource):
     def row_end(self, text: bytes) -> int | None:
         """Where the last whole row of this text ends; 0 where none does yet, None where the file cannot be cut."""
 
-    def look_through(self, url: str, stamp: str) -> tuple[BlockIndex, Counter[str]]:
+    def look_through(self, url: str, stamp: str) -> tuple[BlockIndex, Counter[str], str]:
         """Parse all of it: every row may have a say in the types."""
         sizes: Counter[str] = Counter()
         starts, rows, schemas = [0], [0], dict[Any, None]()
+        seen = xxhash.xxh3_128()
         with byte_file(url) as file:
             for text in _blocks(self, file):
                 table = self.parse(text, next(iter(schemas)).names if schemas else None)
                 schemas[table.schema] = None
+                seen.update(text)
                 sizes.update({name: table.column(name).nbytes for name in table.column_names})
                 starts.append(starts[-1] + len(text))
                 rows.append(rows[-1] + table.num_rows)
         schema = self.merged(list(schemas)).serialize().to_pybytes()
-        return BlockIndex(stamp, schema, tuple(starts), tuple(rows)), sizes
+        return BlockIndex(stamp, schema, tuple(starts), tuple(rows)), sizes, f"text-{seen.hexdigest()}"
 
     def tables(self, url: str, index: BlockIndex, names: tuple[str, ...]) -> Iterator[Any]:
         """One by one; few of them are kept for the next range."""
