@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -233,3 +234,17 @@ def test_without_the_xrootd_client_the_extra_is_named(monkeypatch: pytest.Monkey
     problem = problem_of(RootTreeSource(), "root://host.invalid//store/a.root")
     assert problem.kind is errors.ENVIRONMENT
     assert "cenote[xrootd]" in (problem.hint or "")
+
+
+def test_files_of_one_name_time_and_size_in_two_folders_are_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for seed in (1, 2):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        write(Path("a.root"), events={"x": np.full(10, float(seed))})
+        os.utime("a.root", (1, 1))
+        found.append(RootTreeSource(tree="events").read("a.root", ["x"], 0, 10)["x"].tolist())
+    assert found == [[1.0] * 10, [2.0] * 10]
