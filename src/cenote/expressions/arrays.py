@@ -13,10 +13,25 @@ Column = Any
 
 
 def plain(value: Column) -> Column:
-    """The same values as a numpy array where that costs nothing."""
+    """The same values as a numpy array where that costs nothing, or as lists of any length.
+
+    Lists that happen to have one length each are lists too. As a table they would meet a value per event along the
+    wrong axis: numpy and awkward (2.9) match axes of tables from the last one.
+    """
     if is_awkward(value) and isinstance(value.layout, ak.contents.NumpyArray):
-        return value.layout.data
-    return value
+        value = value.layout.data
+    return ak.from_regular(value, axis=None) if _has_tables(value) else value
+
+
+def _has_tables(value: Column) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 1
+    layout = value.layout if is_awkward(value) else None
+    while layout is not None and not layout.is_record and not layout.is_union and not layout.parameter("__array__"):
+        if layout.is_regular or (layout.is_numpy and len(layout.inner_shape) > 0):
+            return True
+        layout = getattr(layout, "content", None)
+    return False
 
 
 def is_array(value: Column) -> bool:

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cenote.expressions.aligned import picked_or_missing
 from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
 from cenote.expressions.kinematics import delta_r
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.missing import absent_lists, may_be_missing
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.whole_numbers import alike
-from cenote.jagged import ak
+from cenote.jagged import ak, is_awkward
 from cenote.values import dataclass
 
 Positions = NDArray[np.int64]
@@ -154,7 +155,7 @@ def chosen_by(name: str, values: Column, keys: Column, *, largest: bool) -> Colu
         first = np.ones(len(events), np.bool_)
         first[1:] = events[1:] != events[:-1]
         found[events[first]] = positions[hits[first]]
-    return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(found), ak.to_layout(lists.content)))
+    return picked_or_missing(lists.content, found)
 
 
 def _keys_there(name: str, values: Column, keys: Column) -> tuple[Lists, Positions]:
@@ -175,17 +176,34 @@ def _keys_there(name: str, values: Column, keys: Column) -> tuple[Lists, Positio
 
 
 def element_at(name: str, values: Column, places: Column) -> Column:
-    """For each event the element at its own position, counted from the end where that is negative; missing where the
-    event has no such element, or no position."""
+    """For each event the element at its own position; missing where the event has no such element, or no position."""
     lists = _lists(values, name)
     if dimensions(places) != 1 or leaf_kind(places) not in "iu?" or len(places) != len(lists.counts):
         raise EvaluationError(f"{name}(x, i) needs a whole number i: one for all events, or one per event")
-    there = ~ak.to_numpy(ak.is_none(places))
-    at = ak.to_numpy(ak.fill_none(places, 0)).astype(np.int64)
-    at = np.where(at < 0, at + lists.counts, at)
-    inside = there & (at >= 0) & (at < lists.counts)
-    found = np.where(inside, np.cumsum(lists.counts) - lists.counts + at, -1)
-    return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(found), ak.to_layout(lists.content)))
+    return _at(lists, np.arange(len(lists.counts)), places)
+
+
+def elements_at(values: Column, places: Column) -> Column:
+    """For each position in a list the element of the event's other list; missing where that has no such element."""
+    lists, wanted = _lists(values, "x[i]"), _lists(places, "x[i]")
+    _same_events(lists, wanted, "x[i]")
+    if leaf_kind(places) not in "iu?":
+        raise EvaluationError("x[i] needs positions i that are whole numbers, or a condition")
+    if dimensions(places) > 2:
+        counts = _shared(("the lists", lists), ("the positions", wanted))
+        return Lists(elements_at(lists.content, wanted.content), counts).column()
+    events = np.repeat(np.arange(len(wanted.counts)), wanted.counts)
+    found = Lists(_at(lists, events, wanted.content), wanted.counts).column()
+    absent = absent_lists(places)
+    return found if absent is None else ak.mask(found, ~absent)
+
+
+def _at(lists: Lists, events: Positions, places: Column) -> Column:
+    """One element of each of these events. A negative position in data says that there is none."""
+    at = np.asarray(ak.to_numpy(ak.fill_none(places, -1)) if is_awkward(places) else places).astype(np.int64)
+    inside = (at >= 0) & (at < lists.counts[events])
+    begins = np.cumsum(lists.counts) - lists.counts
+    return picked_or_missing(lists.content, np.where(inside, begins[events] + at, -1))
 
 
 def nearest_delta_r(eta: Column, phi: Column, other_eta: Column, other_phi: Column) -> Column:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from cenote.expressions.aligned import DIFFERENT_LENGTHS, aligned
 from cenote.expressions.arrays import Column, dimensions, is_array, leaf_kind, plain
-from cenote.expressions.combinations import kept_combinations
-from cenote.expressions.functions import function_named, power
+from cenote.expressions.combinations import elements_at, kept_combinations
+from cenote.expressions.functions import JOINED, function_named, power
 from cenote.expressions.lists import Lists, common_counts, lists_of
 from cenote.expressions.missing import both, either, fulfilled_by_elements, may_be_missing
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
-from cenote.expressions.whole_numbers import are_conditions, bits, comparable, wide
+from cenote.expressions.whole_numbers import are_conditions, bits, comparable, exact, fitting, size_of, some, wide
 from cenote.jagged import ak
 
 Lookup = Callable[[str], Column]
@@ -32,7 +33,7 @@ _TEXTS = frozenset("USTO")
 
 def _arithmetic(apply: Callable[[Any, Any], Any], *, signed: bool = False) -> Callable[[Column, Column], Column]:
     """Of numbers; conditions count as 0 and 1. `signed`: of unsigned numbers too the result may be negative."""
-    return lambda left, right: apply(*wide(left, right, signed=signed))
+    return lambda left, right: exact(apply, left, right, signed=signed)
 
 
 def _divided(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
@@ -45,9 +46,9 @@ def _divided(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Col
         if not is_array(right):
             if right == 0:
                 raise EvaluationError("whole numbers are divided by zero")
-            return apply(left, right)
+            return exact(apply, left, right)
         safe = right + (right == 0)
-        found = apply(left, safe)
+        found = exact(apply, left, safe)
         there = (safe == right) & (found == found)  # repeated for every element
         return ak.mask(found, ak.fill_none(there, False, axis=-1))
 
@@ -56,7 +57,7 @@ def _divided(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Col
 
 def _times(left: Column, right: Column) -> Column:
     """The product of two conditions is 1 where both hold: a condition again, which a selection may be."""
-    return operator.mul(left, right) if are_conditions(left, right) else operator.mul(*wide(left, right))
+    return operator.mul(left, right) if are_conditions(left, right) else exact(operator.mul, left, right)
 
 
 def _bitwise(
@@ -82,7 +83,12 @@ def _shift(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Colum
     def shifted(left: Column, right: Column) -> Column:
         if isinstance(right, int) and not 0 <= right < 64:
             raise EvaluationError(f"cannot shift by {right} bits")
-        return apply(*wide(left, right))
+        if is_array(right) and some(right < 0):
+            raise EvaluationError("cannot shift by a negative number of bits")
+        found = apply(*wide(left, right))
+        if apply is operator.rshift or (isinstance(right, int) and size_of(left) << right < 2**63):
+            return found
+        return fitting(found, lambda: left * 2.0**right)
 
     return shifted
 
@@ -95,8 +101,7 @@ def _inverted(value: Column) -> Column:
 
 
 def _negative(value: Column) -> Column:
-    (number,) = wide(value, signed=True)
-    return -number
+    return exact(operator.neg, value, signed=True)
 
 
 def _positive(value: Column) -> Column:
@@ -175,10 +180,11 @@ def _value(node: Node, lookup: Lookup) -> Column:
         case Unary():
             return plain(_UNARY[node.sign](_value(node.operand, lookup)))
         case Call():
-            arguments = [_value(argument, lookup) for argument in node.arguments]
+            arguments = tuple(_value(argument, lookup) for argument in node.arguments)
             function = function_named(node.function)
             if function is None:
                 raise EvaluationError(f"there is no function '{node.function}'")
+            arguments = aligned(*arguments) if node.function in JOINED else arguments
             return plain(function.apply(*arguments, **dict(node.options)))
         case Pick():
             return _picked(_value(node.value, lookup), node.positions)
@@ -195,7 +201,7 @@ def _chain(node: Binary, lookup: Lookup) -> Column:
         leftmost = leftmost.left
     value = _value(leftmost, lookup)
     for step in reversed(steps):
-        value = plain(_BINARY[step.sign](value, _value(step.right, lookup)))
+        value = plain(_BINARY[step.sign](*aligned(value, _value(step.right, lookup))))
     return value
 
 
@@ -204,8 +210,8 @@ def _compared(node: Comparison, lookup: Lookup) -> Column:
     result: Column = None
     for sign, operand in node.rest:
         right = _value(operand, lookup)
-        holds = plain(_COMPARISONS[sign](left, right))
-        result = holds if result is None else plain(both(result, holds))
+        holds = plain(_COMPARISONS[sign](*aligned(left, right)))
+        result = holds if result is None else plain(both(*aligned(result, holds)))
         left = right
     return result
 
@@ -222,10 +228,13 @@ def _picked(value: Column, positions: tuple[int | slice, ...]) -> Column:
 
 
 def _masked(value: Column, condition: Column) -> Column:
+    numbers = leaf_kind(condition) not in "b?"
+    if numbers and dimensions(condition) == 1 < dimensions(value):
+        raise EvaluationError("x[i] takes lists of positions i; nth(x, i) gives the element at one position per event")
     if dimensions(condition) < 2 or dimensions(value) < 2:
         raise EvaluationError("x[condition] picks elements within events; whole events are dropped by a filter")
-    if leaf_kind(condition) not in "b?":
-        return ak.Array(value)[ak.Array(condition)]
+    if numbers:
+        return elements_at(value, condition)
     there = lists_of(value)
     if dimensions(condition) == 2:
         return there.where(fulfilled_by_elements(condition, there.counts)).column()
@@ -242,10 +251,7 @@ def _in_words(problem: Exception) -> str:
         return "these values do not go together: text or lists stand where numbers are needed"
     text = str(problem).strip() or type(problem).__name__
     if "cannot broadcast nested list" in text:
-        return (
-            "the lists of an event have different numbers of elements, and are joined element by element; "
-            "cross(x, y, i) and concat(x, y) take lists of different collections"
-        )
+        return DIFFERENT_LENGTHS
     if isinstance(problem, TypeError) and text.startswith("ufunc "):
         return "these values do not go together: text stands where numbers are needed"
     return text.splitlines()[0].partition(" (in compiled code:")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Annotated, Any
 
@@ -10,9 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from cenote.expressions import evaluate, tree
 from cenote.expressions.arrays import Column
+from cenote.expressions.normal_text import normal_text
 from cenote.expressions.parser import parse
 from cenote.expressions.problems import BadExpressionError, EvaluationError
 from cenote.plugins import own_functions
+from cenote.plugins.normal_form import Normal
 from cenote.values import dataclass
 
 
@@ -37,6 +40,10 @@ class Expression:
     def names(self) -> tuple[str, ...]:
         """The names it uses as written, each once, in order of appearance; constants such as `pi` are among them."""
         return tuple(dict.fromkeys(tree.names(self.tree)))
+
+    def normal(self, column: Callable[[str], str] = str) -> str:
+        """The text in the one way in which all of the same tree are written; see `normal_text`."""
+        return normal_text(self.tree, column)
 
     def evaluate(self, lookup: evaluate.Lookup) -> Column:
         """Its value, with columns and constants given by `lookup`: an array, or a scalar without columns."""
@@ -87,7 +94,7 @@ def _checked_condition(value: Any) -> str:  # Any: whatever the YAML holds
 
 EXPRESSION = {"type": ["string", "number", "boolean"], "examples": ["Muon_pt > 20", "sqrt(px**2 + py**2)"]}
 """How an expression may be written, as JSON Schema."""
-ExpressionText = Annotated[str, BeforeValidator(_checked), WithJsonSchema(EXPRESSION)]
+ExpressionText = Annotated[str, BeforeValidator(_checked), Normal("expression"), WithJsonSchema(EXPRESSION)]
 """The text of an expression, checked when settings are read; plain numbers count as expressions."""
-ConditionText = Annotated[str, BeforeValidator(_checked_condition), WithJsonSchema(EXPRESSION)]
+ConditionText = Annotated[str, BeforeValidator(_checked_condition), Normal("expression"), WithJsonSchema(EXPRESSION)]
 """The same for an expression that must be true or false: arithmetic is refused, whatever its columns hold."""

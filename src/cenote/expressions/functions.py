@@ -6,6 +6,7 @@ Reductions go over the elements of each event, never over events: results may no
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from cenote.expressions import combinations, kinematics
-from cenote.expressions.arrays import Column, dimensions, plain
+from cenote.expressions.aligned import aligned, elements_may_be_missing, over_elements
+from cenote.expressions.arrays import Column, dimensions, is_array, leaf_kind, leaf_type, plain
+from cenote.expressions.missing import nan_as_missing
 from cenote.expressions.problems import EvaluationError
-from cenote.expressions.whole_numbers import alike, wide
+from cenote.expressions.whole_numbers import alike, exact, fitting, in_double, sum_fits, wide
 from cenote.jagged import ak, is_awkward
 from cenote.plugins import own_functions
 from cenote.values import dataclass
@@ -54,11 +57,36 @@ def _reduction(name: str, numpy_one: Callable[..., Column] | None) -> Callable[.
         actual = axis + depth if axis < 0 else axis
         if not 1 <= actual < depth:
             raise EvaluationError(f"{name}(…, axis={axis}) is not possible: there are axes 1 to {depth - 1}")
-        if isinstance(values, np.ndarray) and numpy_one is not None:
-            return numpy_one(values, axis=actual)
-        return plain(getattr(ak, name)(values, axis=actual))
+        if name in _BY_SIZE:
+            values = nan_as_missing(values)
+        if isinstance(values, np.ndarray) and numpy_one is not None and (name not in _BY_SIZE or values.shape[actual]):
+            found = numpy_one(values, axis=actual)
+        else:
+            found = getattr(ak, name)(values, axis=actual)
+        if name == "prod" or (name == "sum" and leaf_kind(values) in "iu" and not sum_fits(values)):
+            fitting(found, lambda: apply(in_double(values), actual))
+        if name in _DECISIVE and actual == depth - 1 and elements_may_be_missing(values):
+            undecided = ak.any(ak.is_none(values, axis=-1), axis=-1)
+            found = ak.mask(found, (found == _DECISIVE[name]) | ~undecided)
+        return plain(found)
 
     return apply
+
+
+def _sorted(values: Column, ascending: bool = True) -> Column:
+    """What is no number comes last, and after it what is missing."""
+    numbers = nan_as_missing(values)
+    found = ak.sort(numbers, axis=-1, ascending=ascending)
+    if numbers is values:
+        return found
+    found = _filled(found, math.nan)
+    there = ak.local_index(found, axis=-1) < ak.count(values, axis=-1)
+    return ak.mask(found, there) if elements_may_be_missing(values) else found
+
+
+_BY_SIZE = frozenset({"min", "max", "argmin", "argmax"})
+_DECISIVE = {"any": True, "all": False}
+"""What one element decides, as it does of two conditions: else a missing one leaves it open."""
 
 
 def _smallest_or_largest(pairwise: Any, over_elements: Callable[..., Column]) -> Callable[..., Column]:
@@ -79,10 +107,18 @@ def _number_of(values: Column, axis: int = 1) -> Column:
 
 
 def _where(condition: Column, chosen: Column, other: Column) -> Column:
+    """A condition on events chooses between whole lists; between a list and a single value it does so per element."""
     chosen, other = alike(chosen, other)
-    if any(is_awkward(value) for value in (condition, chosen, other)):
-        return plain(ak.where(condition, chosen, other))
-    return np.where(condition, chosen, other)
+    if not any(is_awkward(value) for value in (condition, chosen, other)):
+        return np.where(condition, chosen, other)
+    if not is_array(condition):  # the same for all events, as what a dataset says of itself
+        condition = np.full(len(chosen if is_array(chosen) else other), bool(condition))
+    deep = [value for value in (chosen, other) if dimensions(value) > 1]
+    if len(deep) == 1 and dimensions(condition) == 1:
+        condition = over_elements(condition, deep[0])
+    if dimensions(condition) != 1:
+        condition, chosen, other = aligned(condition, chosen, other)
+    return plain(ak.where(condition, _beside(other, chosen), _beside(chosen, other)))
 
 
 def _nth(values: Column, position: Column, default: Column | None = None) -> Column:
@@ -106,12 +142,25 @@ def _last(values: Column, default: Column | None = None) -> Column:
     return plain(found) if default is None else _filled(found, default)
 
 
+_KEEPING_TYPE: dict[str, Any] = {"f": int | float, "u": int, "i": int}
+"""Kind of a column → Python's numbers that stand in for its values without changing its type."""
+
+
+def _beside(column: Column, value: Column) -> Column:
+    """A number of Python's with the type of a column beside it: awkward takes those for double precision otherwise."""
+    found = leaf_type(column) if is_array(column) and not is_array(value) else None
+    return found.type(value) if found is not None and isinstance(value, _KEEPING_TYPE.get(found.kind, ())) else value
+
+
 def _filled(values: Column, default: Column, axis: int | None = -1) -> Column:
     """With the default where a value is missing."""
     if not is_awkward(values):
         return values
     values, default = alike(values, default)
-    return plain(ak.fill_none(values, default, axis=axis))
+    if is_array(default):
+        missing = ak.is_none(values, axis=-1)
+        return plain(ak.where(missing, default, ak.fill_none(values, 0, axis=-1)))
+    return plain(ak.fill_none(values, _beside(values, default), axis=axis))
 
 
 def _chosen_by(name: str, *, largest: bool) -> Callable[..., Column]:
@@ -123,7 +172,8 @@ def _chosen_by(name: str, *, largest: bool) -> Callable[..., Column]:
 
 
 def _closest(values: Column, wanted: Column, default: Column | None = None) -> Column:
-    return _chosen_by("closest", largest=False)(values, np.abs(values - wanted), default)
+    away = np.abs(exact(np.subtract, values, wanted, signed=True))
+    return _chosen_by("closest", largest=False)(values, away, default)
 
 
 def _clipped(values: Column, low: Column, high: Column) -> Column:
@@ -142,8 +192,7 @@ def power(base: Column, exponent: Column) -> Column:
     """`base ** exponent`; whole numbers to negative powers give fractions, and huge powers do not hang."""
     if isinstance(exponent, int) and (exponent < 0 or (isinstance(base, int) and _is_huge(base, exponent))):
         exponent = float(exponent)
-    base, exponent = wide(base, exponent)
-    return base**exponent
+    return exact(operator.pow, base, exponent, narrow_fit=False)
 
 
 def _is_huge(base: int, exponent: int) -> bool:
@@ -162,7 +211,7 @@ def _elementwise() -> dict[str, Function]:
         "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos,
         "arctan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
         "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
-        "floor": np.floor, "ceil": np.ceil, "abs": np.abs, "fabs": np.fabs, "sign": np.sign, "isnan": np.isnan,
+        "floor": np.floor, "ceil": np.ceil, "fabs": np.fabs, "sign": np.sign, "isnan": np.isnan,
         "isinf": np.isinf, "isfinite": np.isfinite,
     }  # fmt: skip
     two = {
@@ -170,6 +219,7 @@ def _elementwise() -> dict[str, Function]:
         "minimum": _per_element(np.minimum, alike), "maximum": _per_element(np.maximum, alike),
     }  # fmt: skip
     return {
+        "abs": Function("abs(x)", "for each value", lambda x: plain(exact(np.abs, x)), (1,)),
         **{name: Function(f"{name}(x)", "for each value", _per_element(f), (1,)) for name, f in one.items()},
         **{name: Function(f"{name}(a, b)", "for each pair of values", f, (2,)) for name, f in two.items()},
     }
@@ -244,7 +294,7 @@ def _others() -> dict[str, Function]:
         "sort": Function(
             "sort(x, ascending=true)",
             "the elements of each event in order",
-            lambda x, ascending=True: ak.sort(x, axis=-1, ascending=ascending),
+            _sorted,
             (1,),
             frozenset({"ascending"}),
         ),
@@ -358,6 +408,9 @@ PER_VALUE = frozenset(
     | {"deltaphi", "deltar", "transverse_mass", "invariant_mass"}
 )
 """Functions of single values, those of different elements independent of each other; `min` and `max` of several."""
+
+JOINED = (PER_VALUE | {"closest", "fill_none"}) - {"where"}
+"""Functions that join their values element by element."""
 
 CONSTANTS: dict[str, float | bool] = {
     "pi": math.pi,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cenote.expressions.arrays import Column, leaf_kind
 from cenote.expressions.lists import ListLengths, lists_of
 from cenote.expressions.problems import EvaluationError
+from cenote.expressions.whole_numbers import some
 from cenote.jagged import ak, is_awkward
 
 
@@ -22,6 +23,13 @@ def may_be_missing(value: Column) -> bool:
     while layout is not None and not layout.is_option:
         layout = None if layout.is_record or layout.is_union else getattr(layout, "content", None)
     return layout is not None
+
+
+def nan_as_missing(values: Column) -> Column:
+    """What is no number has no size: nothing is smaller or larger than it."""
+    if leaf_kind(values) != "f" or not some(none := np.isnan(values)):
+        return values
+    return ak.mask(values, ~none)
 
 
 def both(left: Column, right: Column) -> Column:

@@ -9,24 +9,13 @@ from sys import float_info
 
 from cenote.expressions.functions import CONSTANTS, Function, function_named, function_names
 from cenote.expressions.problems import BadExpressionError
+from cenote.expressions.tightness import BINARY, COMPARISON, NOT, POWER, SIGNED
 from cenote.expressions.tokens import Token, tokens
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
 from cenote.names import did_you_mean
 
 _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
-_COMPARISON = 30
-_NOT = 25
-_SIGNED = 60
-_BINARY = {
-    **dict.fromkeys(("or", "||", "|"), 10),
-    "^": 15,
-    **dict.fromkeys(("and", "&&", "&"), 20),
-    **dict.fromkeys(("<<", ">>"), 35),
-    **dict.fromkeys(("+", "-"), 40),
-    **dict.fromkeys(("*", "/", "//", "%"), 50),
-    "**": 70,
-}
-_POWER = "powers are written **"
+_ABOUT_POWERS = "powers are written **"
 _NUMBER = "leave the quotes out where a number or a column is meant"
 _SAME = {"||": "or", "&&": "and", "!": "not"}
 _DEEPEST = 60
@@ -99,9 +88,9 @@ class _Parser:
             )
         left = self.operand()
         while True:
-            if self.sees(*_COMPARISONS) and tightness < _COMPARISON:
+            if self.sees(*_COMPARISONS) and tightness < COMPARISON:
                 left = self.comparison(left)
-            elif self.next.kind == "sign" and _BINARY.get(self.next.text, 0) > tightness:
+            elif self.next.kind == "sign" and BINARY.get(self.next.text, 0) > tightness:
                 left = self.binary(left)
             else:
                 self.depth -= 1
@@ -112,31 +101,31 @@ class _Parser:
         token, before = self.next, self.tokens[self.position - 2].text
         while self.sees(*_COMPARISONS):
             sign = self.take().text
-            rest.append((sign, self.expression(_COMPARISON)))
+            rest.append((sign, self.expression(COMPARISON)))
         if all(isinstance(node, Number) for node in (first, *(operand for _, operand in rest))):
             hint = "'&' and '|' bind looser than comparisons: a bit test is written (flags & 4) == 4"
-            raise self.mistake(token, "two numbers are compared", _POWER if before == "^" else hint)
+            raise self.mistake(token, "two numbers are compared", _ABOUT_POWERS if before == "^" else hint)
         return Comparison(first, tuple(rest))
 
     def binary(self, left: Node) -> Node:
         token = self.take()
-        strength = _BINARY[token.text]
+        strength = BINARY[token.text]
         # The exponent takes everything that binds as tightly, so that 2**3**2 is 2**(3**2).
-        right = self.expression(strength - 1 if token.text == "**" else strength)
-        if strength > _COMPARISON and (isinstance(left, Text) or isinstance(right, Text)):
+        right = self.expression(strength - 1 if token.text == POWER else strength)
+        if strength > COMPARISON and (isinstance(left, Text) or isinstance(right, Text)):
             raise self.mistake(token, f"'{token.text}' computes with numbers, this is text", _NUMBER)
         if token.text == "^" and (isinstance(left, Number) or isinstance(right, Number)):
-            raise self.mistake(token, "'^' means 'exclusive or'", _POWER)
+            raise self.mistake(token, "'^' means 'exclusive or'", _ABOUT_POWERS)
         return Binary(_SAME.get(token.text, token.text), left, right)
 
     def operand(self) -> Node:
         token = self.next
         if self.sees("not"):
             self.take()
-            return Unary("not", self.expression(_NOT))
+            return Unary("not", self.expression(NOT))
         if self.sees("-", "+", "~", "!"):
             self.take()
-            inner = self.expression(_SIGNED)
+            inner = self.expression(SIGNED)
             if token.text == "-" and isinstance(inner, Number):
                 return Number(-inner.value)
             return Unary(_SAME.get(token.text, token.text), inner)
@@ -235,7 +224,7 @@ class _Parser:
         if self.sees(":", ",", "]"):
             return None
         token = self.next
-        node = self.expression(_SIGNED - 1)
+        node = self.expression(SIGNED - 1)
         if isinstance(node, Number) and isinstance(node.value, int):
             return node.value
         raise self.mistake(token, "a position is a whole number", "x[condition] picks elements by a condition")

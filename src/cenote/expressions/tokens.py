@@ -10,11 +10,11 @@ from cenote.values import dataclass
 
 Kind = Literal["number", "name", "text", "sign", "end"]
 
-_NAME = r"[^\W\d]\w*"
+NAME = r"[^\W\d]\w*"
 _TOKEN = re.compile(
     rf"""
     (?P<number>0[xX][0-9a-fA-F]+|(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
-  | (?P<name>{_NAME}(?:\.{_NAME})*)
+  | (?P<name>{NAME}(?:\.{NAME})*)
   | `(?P<quoted>[^`]+)`
   | (?P<text>'[^']*'|"[^"]*")
   | (?P<sign>\*\*|//|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&|^~!()\[\],:=])
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SPACE = re.compile(r"\s*")
-_WORD_SIGNS = frozenset({"and", "or", "not"})
+WORD_SIGNS = frozenset({"and", "or", "not"})
 
 LONGEST = 20_000
 """Characters; a longer text is not something a person wrote."""
@@ -68,7 +68,7 @@ def _token(text: str, match: re.Match[str]) -> Token:
             )
         return Token("number", number, column)
     if (name := match["name"]) is not None:
-        return Token("sign" if name in _WORD_SIGNS else "name", name, column)
+        return Token("sign" if name in WORD_SIGNS else "name", name, column)
     if (quoted := match["quoted"]) is not None:
         return Token("name", quoted, column)
     if (string := match["text"]) is not None:

@@ -5,6 +5,9 @@ Fractions need no care, and beside a fraction whole numbers become fractions: al
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 
 from cenote.expressions.arrays import Column, is_array, leaf_type
@@ -17,6 +20,11 @@ _CONDITION, _SIGNED, _UNSIGNED = "b1", "i8", "u8"
 _NOT_WHOLE = ""
 _TOO_LARGE = 2**63
 _ALL_BITS = 2**64 - 1
+_NARROW = 2**31
+_LONGEST = 2**31
+"""Elements that no list of an event has more of."""
+_FAR = 2.0**62
+"""More than a fraction can be wrong, and less than a number is that wrapped."""
 
 
 def wide(*operands: Column, signed: bool = False) -> tuple[Column, ...]:
@@ -27,6 +35,65 @@ def wide(*operands: Column, signed: bool = False) -> tuple[Column, ...]:
     unsigned = not signed and _UNSIGNED in kinds and all(map(_never_negative, operands, kinds))
     wanted = _UNSIGNED if unsigned else _SIGNED
     return tuple(_converted(operand, kind, wanted) for operand, kind in zip(operands, kinds, strict=True))
+
+
+def exact(apply: Callable[..., Column], *operands: Column, signed: bool = False, narrow_fit: bool = True) -> Column:
+    """What arithmetic gives for operands that are made wide. Raises EvaluationError where 64 bits cannot hold it.
+
+    `narrow_fit`: the result is at most twice the product of the operands, so that small ones need no second look.
+    """
+    found = apply(*wide(*operands, signed=signed))
+    if _kind(found) not in (_SIGNED, _UNSIGNED):
+        return found
+    if narrow_fit and (
+        all(map(_is_narrow, operands)) or 2 * math.prod(max(1, size_of(one)) for one in operands) < _TOO_LARGE
+    ):
+        return found
+    return fitting(found, lambda: apply(*map(in_double, operands)))
+
+
+def fitting(found: Column, in_fractions: Callable[[], Column]) -> Column:
+    """The same result. Raises EvaluationError where whole numbers wrapped: a fraction then is about 2**64 away."""
+    if not is_array(found) or _kind(found) not in (_SIGNED, _UNSIGNED):
+        return found
+    if some(abs(in_fractions() - in_double(found)) > _FAR):
+        raise EvaluationError(
+            "a whole number does not fit into 64 bits; multiply by 1.0, or write 2.0 for 2, to compute with fractions"
+        )
+    return found
+
+
+def size_of(value: Column) -> int:
+    """What whole numbers of it are at most, apart from their sign; those of narrow columns need not be looked at."""
+    if not is_array(value):
+        return abs(int(value))
+    found = leaf_type(value)
+    if found is not None and found.itemsize < np.dtype(_SIGNED).itemsize:
+        return int(2 ** (8 * found.itemsize - (found.kind == "i")))
+    numbers = ak.to_numpy(ak.flatten(value, axis=None)) if is_awkward(value) else value
+    return max(int(numbers.max()), -int(numbers.min())) if numbers.size else 0
+
+
+def sum_fits(value: Column) -> bool:
+    """Whether 64 bits hold the sum of any list of these whole numbers."""
+    return size_of(value) * _LONGEST <= _TOO_LARGE
+
+
+def some(conditions: Column) -> bool:
+    """Whether any of all values, in whatever lists, is true."""
+    return bool(ak.any(conditions, axis=None) if is_awkward(conditions) else conditions.any())
+
+
+def _is_narrow(value: Column) -> bool:
+    if isinstance(value, int):
+        return abs(value) < _NARROW
+    found = leaf_type(value)
+    return found is not None and np.can_cast(found, np.int32)
+
+
+def in_double(value: Column) -> Column:
+    """As fractions."""
+    return _cast(value, "f8") if is_array(value) else float(value)
 
 
 def alike(*choices: Column) -> tuple[Column, ...]:
