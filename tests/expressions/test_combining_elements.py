@@ -37,7 +37,7 @@ def evaluated(text: str, columns: dict[str, Any] = COLUMNS) -> Any:
         ("max_by(pt, maybe)", [20.0, None, None]),
         ("nth(pt, argmax(eta))", [10.0, None, 5.0]),
         ("nth(names, argmin(pt))", ["c", None, "d"]),
-        ("nth(pt, where(x > 1, -1, 1), default=7)", [20.0, 7.0, 5.0]),
+        ("nth(pt, where(x > 1, -1, 1), default=7)", [20.0, 7.0, 7.0]),
         ("nth(fixed, num(other))", [2, 4, 5]),
         ("min_by(pt, maybe, default=0)", [10.0, 0.0, 0.0]),
         ("max_by(pt, sometimes)", [20.0, None, None]),
