@@ -9,7 +9,7 @@ from cenote.compiled.emit_instructions import number_text
 from cenote.compiled.emit_values import Parameter, ValueWriter
 from cenote.compiled.ir import register
 from cenote.compiled.passes import CompiledStage, Export, Pass
-from cenote.compiled.stage import BinSearch, EventTally, HistogramFill
+from cenote.compiled.stage import LANES, BinSearch, EventTally, HistogramFill
 from cenote.compiled.values import BOOL, FLOAT64, INT64, Value, Values
 from cenote.values import dataclass
 
@@ -18,7 +18,7 @@ _DECLARED = "".join(
     f"declare {kind} @llvm.{function}.{suffix}({kind})\n"
     for function in ("sqrt", "fabs", "floor", "ceil")
     for kind, suffix in (("float", "f32"), ("double", "f64"))
-)
+) + "".join(f"declare {{i64, i1}} @llvm.s{name}.with.overflow.i64(i64, i64)\n" for name in ("add", "sub", "mul"))
 _UPPER_BOUND = """
 define internal i64 @upper_bound(ptr %edges, i64 %count, double %x) {
 entry:
@@ -175,14 +175,44 @@ class _PassWriter(ValueWriter):
             self._fill_one(stage, fill)
 
     def _fill_one(self, stage: str, fill: HistogramFill) -> None:
-        place, stride, inside = "0", 1, "true"
+        let = self.text.let
+        place, stride, there, within = "0", 1, "true", "true"
         for number, (bins, value) in enumerate(zip(fill.bins, fill.values, strict=True)):
-            index, there = self._bin(bins, value, ("edges", fill, number))
-            place = self.text.let(f"add i64 {place}, {self.text.let(f'mul i64 {index}, {stride}')}")
-            inside = self.text.let(f"and i1 {inside}, {there}")
+            index, inside = self._bin(bins, value, ("edges", fill, number))
+            if bins.flow:
+                index = let(f"add i64 {index}, 1")
+            else:
+                there = let(f"and i1 {there}, {inside}")
+            within = let(f"and i1 {within}, {inside}")
+            place = let(f"add i64 {place}, {let(f'mul i64 {index}, {stride}')}")
             stride *= bins.extent
-        with self.when(inside):
+        with self.when(there):
             self._add(self.parameter("histogram", stage, fill.histogram), place, fill)
+            if fill.moments:
+                self._add_moments(fill, within)
+
+    def _add_moments(self, fill: HistogramFill, within: str) -> None:
+        """What lies beyond the bins adds 0: the next lane is its own all the same."""
+        let, sums = self.text.let, self.parameter("moments", fill)
+        lane = let(f"and i64 {self.text.increased(self.counter('entries', fill))}, {LANES - 1}")
+        one = number_text(1.0, FLOAT64) if fill.weight is None else self.value(fill.weight)
+        known: dict[tuple[int, ...], str] = {(): let(f"select i1 {within}, double {one}, double 0.0")}
+        numbers: dict[int, str] = {}
+        for row, moment in enumerate(fill.moments):
+            axis = moment[-1]
+            if axis not in numbers:
+                x = self._number_along(fill.bins[axis], fill.values[axis])
+                numbers[axis] = let(f"select i1 {within}, double {x}, double 0.0")
+            known[moment] = let(f"fmul double {known[moment[:-1]]}, {numbers[axis]}")
+            at = let(f"add i64 {lane}, {row * LANES}")
+            total = let(f"fadd double {self.text.load(sums, at, FLOAT64)}, {known[moment]}")
+            self.text.store(total, sums, at, FLOAT64)
+
+    def _number_along(self, bins: BinSearch, value: Value) -> str:
+        name, dtype = self.value(value), value.dtype
+        if bins.kind == "boolean":
+            return self.converted(self.converted(name, dtype, BOOL), BOOL, FLOAT64)
+        return self.converted(name, dtype, FLOAT64)
 
     def _add(self, histogram: str, place: str, fill: HistogramFill) -> None:
         if not fill.weighted:
@@ -198,7 +228,7 @@ class _PassWriter(ValueWriter):
             self.text.store(total, histogram, at, FLOAT64)
 
     def _bin(self, bins: BinSearch, value: Value, edges: Parameter) -> tuple[str, str]:
-        """The place of a value along an axis, and whether it has one."""
+        """The bin of a value along an axis, counted from the first within the limits, and whether it is within."""
         let = self.text.let
         if bins.kind == "fixed":
             return str(int(bins.low)), "true"
@@ -208,30 +238,31 @@ class _PassWriter(ValueWriter):
             index = self._whole(bins, value)
         else:
             x = self.converted(self.value(value), value.dtype, FLOAT64)
-            index = self._regular(bins, x) if bins.kind == "regular" else self._variable(bins, x, edges)
-        if bins.flow:
-            return let(f"add i64 {index}, 1"), "true"
+            index = self._regular(bins, x, edges) if bins.kind == "regular" else self._variable(bins, x, edges)
+            if not bins.flow:  # the upper edge then belongs to the last bin
+                last = let(f"fcmp oeq double {x}, {number_text(float(bins.edges[-1]), FLOAT64)}")
+                index = let(f"select i1 {last}, i64 {bins.count - 1}, i64 {index}")
         return index, let(f"icmp ult i64 {index}, {bins.count}")
 
-    def _regular(self, bins: BinSearch, x: str) -> str:
-        let = self.text.let
-        low, width, count = (number_text(one, FLOAT64) for one in (bins.low, bins.high - bins.low, float(bins.count)))
-        z = let(f"fdiv double {let(f'fsub double {x}, {low}')}, {width}")
-        within = let(f"fptosi double {let(f'fmul double {z}, {count}')} to i64")
-        below = let(f"select i1 {let(f'fcmp oge double {z}, 0.0')}, i64 {within}, i64 -1")
-        above = str(bins.count)
-        if not bins.flow:  # the upper edge then belongs to the last bin
-            above = let(f"select i1 {let(f'fcmp oeq double {z}, 1.0')}, i64 {bins.count - 1}, i64 {bins.count}")
-        return let(f"select i1 {let(f'fcmp olt double {z}, 1.0')}, i64 {below}, i64 {above}")
+    def _regular(self, bins: BinSearch, x: str, edges: Parameter) -> str:
+        """A guess, which is off by one at most, corrected by the edges around it; NaN is below none of them."""
+        let, table = self.text.let, self.parameter(*edges)
+        low, scale, last = bins.low, bins.count / (bins.high - bins.low), float(bins.count - 1)
+        start, factor, most = (number_text(number, FLOAT64) for number in (low, scale, last))
+        z = let(f"fmul double {let(f'fsub double {x}, {start}')}, {factor}")
+        below = let(f"select i1 {let(f'fcmp olt double {z}, {most}')}, double {z}, double {most}")
+        within = let(f"select i1 {let(f'fcmp ogt double {below}, 0.0')}, double {below}, double 0.0")
+        guess = let(f"fptosi double {within} to i64")
+        begin = self.text.load(table, guess, FLOAT64)
+        end = self.text.load(table, let(f"add i64 {guess}, 1"), FLOAT64)
+        more = let(f"zext i1 {let(f'fcmp uge double {x}, {end}')} to i64")
+        less = let(f"zext i1 {let(f'fcmp olt double {x}, {begin}')} to i64")
+        return let(f"sub i64 {let(f'add i64 {guess}, {more}')}, {less}")
 
     def _variable(self, bins: BinSearch, x: str, edges: Parameter) -> str:
         let = self.text.let
         found = let(f"call i64 @upper_bound(ptr {self.parameter(*edges)}, i64 {bins.count + 1}, double {x})")
-        index = let(f"sub i64 {found}, 1")
-        if bins.flow:
-            return index
-        last = let(f"fcmp oeq double {x}, {number_text(bins.edges[-1], FLOAT64)}")
-        return let(f"select i1 {last}, i64 {bins.count - 1}, i64 {index}")
+        return let(f"sub i64 {found}, 1")
 
     def _whole(self, bins: BinSearch, value: Value) -> str:
         """Fractions are rounded down; what is beyond the limits goes to the bins there, and so does what is none."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from cenote.compiled.ir import FunctionText, register
-from cenote.compiled.values import BOOL, DType, Instruction
+from cenote.compiled.values import BOOL, Constant, DType, Instruction, Value
 
 _FRACTIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _WHOLE = {"+": "add", "-": "sub", "*": "mul"}
@@ -27,6 +29,8 @@ class InstructionWriter:
 
     def __init__(self) -> None:
         self.text = FunctionText()
+        self.error = self.text.variable("i64")
+        """Not 0 where the ordinary way has to say what is wrong."""
 
     def applied(self, value: Instruction, names: Sequence[str]) -> str:
         """An instruction on arguments of these names."""
@@ -38,7 +42,9 @@ class InstructionWriter:
         if sign in ("and", "or", "xor"):
             return let(f"{sign} {kind} {joined}")
         if sign in _FRACTIONS:
-            return let(f"{(_FRACTIONS if fraction else _WHOLE)[sign]} {kind} {joined}")
+            if fraction:
+                return let(f"{_FRACTIONS[sign]} {kind} {joined}")
+            return self.whole(_WHOLE[sign], *names, fits=all(map(_is_narrow, value.arguments)))
         match sign:
             case "where":
                 return let(f"select i1 {names[0]}, {kind} {names[1]}, {kind} {names[2]}")
@@ -47,7 +53,7 @@ class InstructionWriter:
             case "not" | "invert":
                 return let(f"xor {kind} {joined}, -1")
             case "negative":
-                return let(f"fneg {kind} {joined}" if fraction else f"sub {kind} 0, {joined}")
+                return let(f"fneg {kind} {joined}") if fraction else self.whole("sub", "0", joined)
             case "minimum" | "maximum":
                 first = let(f"{comparison('<' if sign == 'minimum' else '>', dtype)} {kind} {joined}")
                 nan = let(f"fcmp uno {kind} {names[0]}, {names[0]}")
@@ -58,6 +64,17 @@ class InstructionWriter:
                 size = self._function("abs", names[0], kind)
                 return let(f"fcmp {'oeq' if sign == 'isinf' else 'olt'} {kind} {size}, {_INFINITY}")
         return self._function(sign, names[0], kind)
+
+    def whole(self, operation: str, left: str, right: str, *, fits: bool = False) -> str:
+        """Arithmetic of whole numbers. Where 64 bits cannot hold the result the ordinary way has to say so; `fits` says
+        that they always can."""
+        if fits:
+            return self.text.let(f"{operation} i64 {left}, {right}")
+        both = self.text.let(f"call {{i64, i1}} @llvm.s{operation}.with.overflow.i64(i64 {left}, i64 {right})")
+        wrapped = self.text.let(f"zext i1 {self.text.let(f'extractvalue {{i64, i1}} {both}, 1')} to i64")
+        before = self.text.let(f"load i64, ptr {self.error}")
+        self.text.do(f"store i64 {self.text.let(f'or i64 {before}, {wrapped}')}, ptr {self.error}")
+        return self.text.let(f"extractvalue {{i64, i1}} {both}, 0")
 
     def _function(self, sign: str, name: str, kind: str) -> str:
         return self.text.let(
@@ -79,6 +96,15 @@ class InstructionWriter:
         if old != BOOL and new.itemsize <= old.itemsize:
             return name if one == other else let(f"trunc {one} {name} to {other}")
         return let(f"{'sext' if old.kind == 'i' else 'zext'} {one} {name} to {other}")
+
+
+def _is_narrow(value: Value) -> bool:
+    """Whether it is at most 2**31, however wide it was made: two of them always fit when joined."""
+    if isinstance(value, Constant):
+        return abs(value.number) < 2**31
+    while isinstance(value, Instruction) and value.sign == "cast":
+        value = value.arguments[0]
+    return np.can_cast(value.dtype, np.int32)
 
 
 def comparison(sign: str, dtype: DType) -> str:

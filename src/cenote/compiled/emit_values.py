@@ -51,7 +51,6 @@ class ValueWriter(InstructionWriter):
         super().__init__()
         self.work, self.values = work, values
         self.parameters: dict[Parameter, str] = {}
-        self.error = self.text.variable("i64")
         self._known: dict[Any, str] = {}
         """Values (and the lengths of picked spaces) that are computed here → their names."""
         self._kept: dict[Any, str] = {}
@@ -312,7 +311,10 @@ class ValueWriter(InstructionWriter):
         if value.kind in ("any", "all", "count_nonzero"):
             name, dtype = self.converted(name, dtype, BOOL), BOOL
         name = self.converted(name, dtype, value.dtype)
-        sign = {"any": "or", "all": "and", "prod": "fmul" if fraction else "mul"}.get(value.kind)
+        if not fraction and value.kind in ("sum", "prod"):
+            fits = value.kind == "sum" and value.value.dtype.itemsize < INT64.itemsize
+            return self.whole("add" if value.kind == "sum" else "mul", before, name, fits=fits)
+        sign = {"any": "or", "all": "and", "prod": "fmul"}.get(value.kind)
         return self.text.let(f"{sign or ('fadd' if fraction else 'add')} {kind} {before}, {name}")
 
     def _count(self, space: Counted) -> str:

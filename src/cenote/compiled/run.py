@@ -15,7 +15,7 @@ from cenote.compiled.emit import NAME, Code, code_of
 from cenote.compiled.emit_values import Parameter
 from cenote.compiled.machine_code import COMPILER
 from cenote.compiled.passes import CompiledStage, Export, LaterPass, Pass, passes
-from cenote.compiled.stage import Counted, EventTally, StageResults
+from cenote.compiled.stage import LANES, Counted, EventTally, Filled, HistogramFill, StageResults, lanes_added
 from cenote.compiled.values import TYPES, Base, Combined, DType, Joined, Numpy, Space, Value, Values, parents_of
 from cenote.expressions.arrays import Column
 from cenote.expressions.problems import EvaluationError
@@ -206,11 +206,13 @@ class _Buffers:
             case "weights":
                 return np.empty(size + 1)
             case "edges":
-                return np.array(of[0].bins[of[1]].edges)
+                return of[0].bins[of[1]].edges  # type: ignore[no-any-return]  # see Parameter
             case "histogram":
                 stage, number = of
                 self._histograms[stage, number] = made = self._call.program.stages[stage].histograms[number]()
                 return made.view(flow=True).view(np.ndarray)  # type: ignore[no-any-return]  # hist publishes no types
+            case "moments":
+                return np.zeros((len(of[0].moments), LANES))
             case "positions":
                 return np.empty(size, dtype=np.int64)
             case "exported":
@@ -233,7 +235,11 @@ class _Buffers:
         for number in range(len(stage.histograms)):
             self.array(("histogram", stage.stage, number))  # one that nothing filled
         found = [self._histograms[stage.stage, number] for number in range(len(stage.histograms))]
-        return StageResults(found, tallies)
+        fills = {sink: self._filled(sink) for sink in stage.sinks if isinstance(sink, HistogramFill) and sink.moments}
+        return StageResults(found, tallies, fills)
+
+    def _filled(self, fill: HistogramFill) -> Filled:
+        return Filled(self.numbers["entries", fill], lanes_added(self.array(("moments", fill))))
 
     def _counted(self, tally: EventTally) -> Counted:
         number = self.numbers["tally", tally]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cenote.compiled.values import Space, Value
 from cenote.values import dataclass
@@ -17,9 +21,9 @@ class EventTally:
     weight: Value | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BinSearch:
-    """How one axis of a histogram finds its bin, as boost-histogram (1.5) does."""
+    """How one axis of a histogram finds its bin."""
 
     kind: str
     """`regular`, `variable`, `integer`, `boolean`, or `fixed`, which is always the bin `low`."""
@@ -29,7 +33,8 @@ class BinSearch:
     """Whether there are bins beyond the limits."""
     low: float = 0.0
     high: float = 0.0
-    edges: tuple[float, ...] = ()
+    edges: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """Of bins that are `regular` or `variable`."""
 
     @property
     def extent(self) -> int:
@@ -50,6 +55,21 @@ class HistogramFill:
     weighted: bool
     """Whether it has sums of weights and of their squares rather than counts."""
     space: Space | None
+    moments: tuple[tuple[int, ...], ...] = ()
+    """What is summed up of the entries that lie within the bins of all axes: the weight times the values of these axes.
+    One that is longer follows on the one that it begins with."""
+
+
+LANES = 32
+"""Sums of moments are kept in as many lanes: entry i is added to lane i % LANES. So numpy can add rows of them, fast,
+in the order of a loop over entries."""
+
+
+def lanes_added(lanes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sums of rows of lanes, in the one order."""
+    with np.errstate(over="ignore", invalid="ignore"):  # as in a loop
+        total: NDArray[np.float64] = np.add.reduce(np.ascontiguousarray(lanes), axis=-1)
+    return total
 
 
 Sink = EventTally | HistogramFill
@@ -65,9 +85,20 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class Filled:
+    """What was summed up of the entries that filled a histogram."""
+
+    entries: int
+    sums: NDArray[np.float64]
+    """One for each of the moments."""
+
+
+@dataclass(frozen=True)
 class StageResults:
     """What a stage found for one partition."""
 
     histograms: Sequence[Any]
     """Filled. Any: hist publishes no types."""
     tallies: Mapping[EventTally, Counted]
+    fills: Mapping[HistogramFill, Filled]
+    """Of those that sum up moments."""
