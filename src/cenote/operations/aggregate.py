@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,8 @@ from cenote.jagged import ak, is_awkward
 from cenote.language.schema.forms import OneOrMany
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.evaluation import evaluate, event_column
-from cenote.operations.support.events import Column, Events
+from cenote.operations.support.events import Column, DatasetInfo, Events
+from cenote.plugins.normal_form import InOrder
 from cenote.plugins.settings import Settings
 from cenote.products.table import GroupedTable, Total
 
@@ -30,7 +31,7 @@ class Aggregated(Settings):
 
 class Aggregate(Operation):
     """Groups rows by the values of columns and makes one line of each group; missing values are left out. Rows whose
-    group is missing, or NaN, are a group.
+    group is missing, or NaN, are a group. `min` and `max` pass over what is no number (NaN).
 
     Sums are added in the order of partitions, so they are equal on every backend.
     """
@@ -46,7 +47,7 @@ class Aggregate(Operation):
 
     by: Annotated[tuple[str, ...], OneOrMany()] = ()
     """Columns whose values make the groups; none for one line of everything."""
-    values: Annotated[dict[str, Aggregated], Field(min_length=1)]
+    values: Annotated[dict[str, Aggregated], InOrder(), Field(min_length=1)]
     """Name of a column of the table → what stands there: `{op: sum, of: weight}`."""
     by_dataset: bool = False
     """Whether datasets are groups of their own."""
@@ -54,6 +55,10 @@ class Aggregate(Operation):
     def reads(self) -> Collection[str]:
         """The columns of groups and of expressions."""
         return tuple(dict.fromkeys((*self.by, *self.names_in(*(one.of for one in self.values.values())))))
+
+    def looks_at(self, dataset: DatasetInfo, datasets: Sequence[str]) -> Mapping[str, Any]:  # noqa: ARG002  # its own alone
+        """The name of the dataset, which may be a group."""
+        return {"dataset": dataset.name} if self.by_dataset else {}
 
     def run(self, events: Events) -> Result:
         """Sum each group up; groups are in the order of their first row."""
@@ -84,16 +89,27 @@ class Aggregate(Operation):
         number = np.where(missing, 0, plain) if plain.dtype.kind in "biuf" else plain
         if number.dtype.kind not in "biuf":
             raise ValueError(f"'{one.of}' is no number: only `count` goes without")
-        number = number.astype(np.int64 if number.dtype.kind in "biu" else np.float64)
-        there = ~missing
-        counts = np.bincount(groups[there], minlength=size)
-        sums = np.zeros(size, number.dtype)
-        np.add.at(sums, groups[there], number[there])
-        least, most = _limits(number.dtype)
-        low, high = np.full(size, most, number.dtype), np.full(size, least, number.dtype)
-        np.minimum.at(low, groups[there], number[there])
-        np.maximum.at(high, groups[there], number[there])
-        return [Total(*each) for each in zip(counts.tolist(), sums.tolist(), low.tolist(), high.tolist(), strict=True)]
+        kind = {"f": np.float64, "u": np.uint64}.get(number.dtype.kind, np.int64)
+        number, groups = number.astype(kind)[~missing], groups[~missing]
+        low, high = (np.full(size, limit, number.dtype) for limit in _limits(number.dtype))
+        np.fmin.at(low, groups, number)
+        np.fmax.at(high, groups, number)
+        counts, sums = np.bincount(groups, minlength=size), _sums(number, groups, size)
+        return [Total(*each) for each in zip(counts.tolist(), sums, low.tolist(), high.tolist(), strict=True)]
+
+
+def _sums(number: Column, groups: Column, size: int) -> list[float]:
+    """Of each group; those of whole numbers are exact, whatever their size: both halves of the bits are added up."""
+    if number.dtype.kind == "f":
+        return _added(number, groups, size)
+    upper, lower = (_added(half, groups, size) for half in (number >> 32, number & 0xFFFF_FFFF))
+    return [(one << 32) + other for one, other in zip(upper, lower, strict=True)]
+
+
+def _added(number: Column, groups: Column, size: int) -> list[Any]:  # Any: whole numbers or fractions
+    sums = np.zeros(size, number.dtype)
+    np.add.at(sums, groups, number)
+    return list(sums.tolist())
 
 
 def _plain(values: Column, what: str) -> Column:
@@ -102,8 +118,9 @@ def _plain(values: Column, what: str) -> Column:
     return np.asarray(ak.to_list(values)) if is_awkward(values) else np.asarray(values)
 
 
-def _limits(dtype: np.dtype[np.generic]) -> tuple[float, float]:
+def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """What is larger than any value, and what is smaller: all that is known of a group whose values are NaN."""
     if dtype.kind == "f":
-        return -np.inf, np.inf
-    limits = np.iinfo(np.int64)
-    return int(limits.min), int(limits.max)
+        return np.inf, -np.inf
+    limits = np.iinfo(dtype)
+    return int(limits.max), int(limits.min)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import AliasChoices, Field, model_validator
@@ -13,9 +14,9 @@ from cenote.expressions.expression import expression
 from cenote.expressions.scalar_code import NotScalarError, scalar_code
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.evaluation import value_of
-from cenote.operations.support.events import Events
+from cenote.operations.support.events import Column, Events
 from cenote.operations.support.kernels import Kernel, NoKernelError
-from cenote.operations.support.variables import Variable, Variables, texts_read, with_variables
+from cenote.operations.support.variables import Variable, Variables, leading_to, texts_read, with_variables
 
 if TYPE_CHECKING:
     from cenote.operations.support.stage_form import StageForm
@@ -66,6 +67,20 @@ class Define(Operation):
         """The names defined."""
         return tuple(dict.fromkeys(variable.name for variable in self.variables))
 
+    def part_for(self, column: str | None) -> Self:
+        """The variables that lead to a column."""
+        return self.model_copy(update={"variables": leading_to(column, self.variables)})
+
+    def typed(self, events: Events) -> Mapping[str, Column]:
+        """Each column whose own columns are there."""
+        found: dict[str, Column] = {}
+        for variable in self.variables:
+            if not self._untyped(self.names_in(variable.text), events):
+                with suppress(Exception):  # made-up values prove nothing
+                    found[variable.name] = variable.column(events)
+                    events = events.with_columns({variable.name: found[variable.name]})
+        return found
+
     def keeps_every_event(self) -> bool:
         """It adds columns."""
         return True
@@ -88,6 +103,8 @@ class Define(Operation):
         types: dict[str, np.dtype[Any]] = {}
         found: dict[str, Kernel] = {}
         for variable in self.variables:
+            if variable.name in found:
+                raise NoKernelError(f"'{variable.name}' is defined twice")
             found[variable.name] = _kernel(variable, events, types)
             types[variable.name] = np.dtype(found[variable.name].dtype)
         return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import AliasChoices, Field
 
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.conditions import Conditions, compiled_mask, mask_of, why_not_compiled
+from cenote.operations.support.conditions import Conditions, compiled_mask, decisions_in, mask_of, why_not_compiled
 from cenote.operations.support.events import Events
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ class Filter(Operation):
     def reads(self) -> Collection[str]:
         """The columns of the conditions."""
         return self.names_in(*(text for condition in self.selection for text in condition.texts()))
+
+    def conditions(self) -> Collection[str]:
+        """All of them."""
+        return decisions_in(self.selection)
 
     def why_not_compiled(self) -> str | None:
         """What in its conditions has no compiled form."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -14,8 +14,10 @@ from pydantic import PrivateAttr
 from cenote.compiled.problems import NotCompiledError
 from cenote.expressions.expression import expression
 from cenote.language.systematics import Fillings
+from cenote.names import column_name
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
 from cenote.operations.support.kernels import Kernel
+from cenote.plugins.normal_form import NormalForm, in_order, plain
 from cenote.plugins.settings import Plugin
 from cenote.values import dataclass
 
@@ -77,6 +79,9 @@ class Operation(Plugin):
     takes_device_columns: ClassVar[bool] = False
     """Whether `run` can compute with columns that lie on a GPU, as `gpu.preload` puts them there."""
 
+    names_are_columns: ClassVar[bool] = True
+    """Whether names in its expressions mean columns, where there are some; else they may mean fields of objects."""
+
     takes_variations: ClassVar[bool] = False
     """Whether its product has room for all variations, along one more axis."""
 
@@ -116,9 +121,26 @@ class Operation(Plugin):
         """Of these names, those that are facts of the dataset where no column is called so."""
         return tuple(name for name in self.reads() if describes_dataset(name))
 
+    def conditions(self) -> Collection[str]:
+        """Expressions in its settings that must be one true or false per event."""
+        return ()
+
     def adds(self) -> Collection[str]:
         """Columns it adds or replaces."""
         return ()
+
+    def typed(self, events: Events) -> Mapping[str, Column]:
+        """Columns that it adds, of the types they will have, for events whose columns have the right types and made-up
+        values. Without those that only files, models or somebody's code can tell."""
+        if self.obstacle() is not None or self._untyped(self.reads(), events):
+            return {}
+        found = self.run(events).events.columns
+        return {name: found[name] for name in self.adds() if name in found}
+
+    def _untyped(self, names: Iterable[str], events: Events) -> bool:
+        """Whether one of these names means a column whose type is not known."""
+        meant = [(name, column_name(name, self._columns)) for name in names]
+        return any((one in self._columns or one in self.adds()) and name not in events for name, one in meant)
 
     def copies(self) -> Mapping[str, str]:
         """Column it adds → the column whose values it has: read only where something reads the new one.
@@ -172,6 +194,60 @@ class Operation(Plugin):
         """The settings as plain data: what travels to the workers."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
+    @classmethod
+    def is_built_in(cls) -> bool:
+        """Whether it comes with this package, whose tests prove what operations say of themselves."""
+        return cls.__module__.startswith("cenote.")
+
+    def identity(self) -> Mapping[str, Any]:
+        """What of the settings, and of what `resolve` made of them, its results depend on; not how they are written.
+
+        Plain data for content hashes: equal for two operations of one name only if they give the same bits, for the
+        same events with the same columns under the names that `reads` has.
+        """
+        if not self.is_built_in():
+            return {name: in_order(value) for name, value in NormalForm().of(self).items()}
+        column = self._column_meant if self.names_are_columns else str
+        return NormalForm(expression=lambda text: expression(text).normal(column)).of(self)
+
+    def _column_meant(self, name: str) -> str:
+        known = column_name(name, {*self._columns, *self.adds()})
+        return known if known in self._columns else name
+
+    def part_for(self, column: str | None) -> Self:  # noqa: ARG002  # for operations that have parts
+        """The part that makes one of the columns it adds (None: that decides which events go on), as an operation of
+        its own: it reads, sees and is identified by no more than that needs."""
+        return self
+
+    def identity_of(self, column: str) -> Any:  # Any: plain data
+        """The same as `identity`, for the values of one of the columns that it adds."""
+        return [column, self.part_for(column).identity()]
+
+    def sees(self, dataset: DatasetInfo, datasets: Sequence[str], constants: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Beyond columns, all that its results for a dataset may depend on: facts of the dataset, names of all datasets
+        of the run, constants. Plain data: of facts and constants those that its expressions name.
+
+        Classes from elsewhere may look at everything, unless they say here what they look at.
+        """
+        besides = self.looks_at(dataset, datasets)
+        if not self.is_built_in():
+            return {**everything_seen(dataset, datasets, constants), **besides}
+        names, facts = tuple(self.reads_for([dataset])), dataset.facts()
+        named = {
+            "facts": {name: plain(facts[name]) for name in names if name in facts},
+            "constants": {name: plain(constants[name]) for name in names if name in constants},
+        }
+        return {**{kind: found for kind, found in named.items() if found}, **besides}
+
+    def looks_at(self, dataset: DatasetInfo, datasets: Sequence[str]) -> Mapping[str, Any]:  # noqa: ARG002  # as above
+        """What it `sees` besides: where the code of a built-in operation, and not an expression, asks for it."""
+        return {}
+
+    def dressed(self, product: Any) -> Any:
+        """A product with what is only shown, as the settings have it now: labels are no part of `identity`, and those
+        of an earlier run may be others. The product that comes in stays as it is."""
+        return product
+
     def prepare(self) -> None:
         """Once per worker before the first `run`: load a model, open a table."""
 
@@ -210,6 +286,15 @@ class Operation(Plugin):
     def merge(self, parts: Sequence[Any]) -> Any | None:  # noqa: ARG002  # overridden where the product needs its own
         """Products of several partitions, in partition order, as one; None leaves it to the kind of product."""
         return None
+
+
+def everything_seen(dataset: DatasetInfo, datasets: Sequence[str], constants: Mapping[str, Any]) -> dict[str, Any]:
+    """What an operation sees that may look at anything, in any order."""
+    return {
+        "dataset": in_order(plain({one.name: getattr(dataset, one.name) for one in fields(dataset)})),
+        "datasets": list(datasets),
+        "constants": in_order(plain(constants)),
+    }
 
 
 Merge = Callable[[Sequence[Any]], Any]

@@ -31,7 +31,8 @@ def _keys(value: Any) -> Any:  # Any: whatever the YAML holds
     """A name stands for the column of that name in both."""
     if isinstance(value, str):
         return {value: value}
-    return {name: name for name in value} if isinstance(value, list) else value
+    names = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return {name: name for name in value} if names else value
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ class JoinTable(LookupOperation[_Lines]):
     def adds(self) -> Collection[str]:
         """Those of the table."""
         return self.columns
+
+    def part_for(self, column: str | None) -> Self:
+        """One of the columns; which events have a line depends on none."""
+        return self.model_copy(update={"columns": tuple(name for name in self.columns if name == column)})
 
     def run(self, events: Events) -> Result:
         """Find the line of each event; every different key is looked up once."""

@@ -46,6 +46,10 @@ class Project(Operation):
         """The columns that are kept."""
         return self.keep
 
+    def part_for(self, column: str | None) -> Self:  # noqa: ARG002  # it adds none
+        """No column: all events go on, whatever is kept."""
+        return self.model_copy(update={"keep": ()})
+
     def why_not_compiled(self) -> str | None:
         """Nothing is computed."""
         return None

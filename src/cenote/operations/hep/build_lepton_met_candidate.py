@@ -64,6 +64,7 @@ class BuildLeptonMetCandidate(Operation):
         selection: {lepton: ["pt > 25"], candidate: ["MT > 40"]}
         keep: {candidate: [pt, MT], lepton: [pt, charge]}
     """
+    names_are_columns: ClassVar[bool] = False
 
     lepton: str
     """A collection with `pt`, `eta`, `phi` and `mass`."""

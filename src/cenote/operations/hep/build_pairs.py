@@ -74,6 +74,7 @@ class BuildPairs(Operation):
         sort: {by: "abs(mass - 91.2)"}
         keep: {candidate: [pt, mass], constituents: [pt, charge]}
     """
+    names_are_columns: ClassVar[bool] = False
 
     collections: Annotated[tuple[str, ...], OneOrMany(), Field(min_length=1)]
     """Where the objects come from; those of several collections are put one after the other."""

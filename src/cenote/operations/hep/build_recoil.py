@@ -40,6 +40,7 @@ class BuildRecoil(Operation):
       op: hep.build_recoil
       params: {met: MET, output: Recoil, selection: ["pt > 50"], keep: [pt, phi]}
     """
+    names_are_columns: ClassVar[bool] = False
 
     met: str
     """Its columns are `<met>_pt` and `<met>_phi`."""

@@ -17,6 +17,7 @@ from cenote.operations.interface import Operation, Result
 from cenote.operations.support.candidates import refuse_all_existing
 from cenote.operations.support.evaluation import evaluate, event_column, event_mask
 from cenote.operations.support.events import Column, Events
+from cenote.plugins.normal_form import Shown
 from cenote.plugins.settings import Settings
 
 Values = Annotated[dict[str, ExpressionText], Field(min_length=1)]
@@ -25,7 +26,7 @@ Values = Annotated[dict[str, ExpressionText], Field(min_length=1)]
 class ChooseCase(Settings):
     """Values for the events that fulfil a condition."""
 
-    name: str | None = None
+    name: Annotated[str | None, Shown()] = None
     """For errors."""
     when: ConditionText
     """True or false for each event."""
@@ -84,9 +85,21 @@ class Choose(Operation):
         texts = [text for case in self.cases for text in (case.when, *case.values.values())]
         return self.names_in(*texts, *(self.default or {}).values())
 
+    def conditions(self) -> Collection[str]:
+        """When the cases hold."""
+        return [case.when for case in self.cases]
+
     def adds(self) -> Collection[str]:
         """The columns of the cases."""
         return tuple(self.cases[0].values)
+
+    def part_for(self, column: str | None) -> Self:
+        """The cases with the values of one column."""
+        if column is None or column not in self.adds():
+            return self
+        values = {column: self.default[column]} if self.default else None
+        cases = tuple(case.model_copy(update={"values": {column: case.values[column]}}) for case in self.cases)
+        return self.model_copy(update={"cases": cases, "default": values})
 
     def keeps_every_event(self) -> bool:
         """It adds columns."""

@@ -78,6 +78,11 @@ class Correctionlib(LookupOperation[Any]):
         """The columns that are named."""
         return tuple(self.outputs)
 
+    def part_for(self, column: str | None) -> Self:
+        """One of the outputs."""
+        outputs = {name: texts for name, texts in self.outputs.items() if name == column}
+        return self.model_copy(update={"outputs": outputs}) if outputs else self
+
     def check_files(self, files: Mapping[str, Path]) -> None:
         """The correction is there, and its inputs are the ones that are given; without correctionlib nobody knows."""
         try:

@@ -13,6 +13,7 @@ from cenote.operations.interface import Operation, Result
 from cenote.operations.support.candidates import refuse_all_existing
 from cenote.operations.support.events import Events
 from cenote.operations.support.matrix import mapping_of
+from cenote.plugins.normal_form import Shown
 from cenote.plugins.settings import AlsoWritten
 
 Aliases = Annotated[
@@ -33,7 +34,7 @@ class ProjectFields(Operation):
     """
     from_files: ClassVar[tuple[str, ...]] = ("aliases",)
 
-    stream_id: str = ""
+    stream_id: Annotated[str, Shown()] = ""
     """The stream, for errors."""
     aliases: Aliases
     """New name → column; or a YAML or JSON file of them. `matrix: {axes: {i: [1, 2]}, mappings: [{target: "x{i}",

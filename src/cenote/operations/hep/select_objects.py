@@ -21,6 +21,7 @@ from cenote.operations.support.evaluation import value_of
 from cenote.operations.support.events import Column, Events, describes_dataset
 from cenote.operations.support.object_columns import column_of
 from cenote.operations.support.object_rows import order_within
+from cenote.plugins.normal_form import InOrder
 from cenote.plugins.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class SelectObjects(Operation):
         selection: ["pt > 25", "abs(eta) < 2.4"]
         keep: [pt, eta, phi, mass]
     """
+    names_are_columns: ClassVar[bool] = False
 
     collection: str
     """Where the objects come from."""
@@ -62,7 +64,7 @@ class SelectObjects(Operation):
     """Conditions on each object; all must hold."""
     keep: tuple[str, ...] = Field(min_length=1)
     """Fields of the new collection."""
-    derived: dict[str, ExpressionText] = Field(default_factory=dict)
+    derived: Annotated[dict[str, ExpressionText], InOrder()] = Field(default_factory=dict)
     """Further fields, computed from those of the collection; kept if `keep` names them."""
     sort: Sort | Literal[False] | None = None
     """`{by, order}`, or `false` for the stored order. By default the largest `pt` comes first, if there is one."""
@@ -76,16 +78,22 @@ class SelectObjects(Operation):
 
     def reads(self) -> Collection[str]:
         """Fields and columns of the selection, of what is kept, and of the sort key."""
-        used = dict.fromkeys(self.keep)
-        used |= dict.fromkeys(name for text in self.selection for name in self.names_in(text))
-        if isinstance(self.sort, Sort):
-            used[self.sort.by] = None
-        for name, text in reversed(self.derived.items()):
-            if name in used:
-                used |= dict.fromkeys(self.names_in(text))
-        found = [self._column(name, self._columns) for name in used if name not in self.derived]
+        found = [self._column(name, self._columns) for name in self._used()[1]]
         key = self._default_key(self._columns)
         return tuple(dict.fromkeys(column for column in [*found, key] if column is not None))
+
+    def _used(self) -> tuple[frozenset[str], Collection[str]]:
+        """Which of `derived` are used, and the names that come from elsewhere: they may be called the same."""
+        names = dict.fromkeys([*self.keep, *self.names_in(*self.selection)])
+        if isinstance(self.sort, Sort):
+            names[self.sort.by] = None
+        used: set[str] = set()
+        for name, text in reversed(self.derived.items()):
+            if name in names:
+                used.add(name)
+                del names[name]
+                names |= dict.fromkeys(self.names_in(text))
+        return frozenset(used), names
 
     def _column(self, name: str, columns: Collection[str]) -> str | None:
         """The column that a name means; None for a field that may be missing."""
@@ -117,8 +125,9 @@ class SelectObjects(Operation):
     def run(self, events: Events) -> Result:
         """Select, sort and copy."""
         objects = _Objects(self.collection, events)
+        used, _ = self._used()
         for name, text in self.derived.items():
-            if name in self.keep or self._uses(name):
+            if name in used:
                 objects.derived[name] = objects.evaluate(text)
         kept = [name for name in self.keep if self._is_there(name, events.names)]
         fields = {name: lists_of(objects.value(name)) for name in kept}
@@ -137,8 +146,9 @@ class SelectObjects(Operation):
         """Select and sort once; fields are those of the objects that were chosen."""
         objects = _Objects(self.collection, form.events)
         expressions = form.with_names(objects.value)
+        used, _ = self._used()
         for name, text in self.derived.items():
-            if name in self.keep or self._uses(name):
+            if name in used:
                 objects.derived[name] = expressions.text(text)
         kept = [name for name in self.keep if self._is_there(name, form.events.names)]
         fields = {name: objects.value(name) for name in kept}
@@ -149,11 +159,6 @@ class SelectObjects(Operation):
         for name, field in fields.items():
             form.define(f"{self.output}_{name}", form.taken(field, picked))
         form.define(f"n{self.output}", form.length(picked))
-
-    def _uses(self, derived: str) -> bool:
-        texts = (*self.selection, *self.derived.values())
-        by = self.sort.by if isinstance(self.sort, Sort) else None
-        return derived == by or any(derived in expression(text).names for text in texts)
 
     def _chosen(self, objects: _Objects, counts: ListLengths) -> tuple[ElementPositions, ListLengths]:
         """Where the objects that fulfil the selection are in the collection, and how many each event has left."""

@@ -17,6 +17,7 @@ from cenote.language.schema.forms import OneOrMany
 from cenote.operations.support.evaluation import evaluate, event_mask
 from cenote.operations.support.events import Events
 from cenote.operations.support.variables import Reduce
+from cenote.plugins.normal_form import Shown
 from cenote.plugins.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Condition(Settings):
         default=None, validation_alias=AliasChoices("Any", "any"), serialization_alias="Any", min_length=1
     )
     """Conditions of which one must hold."""
-    label: str | None = None
+    label: Annotated[str | None, Shown()] = None
     """For tables."""
 
     @model_validator(mode="before")
@@ -79,6 +80,14 @@ class Condition(Settings):
         for part in (*(self.all_of or ()), *(self.any_of or ())):
             yield from part.texts()
 
+    def decisions(self) -> Iterator[str]:
+        """What must be one true or false per event, as expressions, in order."""
+        parts = (*(self.all_of or ()), *(self.any_of or ()))
+        if not parts:
+            yield self.text
+        for part in parts:
+            yield from part.decisions()
+
     def mask(self, events: Events) -> NDArray[np.bool_]:
         """One boolean per event."""
         if self.all_of is not None:
@@ -112,6 +121,11 @@ Conditions = Annotated[tuple[Condition, ...], OneOrMany(), Field(min_length=1)]
 def why_not_compiled(conditions: Iterable[Condition]) -> str | None:
     """What in conditions has no compiled form; None where all has one."""
     return next(filter(None, (condition.why_not_compiled() for condition in conditions)), None)
+
+
+def decisions_in(conditions: Iterable[Condition]) -> tuple[str, ...]:
+    """What must be one true or false per event, as expressions, in order."""
+    return tuple(text for condition in conditions for text in condition.decisions())
 
 
 def compiled_mask(conditions: tuple[Condition, ...], form: StageForm) -> Value:

@@ -10,11 +10,12 @@ from pydantic import ConfigDict, Field, PrivateAttr, create_model
 
 from cenote import errors
 from cenote.names import column_name, did_you_mean, listed
-from cenote.operations.interface import Merge, Operation, Result, Scope
+from cenote.operations.interface import Merge, Operation, Result, Scope, everything_seen
 from cenote.operations.support.declared import Declared, Returned, parts_of
-from cenote.operations.support.events import Column, Events
+from cenote.operations.support.events import Column, DatasetInfo, Events
 from cenote.operations.support.kernels import Kernel
 from cenote.operations.support.own_code import OwnCode, field_name, fingerprint_of, own_code
+from cenote.operations.support.unseen import seeing_only
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.values import dataclass
@@ -94,6 +95,11 @@ class CustomOperation(Operation):
         """As declared."""
         return not self.declaration.filters and self.declaration.keeps is None
 
+    def sees(self, dataset: DatasetInfo, datasets: Sequence[str], constants: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What its code names of these: `run` keeps the rest from it."""
+        found = everything_seen(dataset, datasets, constants)
+        return {word: seen for word, seen in found.items() if self.mentions is None or word in self.mentions}
+
     def prepare(self) -> None:
         """Make the instance of a class, and let it prepare itself."""
         self._ready = self.code.ready(self.params)
@@ -111,8 +117,8 @@ class CustomOperation(Operation):
             product=self.declaration.product,
         )
         seen = events.keep(column_name(name, events.columns) for name in declared.reads)
-        with declared.explained():
-            returned = self._ready(seen)
+        with declared.explained(), seeing_only(self.mentions, seen, self.declaration.name) as shown:
+            returned = self._ready(shown)
         return self._going_on(events, parts_of(returned, declared, events))
 
     def _going_on(self, events: Events, parts: Returned) -> Result:

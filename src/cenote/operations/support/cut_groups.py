@@ -12,6 +12,7 @@ from cenote.expressions.expression import EXPRESSION
 from cenote.language.schema.forms import PlainNames
 from cenote.names import did_you_mean
 from cenote.operations.support.conditions import Condition
+from cenote.plugins.normal_form import InOrder
 from cenote.plugins.settings import AlsoWritten, Settings
 
 _STEP_KEYS = frozenset({"steps", "cuts"})
@@ -78,6 +79,7 @@ def step_name(group: str, index: int) -> str:
 Groups = Annotated[
     dict[str, CutGroup],
     BeforeValidator(_as_groups),
+    InOrder(),
     Field(min_length=1),
     AfterValidator(_with_known_parents),
     AlsoWritten(

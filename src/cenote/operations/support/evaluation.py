@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cenote.expressions.arrays import dimensions, is_array
+from cenote.expressions.arrays import dimensions, is_array, is_text
 from cenote.expressions.expression import expression
 from cenote.expressions.functions import CONSTANTS
 from cenote.expressions.missing import fulfilled
@@ -13,6 +13,7 @@ from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak, is_awkward
 from cenote.names import did_you_mean
 from cenote.operations.support.events import Column, Events
+from cenote.values import dataclass
 
 
 def evaluate(text: str, events: Events) -> Column:
@@ -44,20 +45,35 @@ def event_mask(value: Column, events: Events, text: str) -> NDArray[np.bool_]:
     """A condition as one boolean per event; a missing value (the largest of no jets) fulfils nothing."""
     if isinstance(value, bool | np.bool_):
         return np.full(events.size, bool(value))
+    if unfit := no_condition(value, text):
+        raise EvaluationError(f"{unfit.what}: {unfit.instead}")
+    return np.asarray(event_column(fulfilled(value), events, f"'{text}'"), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """Why a value is no condition."""
+
+    what: str
+    """What it gives, and what is needed."""
+    instead: str
+    """What to write."""
+
+
+def no_condition(value: Column, text: str) -> Unfit | None:
+    """Why the value of an expression is not one true or false per event; None where it is, or nothing tells."""
+    if isinstance(value, bool | np.bool_):
+        return None
     depth = dimensions(value)
     if depth != 1:
-        what = (
-            ("a list" if depth == 2 else "lists of lists") + " per event" if depth > 1 else "one number for all events"
-        )
-        raise EvaluationError(
-            f"'{text}' gives {what}, a selection needs one true or false per event: use any(…) or all(…)"
-        )
-    value = fulfilled(value)
-    if value.dtype != np.bool_ and value.size:
-        raise EvaluationError(
-            f"'{text}' gives numbers ({value.dtype}), a selection needs true or false: write '({text}) != 0'"
-        )
-    return np.asarray(event_column(value, events, f"'{text}'"), dtype=np.bool_)
+        lists = ("a list" if depth == 2 else "lists of lists") + " per event"
+        what = f"'{text}' gives {lists if depth else 'one number for all events'}"
+        return Unfit(f"{what}, a selection needs one true or false per event", "use any(…) or all(…)")
+    held = fulfilled(value)
+    if held.dtype == np.bool_ or not held.size:
+        return None
+    what, instead = ("text", f'{text} == "…"') if is_text(held) else (f"numbers ({held.dtype})", f"({text}) != 0")
+    return Unfit(f"'{text}' gives {what}, a selection needs true or false", f"write '{instead}'")
 
 
 def cast(value: Column, dtype: str | None) -> Column:

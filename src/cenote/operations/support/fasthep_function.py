@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from cenote.names import listed
 from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import DatasetInfo, Events, flat
 from cenote.operations.support.fasthep_spec import Described, described_as, input_name, stream_of
+from cenote.plugins.normal_form import in_order, plain
 
 ROW = "_cenote_row"
 """A field that travels through the function: it says which events came out."""
@@ -30,6 +31,15 @@ class FasthepFunction(Described, Operation):
     def adds(self) -> tuple[str, ...]:
         """What the description provides."""
         return self.symbols("provides")
+
+    def sees(
+        self,
+        dataset: DatasetInfo,
+        datasets: Sequence[str],  # noqa: ARG002  # it gets none
+        constants: Mapping[str, Any],  # noqa: ARG002  # the same
+    ) -> Mapping[str, Any]:
+        """What it is told of the dataset, if it asks for that."""
+        return {"dataset": in_order(plain(_context(dataset)))} if self.is_told("ctx") else {}
 
     def run(self, events: Events) -> Result:
         """Call it with a stream of the columns that it requires, and take what it provides."""

@@ -66,10 +66,14 @@ class Described(Plugin):
 
     def call(self, context: Mapping[str, Any], **given: Any) -> Any:
         """Call the function with its settings; it is told the context if it asks for it."""
-        known = inspect.signature(type(self).function).parameters
-        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
-        told = {name: value for name, value in (("ctx", dict(context)), ("meta", {})) if takes_all or name in known}
+        told = {name: value for name, value in (("ctx", dict(context)), ("meta", {})) if self.is_told(name)}
         return type(self).function(**given, **self.params, **told)
+
+    @classmethod
+    def is_told(cls, name: str) -> bool:
+        """Whether the function asks for `ctx`, or for `meta`."""
+        known = inspect.signature(cls.function).parameters
+        return name in known or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
 
 
 def stream_of(returned: Any) -> Any:

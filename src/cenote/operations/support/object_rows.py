@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cenote.expressions.arrays import Column, dimensions
 from cenote.expressions.expression import expression
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
-from cenote.expressions.missing import fulfilled
+from cenote.expressions.missing import fulfilled, nan_as_missing
 from cenote.expressions.problems import EvaluationError
 from cenote.jagged import ak
 from cenote.operations.support.evaluation import value_of
@@ -121,8 +121,10 @@ def one_after_the_other(parts: Sequence[ObjectRows]) -> ObjectRows:
 
 
 def order_within(keys: Lists, *, ascending: bool) -> RowPositions:
-    """Positions that sort the elements within their events; equal ones stay in their order."""
-    within: RowPositions = lists_of(ak.argsort(keys.column(), axis=1, ascending=ascending, stable=True)).content
+    """Positions that sort the elements within their events; equal ones stay in their order, NaN and missing ones are
+    last."""
+    sizes = Lists(nan_as_missing(keys.content), keys.counts).column()
+    within: RowPositions = lists_of(ak.argsort(sizes, axis=1, ascending=ascending, stable=True)).content
     ends = np.cumsum(keys.counts)
     return np.repeat(ends - keys.counts, keys.counts) + within
 

@@ -6,9 +6,11 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, get_type_hints
 
 from cenote import errors
+from cenote.plugins.imports import meaning_of
 from cenote.values import dataclass
 
 Parameters = Mapping[str, tuple[Any, Any]]
@@ -108,10 +110,11 @@ def field_name(parameter: str, parent: type[Any]) -> str:
 
 
 def fingerprint_of(source: Any) -> str:
-    """Of the whole file, so that a change of anything in it counts as a change of the operation."""
+    """Of the whole file, so that a change of anything that Python does in it counts as a change of the operation."""
     try:
         file = inspect.getsourcefile(source)
-        text = Path(file).read_bytes() if file and Path(file).is_file() else inspect.getsource(source).encode()
+        text = Path(file).read_bytes() if file and Path(file).is_file() else dedent(inspect.getsource(source)).encode()
+        text = meaning_of(text)
     except (OSError, TypeError):  # typed at a prompt: there is no source to look at
         code = getattr(source, "__code__", None)
         text = code.co_code + repr(code.co_consts).encode() if code else repr(source).encode()

@@ -171,7 +171,8 @@ class StageForm:
         space: Space | None,
         *,
         weighted: bool,
+        moments: Sequence[tuple[int, ...]] = (),
     ) -> None:
         """Fill one of the stage's histograms with these values, for each element of a space (None: each event)."""
         bins, values = tuple(bins for bins, _ in axes), tuple(value for _, value in axes)
-        self.sinks.append(HistogramFill(histogram, bins, values, weight, weighted, space))
+        self.sinks.append(HistogramFill(histogram, bins, values, weight, weighted, space, tuple(moments)))

@@ -11,8 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from cenote.compiled.obstacles import obstacle_in
 from cenote.expressions.combinations import kept_combinations
-from cenote.expressions.expression import EXPRESSION, ExpressionText
+from cenote.expressions.expression import EXPRESSION, ExpressionText, expression
 from cenote.expressions.functions import FUNCTIONS
+from cenote.names import column_name
 from cenote.operations.support.evaluation import cast, evaluate, event_column
 from cenote.operations.support.events import Column, Events
 from cenote.operations.support.matrix import combinations
@@ -133,6 +134,19 @@ def with_variables(variables: Sequence[Variable], events: Events) -> Events:
         for variable in variables:
             events = events.with_columns({variable.name: variable.column(events)})
     return events
+
+
+def leading_to(column: str | None, variables: Sequence[Variable]) -> tuple[Variable, ...]:
+    """Those of the variables that a column comes from; none for no column."""
+    wanted = {column}
+    found: list[Variable] = []
+    for variable in reversed(variables):
+        if variable.name in wanted:
+            found.append(variable)
+            wanted.discard(variable.name)
+            for name in expression(variable.text).names:
+                wanted |= {name, column_name(name)}  # either may be meant
+    return tuple(reversed(found))
 
 
 def texts_read(variables: Sequence[Variable]) -> dict[str, frozenset[str]]:

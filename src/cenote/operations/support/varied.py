@@ -107,6 +107,10 @@ class VariedOperation(Operation):
         found: Collection[str] | None = None if self.how.beside else self.inner.keeps()
         return found
 
+    def keeps_every_event(self) -> bool:
+        """Beside the nominal events, whatever it does; else as the operation."""
+        return bool(self.how.beside or self.inner.keeps_every_event())
+
     def depends_on_files(self) -> Collection[str]:
         """Those of the operation."""
         return tuple(self.inner.depends_on_files())
@@ -123,6 +127,41 @@ class VariedOperation(Operation):
         """Of the operation."""
         found: ProductShape = self.inner.shape()
         return found
+
+    def identity(self) -> Mapping[str, Any]:
+        """Of the operation, and the columns that it reads instead of others."""
+        return {"operation": self.inner.identity(), "columns": self._columns_replaced(), "beside": self.how.beside}
+
+    def _columns_replaced(self) -> dict[str, str]:
+        names = (*self.inner.reads(), *self.inner.copies().values())
+        read = {name: replaced_name(name, self.how.columns) for name in names}
+        return {name: other for name, other in read.items() if other != name}
+
+    def part_for(self, column: str | None) -> Self:
+        """The part of the operation."""
+        return self.model_copy(update={"inner": self.inner.part_for(column and self._own_name(column))})
+
+    def identity_of(self, column: str) -> Any:
+        """Of the column that the operation adds, or that was taken from the nominal events."""
+        if not self.how.beside and column not in self.inner.adds():
+            return [column, replaced_name(column, self.how.columns)]
+        part = self.part_for(column)
+        return [part.inner.identity_of(self._own_name(column)), part.identity()]
+
+    def _own_name(self, column: str) -> str:
+        """What the operation calls a column that it adds."""
+        if not self.how.beside:
+            return column
+        return next((name for name in self.inner.adds() if self._twin(name) == column), column)
+
+    def sees(self, dataset: DatasetInfo, datasets: Sequence[str], constants: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the operation sees."""
+        found: Mapping[str, Any] = self.inner.sees(dataset, datasets, constants)
+        return found
+
+    def dressed(self, product: Any) -> Any:
+        """By the operation."""
+        return self.inner.dressed(product)
 
     def as_params(self) -> dict[str, Any]:
         """The settings of the operation: what else there is travels with the stage."""

@@ -12,6 +12,8 @@ from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.expressions.expression import ExpressionText
+from cenote.operations.support.regular_bins import regular_edges
+from cenote.plugins.normal_form import Shown
 from cenote.plugins.settings import AlsoWritten, Settings
 
 AxisType = Literal["regular", "variable", "integer", "category", "boolean"]
@@ -50,6 +52,8 @@ class Bins(Settings):
     def _in_order(self) -> Self:
         if not self.low < self.high:
             raise _bad("'low' ({low}) must be below 'high' ({high})", low=self.low, high=self.high)
+        if not math.isfinite(self.high - self.low):
+            raise _bad("from 'low' ({low}) to 'high' ({high}) is too far for bins", low=self.low, high=self.high)
         return self
 
 
@@ -74,7 +78,7 @@ class Axis(Settings):
     bins: BinsOrList | None = None
     """`{nbins, low, high}` or `[nbins, low, high]`; a list of edges; a list of categories. Categories and whole
     numbers without bins grow as values appear."""
-    label: str | None = None
+    label: Annotated[str | None, Shown()] = None
     """For pictures, such as `m [GeV]`."""
     overflow: bool = True
     """Whether values outside the bins are counted beside them."""
@@ -155,7 +159,7 @@ class Axis(Settings):
         match self.bins:
             case Bins(low=low, high=high, nbins=nbins):
                 many = int(high - low) if nbins is None else nbins
-                return tuple(low + (high - low) * n / many for n in range(many + 1)) if many <= MOST_EDGES else None
+                return tuple(regular_edges(many, low, high).tolist()) if many <= MOST_EDGES else None
             case tuple() as edges if self.type == "variable":
                 return tuple(map(float, edges))
         return None

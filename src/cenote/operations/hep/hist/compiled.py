@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from cenote.compiled.problems import NotCompiledError
-from cenote.compiled.stage import BinSearch
+from cenote.compiled.stage import BinSearch, StageResults
 from cenote.compiled.values import Value
 from cenote.operations.hep.hist import axis as settings
 from cenote.operations.hep.hist.axis import Axis
 from cenote.operations.hep.hist.filling import empty_histogram, named_category
 from cenote.operations.hep.hist.fillings import Filling
 from cenote.operations.hep.hist.operation import Hist, is_dataset
+from cenote.operations.support.regular_bins import guess_is_near, regular_edges
 from cenote.operations.support.stage_form import StageForm
 from cenote.operations.support.varied import with_replaced
+from cenote.products.support import fill_sums
+from cenote.products.support.fill_sums import Moment
 
 _EXACT = 2**24
 """Whole numbers up to here are exact in fractions of 32 bits."""
@@ -37,7 +41,17 @@ def write_compiled(operation: Hist, form: StageForm) -> None:
     own = [one for one in fillings if not one.shifted]
     for together in [*([own] if own else []), *([one] for one in fillings if one.shifted)]:
         _fill_together(operation, form, together)
-    form.product = lambda results: operation.completed(results.histograms[0], events.dataset)
+    form.product = lambda results: operation.completed(_with_sums(results), events.dataset)
+
+
+def _with_sums(results: StageResults) -> Any:  # Any: hist publishes no types
+    """The histogram, with the sums of what filled it."""
+    histogram = results.histograms[0]
+    for fill, found in results.fills.items():
+        place = tuple(int(bins.low) for bins in fill.bins if bins.kind == "fixed")
+        fill_sums.add(histogram, place, found.entries, found.sums)
+    fill_sums.seal(histogram)
+    return histogram
 
 
 def _fill_together(operation: Hist, form: StageForm, fillings: Sequence[Filling]) -> None:
@@ -52,8 +66,15 @@ def _fill_together(operation: Hist, form: StageForm, fillings: Sequence[Filling]
     space = form.lists([*(value for _, value in along), *(weight for weight in weights if weight is not None)])
     for one, weight in zip(fillings, weights, strict=True):
         place = [] if one.label is None else [(_fixed(len(labels), labels.index(one.label)), form.number(0))]
-        form.fill(0, [*along, *place], weight, space, weighted=operation.weighted)
+        axes = [*along, *place]
+        form.fill(0, axes, weight, space, weighted=operation.weighted, moments=_moments([bins for bins, _ in axes]))
     form.events = events
+
+
+def _moments(along: Sequence[BinSearch]) -> tuple[Moment, ...]:
+    """Those of the numeric axes, as places among all axes."""
+    numeric = [number for number, bins in enumerate(along) if bins.kind != "fixed"]
+    return tuple(tuple(numeric[axis] for axis in moment) for moment in fill_sums.moments_of(len(numeric)))
 
 
 def _axis(axis: Axis, form: StageForm) -> tuple[BinSearch, Value]:
@@ -73,9 +94,10 @@ def _bins(axis: Axis, value: Value) -> BinSearch:
     """How an axis finds the bin of a value."""
     match axis.type, axis.bins:
         case "regular", settings.Bins(nbins=int(count), low=low, high=high):
-            return BinSearch("regular", count, axis.overflow, low, high)
+            kind = "regular" if guess_is_near(count, low, high) else "variable"
+            return BinSearch(kind, count, axis.overflow, low, high, regular_edges(count, low, high))
         case "variable", tuple(edges):
-            return BinSearch("variable", len(edges) - 1, axis.overflow, edges=tuple(map(float, edges)))
+            return BinSearch("variable", len(edges) - 1, axis.overflow, edges=np.array(edges, dtype=np.float64))
         case "integer", settings.Bins(low=low, high=high):
             if value.dtype.kind == "f" and max(abs(low), abs(high)) >= _EXACT:
                 raise NotCompiledError(f"axis '{axis.name}' has large whole numbers")

@@ -1,4 +1,4 @@
-"""Build histograms and fill them: the bins of boost-histogram, at the speed of a hand-written fill."""
+"""Build histograms and fill them, at the speed of a hand-written fill."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from cenote.expressions.problems import EvaluationError
 from cenote.lean_imports import later
 from cenote.operations.hep.hist.axis import Axis, Bins
 from cenote.operations.support.events import Column
+from cenote.operations.support.regular_bins import regular_places
+from cenote.products.histogram import MOST_CATEGORIES, too_many_categories
+from cenote.products.support import fill_sums
 from cenote.values import dataclass
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ HistAxis = Any
 """Any axis of hist or boost-histogram; they have no common type."""
 
 _NO_CATEGORY = int(np.iinfo(np.int64).min)
-_MOST_CATEGORIES = 10_000
 _LARGEST_CATEGORY = 2**31 - 1
 
 
@@ -35,8 +37,14 @@ class AxisFill:
     axis: HistAxis
     """In the product."""
     working: HistAxis
-    """While filling: categories are numbered, so that no text is compared per entry."""
+    """While filling: categories are numbered, so that no text is compared per entry, and so are bins of equal width."""
     values: Column
+    numbers: Column = None
+    """What the entries are along a numeric axis, for their mean and spread; None along an axis of categories."""
+    limits: tuple[float, float] = (0.0, 0.0)
+    """Which `values` lie in the bins: from the first up to the second."""
+    last_edge: bool = False
+    """Whether the second limit itself belongs to the bins."""
 
 
 def axis_fill(axis: Axis, values: Column) -> AxisFill:
@@ -47,18 +55,25 @@ def axis_fill(axis: Axis, values: Column) -> AxisFill:
     built: HistAxis
     match axis.type:
         case "regular" if isinstance(axis.bins, Bins) and axis.bins.nbins is not None:
-            built = hist.axis.Regular(axis.bins.nbins, axis.bins.low, axis.bins.high, **names, **flow)
-            return AxisFill(built, built, _numbers(axis, values))
+            count, low, high = axis.bins.nbins, axis.bins.low, axis.bins.high
+            built = hist.axis.Regular(count, low, high, **names, **flow)
+            numbers = _numbers(axis, values)
+            places = regular_places(numbers, count, low, high, overflow=axis.overflow)
+            return AxisFill(built, bh.axis.Integer(0, count, **flow), places, numbers, (0, count))
         case "variable" if isinstance(axis.bins, tuple):
-            built = hist.axis.Variable([float(edge) for edge in axis.bins], **names, **flow)
-            return AxisFill(built, built, _numbers(axis, values))
+            edges = [float(edge) for edge in axis.bins]
+            built, numbers = hist.axis.Variable(edges, **names, **flow), _numbers(axis, values)
+            limits = edges[0], edges[-1]
+            return AxisFill(built, built, numbers, numbers, limits, last_edge=not axis.overflow)
         case "integer" if isinstance(axis.bins, Bins):
             low, high = int(axis.bins.low), int(axis.bins.high)
             built = hist.axis.Integer(low, high, **names, **flow)
-            return AxisFill(built, built, _whole_numbers(axis, _within(low, high, values), missing=high))
+            whole = _whole_numbers(axis, _within(low, high, values), missing=high)
+            return AxisFill(built, built, whole, _numbers(axis, values), (low, high))
         case "boolean":
             built = hist.axis.Boolean(**names)
-            return AxisFill(built, built, np.asarray(_numbers(axis, values)) != 0)
+            true = np.asarray(_numbers(axis, values)) != 0
+            return AxisFill(built, built, true, true, (0, 2))
         case _:
             return _category_fill(axis, values, names)
 
@@ -79,10 +94,8 @@ def _category_fill(axis: Axis, values: Column, names: dict[str, Any]) -> AxisFil
 def _appearing(axis: Axis, present: Column) -> list[Any]:
     """The different values, sorted."""
     found = [value for value in np.unique(present).tolist() if value != _NO_CATEGORY]
-    if len(found) > _MOST_CATEGORIES:
-        raise EvaluationError(
-            f"axis '{axis.name}' would need a category for each of {len(found)} values: give it bins, or type: regular"
-        )
+    if len(found) > MOST_CATEGORIES:
+        raise EvaluationError(too_many_categories(axis.name, len(found)))
     if found and not isinstance(found[0], str) and not -_LARGEST_CATEGORY <= found[0] <= found[-1] <= _LARGEST_CATEGORY:
         raise EvaluationError(f"axis '{axis.name}' has values that are too large for categories: give it type: regular")
     return found
@@ -142,25 +155,30 @@ def _within(low: int, high: int, values: Column) -> Column:
 
 
 def empty_histogram(axes: Sequence[HistAxis], *, weighted: bool) -> hist.Hist[Any]:
-    """With sums of weights, or with counts."""
-    return hist.Hist(*axes, storage=hist.storage.Weight() if weighted else hist.storage.Int64())
+    """With sums of weights, or with counts; it carries sums of what will fill it."""
+    made: hist.Hist[Any] = hist.Hist(*axes, storage=hist.storage.Weight() if weighted else hist.storage.Int64())
+    fill_sums.begin(made)
+    return made
 
 
-def fill(product: hist.Hist[Any], fills: Sequence[AxisFill], weight: Column, size: int, place: int | None) -> None:
+def fill(product: hist.Hist[Any], fills: Sequence[AxisFill], weight: Column, size: int, place: int | None) -> int:
     """`hist.Hist.fill` costs 20 µs a call for naming axes; boost-histogram's own is called instead.
 
-    What one of many variations costs does not depend on how many there are: only its `place` is touched.
+    What one of many variations costs does not depend on how many there are: only its `place` is touched. Returns how
+    many entries there were.
     """
     values = [fill.values for fill in fills]
     if size == 0 or not all(np.size(value) for value in values):
-        return
+        return 0
     if not any(is_array(value) for value in values):
         values[0] = np.full(np.shape(weight) if is_array(weight) else size, values[0])
+    entries = max(np.size(value) for value in values)
     weighing = {} if weight is None else {"weight": weight}
     if place is None and all(fill.axis is fill.working for fill in fills):
         bh.Histogram.fill(product, *values, **weighing)
-        return
+        return entries
     working = bh.Histogram(*(fill.working for fill in fills), storage=product.storage_type())
     working.fill(*values, **weighing)
     whole = product.view(flow=True)
     whole[... if place is None else (..., place)] += working.view(flow=True)
+    return entries

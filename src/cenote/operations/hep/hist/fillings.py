@@ -11,9 +11,11 @@ import numpy as np
 from cenote.expressions.expression import expression
 from cenote.language.systematics import NOMINAL, Fillings, Shift
 from cenote.operations.hep.hist.filling import as_weight, empty_histogram, fill, named_category
+from cenote.operations.hep.hist.moments import add_sums
 from cenote.operations.support.events import Column, DatasetInfo, Events
 from cenote.operations.support.varied import with_replaced
 from cenote.products.histogram import HistogramProduct
+from cenote.products.support import fill_sums
 from cenote.values import dataclass
 
 if TYPE_CHECKING:
@@ -109,10 +111,13 @@ def filled_with(operation: Hist, fillings: Sequence[Filling], events: Events) ->
         for one in batch:
             weight = None if one.weight is None else as_weight(next(weights))
             place = None if one.label is None else operation.labels.index(one.label)
-            fill(parts[-1], fills, weight, events.size, place=place)
+            entries = fill(parts[-1], fills, weight, events.size, place=place)
+            add_sums(parts[-1], fills, weight, entries, place)
     if not parts:
         fills = operation.axis_fills(operation.aligned([], events), events)
         return _empty(operation, [one.axis for one in fills])
+    for part in parts:
+        fill_sums.seal(part)
     return HistogramProduct().merge(parts)
 
 

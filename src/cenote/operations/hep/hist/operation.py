@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, PrivateAttr, field_validator
 from pydantic_core import PydanticCustomError
 
 from cenote.compiled.obstacles import obstacle_in_any
-from cenote.expressions.expression import ExpressionText
+from cenote.expressions.expression import ExpressionText, expression
 from cenote.expressions.problems import EvaluationError
 from cenote.language.schema.forms import OneOrMany
 from cenote.language.systematics import NOMINAL, VARIATION_AXIS, Fillings
@@ -22,7 +22,9 @@ from cenote.operations.interface import Operation, ProductShape, Result
 from cenote.operations.support.evaluation import evaluate
 from cenote.operations.support.events import Column, DatasetInfo, Events, describes_dataset
 from cenote.operations.support.varied import replaced_name
+from cenote.plugins.normal_form import InOrder
 from cenote.plugins.settings import Settings
+from cenote.products.support import fill_sums
 
 if TYPE_CHECKING:
     from cenote.operations.support.stage_form import StageForm
@@ -49,7 +51,7 @@ class ApplyTo(Settings):
 class Variations(Settings):
     """The same histogram with several weights, along one more axis."""
 
-    weights: dict[str, ExpressionText] = Field(min_length=1)
+    weights: Annotated[dict[str, ExpressionText], InOrder(), Field(min_length=1)]
     """Label → weight. Datasets that are not varied fill the label `nominal` only, with `weight_expr` or 1."""
     axis: str = "variation"
     """The name of the axis."""
@@ -67,6 +69,19 @@ class Hist(Operation):
     """Fills a histogram with every value of its axes: lists are opened, missing values left out, NaN overflows.
 
     Without any settings it takes the column that the stage is called after, with customary bins.
+
+    A value that equals an edge belongs to the bin that begins there; with `overflow: false` the last edge belongs to
+    the last bin. The edges of a regular axis are `low + i * (high - low) / nbins`, computed exactly from the
+    decimals as they are written and rounded once to double precision: of 100 bins from 0 to 100, the one that begins at
+    29 holds 29, and of 24 from -2.4 to 2.4 the one that begins at 0.2 holds 0.2. The `fill` of hist and
+    boost-histogram multiplies and rounds down instead, which puts 29, 57 and 58 into the bins below: entries on an edge
+    may lie one bin lower there. Numbers of single precision are compared as they are: the one nearest to 0.7 is
+    0.69999999, below 0.7.
+
+    The histograms in `products/NAME.root` have the entries, mean and standard deviation that ROOT's own have after the
+    same fills: every entry counts one, beyond the bins too, and mean and spread are those of values within the bins.
+    Where the sums of the values are not known, as in histograms of your own code, ROOT's answer from bins alone is
+    written: the effective number of entries, and the centres of bins.
     """
 
     example: ClassVar[str] = """
@@ -184,6 +199,43 @@ class Hist(Operation):
         own = [self.dataset_axis.source] if isinstance(self.dataset_axis, Axis) else []
         return self.names_in(*own, *(axis.source for axis in self.axes), *weights)
 
+    def identity(self) -> Mapping[str, Any]:
+        """The settings, and the categories along the axis of variations of the workflow."""
+        usual = super().identity()
+        labels = {} if self._fillings is None else {"labels": list(self.labels)}
+        return {**usual, **labels}
+
+    def looks_at(self, dataset: DatasetInfo, datasets: Sequence[str]) -> Mapping[str, Any]:
+        """How the dataset fills it, and the names along the axis of datasets."""
+        fillings = self.fillings_for(dataset)
+        seen: dict[str, Any] = {}
+        if self.variations is not None or self._fillings is not None:
+            seen["fillings"] = [self._plain(filling) for filling in fillings]
+            seen["unvaried"] = self._unvaried(dataset)
+        along = [axis for filling in fillings for axis in (filling.hist or self).all_axes]
+        if self.dataset_axis is True or any(map(is_dataset, along)):
+            seen |= {"dataset": dataset.name, "datasets": list(datasets)}
+        return seen
+
+    def _plain(self, filling: Filling) -> dict[str, Any]:
+        filled = filling.hist or self
+        read = {name: replaced_name(name, filling.columns) for name in filled._names_with([filling.weight])}  # noqa: SLF001  # another one of these
+        return {
+            "label": filling.label,
+            "weight": filling.weight and expression(filling.weight).normal(),
+            "columns": {name: other for name, other in read.items() if other != name},
+            "hist": None if filling.hist is None else filling.hist.identity(),
+            "shifted": filling.shifted,
+        }
+
+    def dressed(self, product: Any) -> Any:  # Any: hist publishes no types
+        """With the labels of the axes."""
+        labels = {axis.name: axis.label or "" for axis in self.all_axes}
+        found = product.copy()
+        for axis in found.axes:
+            axis.label = labels.get(axis.name, "")
+        return found
+
     def shape(self) -> ProductShape:
         """Its axes; categories may turn out to be datasets or variations, so that they leave it open."""
         drawn = [axis.name for axis in self.axes if not describes_dataset(axis.source)]
@@ -215,12 +267,21 @@ class Hist(Operation):
 
     def completed(self, product: Any, dataset: DatasetInfo) -> Any:  # Any: hist publishes no types
         """The histogram of a dataset, with what is nominal wherever a variation of the workflow does not change it."""
-        if self._fillings is None or self._fillings.label is not None or dataset.stands_in:
+        unvaried = self._unvaried(dataset)
+        if not unvaried:
             return product
-        whole, labels = product.view(flow=True), self.labels
-        for label in self._fillings.unvaried(dataset.name):
+        whole, labels, sums = product.view(flow=True), self.labels, fill_sums.sums_of(product)
+        for label in unvaried:
             whole[..., labels.index(label)] = whole[..., labels.index(NOMINAL)]
+            if sums is not None:
+                sums[..., labels.index(label), :] = sums[..., labels.index(NOMINAL), :]
         return product
+
+    def _unvaried(self, dataset: DatasetInfo) -> list[str]:
+        """The variations of the workflow that leave a dataset as it is."""
+        if self._fillings is None or self._fillings.label is not None or dataset.stands_in:
+            return []
+        return self._fillings.unvaried(dataset.name)
 
     def aligned(self, weights: Sequence[Weight], events: Events) -> list[Column]:
         """The values of its axes, and of weights, entry for entry."""
@@ -282,7 +343,7 @@ class Hist(Operation):
 
 def is_dataset(axis: Axis) -> bool:
     """Whether it is filled with the names of datasets."""
-    return axis.source == DATASET_NAME and axis.bins is None
+    return axis.bins is None and expression(axis.source).normal() == DATASET_NAME
 
 
 def dataset_fill(name: str, label: str, events: Events) -> AxisFill:

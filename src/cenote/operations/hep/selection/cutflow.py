@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -17,10 +18,10 @@ from cenote.expressions.expression import ExpressionText
 from cenote.expressions.problems import EvaluationError
 from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.conditions import why_not_compiled
+from cenote.operations.support.conditions import decisions_in, why_not_compiled
 from cenote.operations.support.cut_groups import CutGroup, Groups, step_name
 from cenote.operations.support.evaluation import evaluate, event_column
-from cenote.operations.support.events import Events
+from cenote.operations.support.events import DatasetInfo, Events
 from cenote.operations.support.missing_values import every_value
 from cenote.operations.support.new_columns import refuse_existing
 from cenote.plugins.settings import AlsoWritten
@@ -81,6 +82,10 @@ class SelectionCutflow(Operation):
         steps = (step for group in self.selection.values() for step in group.steps)
         return self.names_in(*(text for step in steps for text in step.texts()), self.weight_expr)
 
+    def conditions(self) -> Collection[str]:
+        """All steps."""
+        return decisions_in(step for group in self.selection.values() for step in group.steps)
+
     def adds(self) -> Collection[str]:
         """The flags of the groups, and `output_field`."""
         flags = [self._flag(group) for group in self.selection] if self.emit_flags else []
@@ -93,6 +98,23 @@ class SelectionCutflow(Operation):
     def keeps_every_event(self) -> bool:
         """Where it only flags them."""
         return self.filter == "none"
+
+    def looks_at(self, dataset: DatasetInfo, datasets: Sequence[str]) -> Mapping[str, Any]:  # noqa: ARG002  # its own alone
+        """The name of the dataset, which each line of the table has."""
+        return {"dataset": dataset.name}
+
+    def part_for(self, column: str | None) -> Self:  # noqa: ARG002  # any of them
+        """Columns, and what passes, without the table: they know no weights."""
+        return self.model_copy(update={"weight_expr": None})
+
+    def dressed(self, product: Any) -> Any:  # Any: a Cutflow
+        """With the labels and conditions of the steps as they are written now."""
+        steps = {
+            step_name(name, place): {"label": step.label or step.text, "expr": step.text}
+            for name, group in self.selection.items()
+            for place, step in enumerate(group.steps)
+        }
+        return Cutflow(tuple(replace(row, **steps[row.name]) for row in product.rows))
 
     def run(self, events: Events) -> Result:
         """Count, flag and keep."""

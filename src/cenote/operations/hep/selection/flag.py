@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cenote.names import column_name
 from cenote.operations.interface import Operation, Result
-from cenote.operations.support.conditions import Conditions, compiled_mask, mask_of, why_not_compiled
+from cenote.operations.support.conditions import Conditions, compiled_mask, decisions_in, mask_of, why_not_compiled
 from cenote.operations.support.events import Events
 from cenote.operations.support.new_columns import refuse_existing
 
@@ -49,6 +49,10 @@ class Flag(Operation):
     def adds(self) -> Collection[str]:
         """The flag."""
         return (self._column,)
+
+    def conditions(self) -> Collection[str]:
+        """All of them."""
+        return decisions_in(self.selection)
 
     def why_not_compiled(self) -> str | None:
         """What in its conditions has no compiled form."""

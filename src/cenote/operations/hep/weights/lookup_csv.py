@@ -113,6 +113,12 @@ class LookupCsv(LookupOperation[_Table]):
         """The columns that are named."""
         return tuple(self.outputs.values())
 
+    def part_for(self, column: str | None) -> Self:
+        """One of the outputs."""
+        outputs = {label: name for label, name in self.outputs.items() if name == column}
+        values = {label: self.values[label] for label in outputs}
+        return self.model_copy(update={"outputs": outputs, "values": values}) if outputs else self
+
     def keeps_every_event(self) -> bool:
         """It adds columns."""
         return True
