@@ -53,6 +53,25 @@ def test_objects_are_selected_and_sorted_as_awkward_would(seed: int) -> None:
     assert result["nGood"].tolist() == ak.sum(mask, axis=1).tolist()
 
 
+@pytest.mark.parametrize(("order", "expected"), [("descending", [30.0, 10.0]), ("ascending", [10.0, 30.0])])
+def test_objects_whose_key_is_no_number_come_last(order: str, expected: list[float]) -> None:
+    pt = ak.Array([[math.nan, 10.0, math.nan, 30.0], [math.nan], []])
+    events = Events({"Muon_pt": pt, "Muon_index": ak.local_index(pt)}, 3, DatasetInfo("dy", "mc"))
+    result = selected({"keep": ["pt", "index"], "sort": {"by": "pt", "order": order}}, events)
+    assert result["Good_pt"][0, :2].tolist() == expected
+    assert result["Good_index"][:, 2:].tolist() == [[0, 2], [], []]
+
+
+def test_a_derived_field_may_be_called_like_what_it_is_made_of() -> None:
+    settings = {"keep": ["pt"], "derived": {"unused": "phi", "pt": "pt * 2"}, "sort": False}
+    made = SelectObjects.model_validate({"collection": "Muon", "output": "Good", **settings}).resolve(
+        list(muon_events().names)
+    )
+    assert list(made.reads()) == ["Muon_pt"]
+    found = made.run(muon_events().keep(made.reads())).events["Good_pt"]
+    assert ak.array_equal(found, muon_events()["Muon_pt"] * 2)
+
+
 def test_columns_of_the_event_may_decide_about_objects() -> None:
     events = muon_events()
     result = selected({"selection": ["pt > rho", "rho > 10"], "keep": ["pt"], "sort": False}, events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from cenote.operations.cms.match_l1t_jets import MatchL1tJets
 from cenote.operations.explode import Explode
 from cenote.operations.hep.align_schema import AlignSchema
 from cenote.operations.hep.project_fields import ProjectFields
+from cenote.operations.support.events import DatasetInfo, Events
+from cenote.products.table import Table
 from cenote.testing.muons import write_muons
 from cenote.testing.sample_events import sample_events
 
@@ -131,3 +134,28 @@ def test_trigger_jets_are_matched_as_loops_by_hand_match_them() -> None:
     assert found["matched_reco_et"].tolist() == [[one for one, _ in matched] for matched, _ in expected]
     assert found["matched_l1_et"].tolist() == [[other for _, other in matched] for matched, _ in expected]
     assert ak.flatten(found["unmatched_dr"]).tolist() == pytest.approx([dr for _, far in expected for dr in far])
+
+
+def table_of(columns: dict[str, Any], parts: int) -> list[tuple[Any, ...]]:
+    """Sum, minimum and maximum of `x` for each `g`, computed in so many parts."""
+    values = {op: {"op": op, "of": "x"} for op in ("sum", "min", "max")}
+    operation, size = Aggregate(by="g", values=values).for_stage("s"), len(columns["g"])
+    made = []
+    for rows in np.array_split(np.arange(size), parts):
+        part = {name: column[rows] for name, column in columns.items()}
+        made.append(operation.run(Events(part, len(rows), DatasetInfo("dy", "mc"))).product)
+    return Table().merge(made).rows()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 6])
+def test_limits_of_groups_pass_over_nan_however_rows_were_cut(parts: int) -> None:
+    nan = math.nan
+    columns = {"g": np.array([1, 1, 1, 1, 2, 2]), "x": np.array([nan, 3.0, nan, -1.0, nan, nan])}
+    assert [row[2:] for row in table_of(columns, parts)] == [(-1.0, 3.0), (None, None)]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize(("kind", "large"), [("i8", 2**62), ("i8", -(2**63)), ("u8", 2**64 - 1), ("u4", 2**32 - 1)])
+def test_sums_of_whole_numbers_are_exact_whatever_their_size(kind: str, large: int, parts: int) -> None:
+    columns = {"g": np.zeros(4, np.int64), "x": np.array([large, large, large, 1], kind)}
+    assert table_of(columns, parts) == [(0, 3 * large + 1, min(large, 1), max(large, 1))]
