@@ -12,6 +12,7 @@ from cenote.machine import Machine
 from cenote.placement.place import place
 from cenote.placement.pools import Placement
 from cenote.plan.fingerprint import digest_of
+from cenote.plan.identity import lineages, segment_digest
 from cenote.plan.inputs.listed_branches import (
     Columns,
     only_listed,
@@ -26,9 +27,10 @@ from cenote.plan.inputs.missing_branches import Lacking, filled_in, known_column
 from cenote.plan.outputs.rules import output_clashes, renders_of
 from cenote.plan.outputs.snapshots import snapshots
 from cenote.plan.partitions import make_partitions, missing_columns
-from cenote.plan.plan import Partition, Plan, ProductPlan, Segment, SkippedFile, StageSummary, maker_of
+from cenote.plan.plan import UNREADABLE, Partition, Plan, ProductPlan, Segment, SkippedFile, StageSummary, maker_of
 from cenote.plan.segments import make_segments
 from cenote.plan.stages.columns import ColumnFlow, column_flow
+from cenote.plan.stages.condition_types import no_conditions
 from cenote.plan.stages.drawable import drawn_once, nan_shown_as_overflow, undrawable
 from cenote.plan.stages.modifiers import misfits
 from cenote.plan.stages.resolve import Resolved, dataset_infos, flavours_of, resolve_stages
@@ -90,7 +92,7 @@ def analyse(
             *misfits(workflow, resolved),
             *flow.problems,
             *lacking.problems,
-            *_result_problems(workflow, resolved),
+            *_result_problems(workflow, inputs, resolved),
         ),
         warnings=(
             *placement.warnings,
@@ -108,7 +110,7 @@ def stage_problems(workflow: Workflow, look: Look) -> list[Problem]:
     """What is wrong with the stages of a workflow that has other faults already: pools are not looked at."""
     later, _ = unavailable(workflow)
     workflow, inputs, resolved, unvaried = _read(workflow, look)
-    results = _result_problems(workflow, resolved)
+    results = _result_problems(workflow, inputs, resolved)
     found = [*later, *inputs.problems, *inputs.unreadable(), *resolved.problems, *unvaried, *results]
     # Names that are not there were reported when the file was read, or are a broken plugin's.
     return [problem for problem in found if problem.kind not in (UNKNOWN_OPERATION, UNKNOWN_PLUGIN)]
@@ -154,8 +156,13 @@ def _resolved(workflow: Workflow, inputs: Inputs) -> tuple[Workflow, Resolved]:
     return (workflow, resolved) if named is None else _resolved(named, inputs)
 
 
-def _result_problems(workflow: Workflow, resolved: Resolved) -> list[Problem]:
-    return [*undrawable(workflow, resolved.stages), *output_clashes(workflow, resolved)]
+def _result_problems(workflow: Workflow, inputs: Inputs, resolved: Resolved) -> list[Problem]:
+    """What is wrong with stages whose columns are known."""
+    return [
+        *no_conditions(workflow, resolved, inputs),
+        *undrawable(workflow, resolved.stages),
+        *output_clashes(workflow, resolved),
+    ]
 
 
 def build_plan(
@@ -185,19 +192,22 @@ def build_plan(
     notes = [problem.message for problem in (*(file.problem for file in analysed.inputs.bad), *missing)]
     notes += filled_in(analysed.inputs, fills, _source_columns(segments))
     datasets = dataset_infos(workflow)
-    table, layout, results = lay_out(segments, partitions, datasets, analysed.resolved, analysed.flow)
+    lineage, made_of = lineages(workflow, segments, analysed.resolved, analysed.flow, datasets)
+    table, layout, ids, results = lay_out(segments, partitions, datasets, analysed.resolved, analysed.flow, lineage)
     return Plan(
         workflow=workflow,
         placement=analysed.placement,
         datasets=datasets,
         partitions=tuple(partitions),
-        segments=tuple(segments),
+        segments=tuple(replace(segment, digest=segment_digest(segment, lineage)) for segment in segments),
         tasks=table,
         layout=layout,
+        ids=ids,
+        made_of=made_of,
         products=_products(workflow, segments, analysed.resolved, results),
         stages=_summaries(workflow, segments, analysed.resolved, [len(runs) for runs in layout.runs]),
         warnings=tuple(dict.fromkeys([*analysed.warnings, *notes])),
-        digest=digest_of([segment.digest for segment in segments] + [table.keys.hex()]),
+        digest=digest_of(table.keys.hex()),
         resources=_resources(workflow, analysed.resolved),
         snapshots=snapshots(workflow, analysed.resolved, analysed.inputs),
         skipped=tuple(
@@ -263,11 +273,11 @@ def _partitions(
                 chunk_size=use.chunk_size,
                 start=use.start,
                 stop=use.stop,
-                nevents=dataset.nevents,
+                most=dataset.limit[1] if dataset.limit else None,
                 filled=filled[use.id],
             )
             partitions += [
-                Partition(d, s, url, 0, 0, "unreadable") for d, s, url in bad if (d, s) == (dataset.name, use.id)
+                Partition(d, s, url, 0, 0, UNREADABLE) for d, s, url in bad if (d, s) == (dataset.name, use.id)
             ]
     return partitions
 

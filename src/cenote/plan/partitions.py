@@ -30,18 +30,18 @@ def make_partitions(
     chunk_size: int | None = None,
     start: int | None = None,
     stop: int | None = None,
-    nevents: int | None = None,
+    most: int | None = None,
     filled: Collection[str] = (),
 ) -> tuple[Partition, ...]:
     """The partitions of one dataset, in the order of its files.
 
-    `start` and `stop` count entries within each file; `nevents` limits the dataset, file after file. Cuts fall on
+    `start` and `stop` count entries within each file; `most` limits the dataset, file after file. Cuts fall on
     the files' own boundaries where that keeps partitions within the limits; `chunk_size` is obeyed exactly. An empty
     file gives no partition, but a dataset without any events gives one empty partition, so that its products exist.
     Columns that are `filled` need not be in every file.
     """
     partitions: list[Partition] = []
-    left = nevents
+    left = most
     for info in infos:
         low, high = min(start or 0, info.entries), info.entries if stop is None else min(stop, info.entries)
         high = high if left is None else min(high, low + left)
@@ -51,11 +51,12 @@ def make_partitions(
         cuts = [*range(low, high, chunk_size), high] if chunk_size else _cuts(info, columns_read, low, high)
         lacks = tuple(name for name in filled if find_column(name, info.columns) is None)
         partitions += [
-            Partition(dataset, source, info.url, first, last, info.stamp, lacks) for first, last in pairwise(cuts)
+            Partition(dataset, source, info.url, first, last, info.stamp, lacks, info.content)
+            for first, last in pairwise(cuts)
         ]
     if not partitions and infos:
         lacks = tuple(name for name in filled if find_column(name, infos[0].columns) is None)
-        return (Partition(dataset, source, infos[0].url, 0, 0, infos[0].stamp, lacks),)
+        return (Partition(dataset, source, infos[0].url, 0, 0, infos[0].stamp, lacks, infos[0].content),)
     return tuple(partitions)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,11 +17,13 @@ from cenote.operations.support.events import DatasetInfo
 from cenote.placement.pools import Placement
 from cenote.plan.probes.result import Probed
 from cenote.plugins.resources import ResourceFile
+from cenote.text import plural
 from cenote.values import dataclass
 
 ScopeName = Literal["partition", "dataset", "run"]
 
-_SKIMS = ":files"
+_SKIMS, _END, _COLUMNS, _EVENTS = ":files", ":end", ":columns", ":events"
+_MARKS = frozenset({_SKIMS, _END, _COLUMNS, _EVENTS})
 
 
 def skims_of(stage: str) -> str:
@@ -29,9 +31,38 @@ def skims_of(stage: str) -> str:
     return f"{stage}{_SKIMS}"
 
 
+def end_of(stage: str) -> str:
+    """The name under which it is noted that a stage ran which makes nothing, and whose events nobody takes."""
+    return f"{stage}{_END}"
+
+
+def columns_of(stage: str) -> str:
+    """The name of the columns that a stage adds, with the events that leave it, where they are kept for later runs."""
+    return f"{stage}{_COLUMNS}"
+
+
+def events_of(stage: str) -> str:
+    """The name of the events of a stage that leave its segment, where they are kept for later runs."""
+    return f"{stage}{_EVENTS}"
+
+
+def is_for_later(product: str) -> bool:
+    """Whether only tasks of later runs read it, instead of running its stage: no product of the run is made of it."""
+    return product.endswith((_COLUMNS, _EVENTS))
+
+
 def maker_of(product: str) -> str:
     """The stage that makes a product: its own product has its name, the list of its files another."""
-    return product.removesuffix(_SKIMS)
+    stage, mark, kind = product.rpartition(":")
+    return stage if f"{mark}{kind}" in _MARKS else product
+
+
+def is_skim(product: str) -> bool:
+    """Whether a product lists files that lie in the folder of the run."""
+    return product.endswith(_SKIMS)
+
+
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -44,8 +75,11 @@ class Partition:
     start: int
     stop: int
     stamp: str = ""
+    """Of the file that the plan was made from; `UNREADABLE` for one that could not be looked at."""
     lacks: tuple[str, ...] = ()
     """Columns (as files name them) that are read, and that this file does not have: they are filled."""
+    content: str = ""
+    """What is in the file, the same for all its copies; empty: unknown, then `url` and `stamp` say which file it is."""
 
     @property
     def events(self) -> int:
@@ -90,6 +124,8 @@ class PlannedModifier:
     """What it measures, and how that is added up."""
     limits_time: bool = False
     """Whether it may stop its stage."""
+    keeps_output: bool = False
+    """Whether what leaves its stage is kept for later runs, whatever that costs."""
     shares_process: bool = False
     """Whether tasks of compiled stages may run in threads of one process with it."""
 
@@ -117,6 +153,10 @@ class Step:
     """The datasets it applies to; None for all."""
     own_params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Dataset → its settings, where its columns make them others than `params`."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Column it adds → the column whose values it has, read only where something reads the new one."""
+    passes_events: bool = False
+    """Whether the events that come in leave it, all of them, with columns added at the most."""
     needs_products: tuple[str, ...] = ()
     """Run-scope or dataset-scope stages whose product it may use."""
     modifiers: tuple[PlannedModifier, ...] = ()
@@ -126,6 +166,13 @@ class Step:
     retries: int = 0
     not_compiled: str = "its operation has no compiled form"
     """Why it runs the ordinary way, in words; empty where it is compiled together with its neighbours."""
+    for_later: tuple[str, ...] | None = None
+    """The columns by which later runs can do without it, together with the entry numbers of the events that leave it;
+    None where that is not all that it does to events, or where it is compiled, and so cheap."""
+    given: bool = False
+    """Whether it does not run: what it adds, and which events leave it, an earlier run has kept."""
+    begins: bool = False
+    """Whether it is given so much that no events need come in."""
 
     @property
     def product_name(self) -> str:
@@ -215,12 +262,14 @@ class Segment:
     """Stages of earlier segments whose events come in."""
     exports: Mapping[str, tuple[str, ...]]
     """Stages whose events go to later segments → the columns that cross."""
-    digest: str
+    digest: str = ""
     """Of everything that decides its results, except the data."""
     amounts: Amounts = Amounts()
     """What one of its tasks needs: the most that any of its stages asks for."""
     kept: bool = False
     """Whether the events that leave it are stored for later runs."""
+    part: str = ""
+    """Tells apart what `only` leaves of it; empty for all of it."""
 
     @property
     def products(self) -> dict[str, str]:
@@ -252,9 +301,65 @@ class Segment:
         found: dict[str, tuple[str, ...]] = {}
         passed: dict[str, tuple[str, ...]] = {}
         for step in self.steps:
-            inputs = dict.fromkeys(name for need in step.inputs or ("",) for name in passed.get(need, (need,)))
+            needs = () if step.begins else step.inputs or ("",)
+            inputs = dict.fromkeys(name for need in needs for name in passed.get(need, (need,)))
             (found if step.applies(dataset) else passed)[step.stage] = tuple(inputs)
         return found
+
+    def ends_for(self, dataset: str) -> tuple[str, ...]:
+        """Stages that make nothing, and whose events nobody takes: they run for what their code does."""
+        inputs = self.inputs_for(dataset)
+        taken = {name for names in inputs.values() for name in names}.union(self.exports)
+        steps = [step for step in self.steps if step.stage in inputs and step.product is None and not step.writes]
+        return tuple(step.stage for step in steps if step.stage not in taken)
+
+    def only(
+        self, dataset: str, products: Collection[str], leaving: Collection[str], given: Collection[str] = ()
+    ) -> Segment:
+        """What of it leads to these products, and to the events of these stages that leave it, for a dataset.
+
+        Stages in between whose columns nobody needs let the events pass by. Those that are `given` do not run, unless
+        for their products: where nothing else is read after one, nothing runs before it either.
+        """
+        inputs = self.inputs_for(dataset)
+        read: dict[str, set[str]] = {name: set(self.exports[name]) for name in leaving}
+        """Stage, or the source → the columns of its events that are read after it. Who is not here is not needed."""
+        steps: list[Step] = []
+        for step in reversed(self.steps):
+            makes = not _made_by(step).isdisjoint(products)
+            wanted = makes or step.stage in leaving
+            after = read.get(step.stage)
+            if step.stage not in inputs or (after is None and not wanted):
+                steps.append(replace(step, datasets=frozenset()))
+                continue
+            after = after or set()
+            if not wanted and step.passes_events and after.isdisjoint(step.adds):
+                needed = after
+                steps.append(replace(step, datasets=frozenset()))
+            elif step.stage in given and not makes:
+                needed = after.difference(step.adds)
+                steps.append(replace(step, given=True, begins=not needed, product=None, writes=()))
+                if not needed:
+                    continue
+            else:
+                writes = step.writes if skims_of(step.stage) in products else ()
+                kept = after.union(*(write.keep for write in writes))
+                copied = {column for name, column in step.copies.items() if name in kept}
+                needed = kept.difference(step.adds).union(step.reads, copied)
+                steps.append(replace(step, writes=writes))
+            for name in inputs[step.stage]:
+                read.setdefault(name, set()).update(needed)
+        part = "\n".join([dataset, *sorted(products), "", *sorted(leaving), "", *sorted(given)])
+        return replace(self, steps=tuple(reversed(steps)), source=self._reading(dataset, read), part=part)
+
+    def _reading(self, dataset: str, read: Mapping[str, Collection[str]]) -> SourceStep | None:
+        """Its source with the columns that are read from it, where nothing comes in from earlier segments."""
+        if self.source is None or dataset not in self.source.columns or not read.keys().isdisjoint(self.imports):
+            return self.source
+        columns = {name: columns for name, columns in self.source.columns.items() if name != dataset}
+        if "" in read:
+            columns[dataset] = tuple(name for name in self.source.columns[dataset] if name in read[""])
+        return replace(self.source, columns=columns)
 
     def imports_for(self, dataset: str) -> tuple[str, ...]:
         """Those of its `imports` that a dataset needs."""
@@ -289,9 +394,20 @@ class Segment:
         return [FusedSteps(start, tuple(steps)) for (start, _), steps in found.items()]
 
     @property
+    def given(self) -> frozenset[str]:
+        """Its stages that do not run, since what they do to events is there."""
+        return frozenset(step.stage for step in self.steps if step.given)
+
+    @property
     def stages(self) -> tuple[str, ...]:
         """The ids of its stages, in order."""
         return tuple(step.stage for step in self.steps)
+
+
+def _made_by(step: Step) -> set[str]:
+    """Every name under which a step may leave something."""
+    product = {step.product_name} if step.product is not None else {end_of(step.stage)}
+    return product | ({skims_of(step.stage)} if step.writes else set())
 
 
 RUN, MERGE = 0, 1
@@ -327,6 +443,34 @@ class TaskTable:
         """The tasks that read this one's result."""
         found: list[int] = self.users[self.users_start[number] : self.users_start[number + 1]].tolist()
         return found
+
+
+@dataclass(frozen=True)
+class ResultIds:
+    """By what the results of tasks are known, in whichever run: see `identity.py`."""
+
+    names: tuple[tuple[str, ...], ...] = ()
+    """Per segment: what its tasks may make, and what its merges do."""
+    merged: tuple[tuple[str, ...], ...] = ()
+    of_task: tuple[bytes, ...] = ()
+    """Per task: 16 bytes for each of these names; zeros for what it does not make."""
+    leaving: tuple[bytes, ...] = ()
+    """Per task: 16 bytes for each stage whose events leave its segment; zeros where they do not."""
+
+    def of(self, table: TaskTable, task: int) -> dict[str, bytes]:
+        """Product → what it is known by."""
+        segment = int(table.segment[task])
+        names = (self.merged if table.kind[task] == MERGE else self.names)[segment]
+        return _present(names, self.of_task[task])
+
+    def leaving_of(self, segment: Segment, task: int) -> dict[str, bytes]:
+        """Stage → what its events are known by that leave this task."""
+        return _present(segment.exports, self.leaving[task])
+
+
+def _present(names: Iterable[str], joined: bytes) -> dict[str, bytes]:
+    parts = (joined[at : at + 16] for at in range(0, len(joined), 16))
+    return {name: part for name, part in zip(names, parts, strict=False) if any(part)}
 
 
 @dataclass(frozen=True)
@@ -384,6 +528,23 @@ class StageSummary:
 
 
 @dataclass(frozen=True)
+class MadeOf:
+    """What the results of a stage are made of, so that it can be said what changed."""
+
+    op: str
+    settings: Any
+    """In normal form, without what is only shown."""
+    code: tuple[tuple[str, ...], ...]
+    sees: Mapping[str, Any]
+    """Dataset → the facts of it and the constants that it may look at."""
+    needs: tuple[str, ...]
+    """Stages whose filters, columns or products it takes."""
+    source: str
+    lineage: Mapping[str, str]
+    """Dataset → the digest of all that."""
+
+
+@dataclass(frozen=True)
 class ColumnSnapshot:
     """The columns at one place of the workflow, as a file will have them."""
 
@@ -424,6 +585,9 @@ class Plan:
     stages: tuple[StageSummary, ...]
     warnings: tuple[str, ...] = ()
     digest: str = ""
+    ids: ResultIds = ResultIds()
+    made_of: Mapping[str, MadeOf] = field(default_factory=dict)
+    """Stage → what its results are made of."""
     resources: tuple[ResourceFile, ...] = ()
     """Files that own code or operations read, or that stages name under `depends_on`."""
     snapshots: tuple[ColumnSnapshot, ...] = ()
@@ -441,8 +605,9 @@ class Plan:
         return sum(partition.events for partition in self.partitions)
 
     def __repr__(self) -> str:
-        counts = f"{len(self.stages)} stages in {len(self.segments)} segments, {self.events} events"
-        return f"Plan({counts} in {len(self.partitions)} partitions, {len(self.tasks)} tasks)"
+        stages = f"{plural(len(self.stages), 'stage')} in {plural(len(self.segments), 'segment')}"
+        data = f"{plural(self.events, 'event')} in {plural(len(self.partitions), 'partition')}"
+        return f"Plan({stages}, {data}, {plural(len(self.tasks), 'task')})"
 
     def _repr_html_(self) -> str:
         from cenote.plan.as_html import plan_as_html  # notebooks only, and it draws plans

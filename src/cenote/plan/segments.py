@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,17 +11,13 @@ from cenote.modifiers.interface import Effect, Modifier
 from cenote.operations.interface import Operation, Scope
 from cenote.placement.pools import Placement
 from cenote.placement.resources import most_of_each
-from cenote.plan.fingerprint import digest_of, segment_digest
 from cenote.plan.plan import Fill, PlannedModifier, Segment, SourceStep, Step, WriteStep
 from cenote.plan.stages.columns import ColumnFlow, is_beside
 from cenote.plan.stages.compiled import why_not_compiled
 from cenote.plan.stages.modifiers import class_of, modifiers_of
 from cenote.plan.stages.resolve import SOURCE, Resolved, ResolvedStage, same_settings
-from cenote.plan.stages.software import versions_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
-from cenote.plugins.own_functions import code_used_in
-from cenote.plugins.registry import code_digest
 from cenote.sources.interface import find_column
 from cenote.text import first_to_last
 from cenote.values import dataclass
@@ -152,14 +147,6 @@ class _Fusing:
         exports = {s.id: tuple(sorted(self.crossing[s.id])) for s in group if s.id in self.crossing}
         source = self._source_step(group)
         placed = self.placement.by_stage[group[0].id]
-        digest = segment_digest(
-            [(step, code_of(step, stage, self.workflow)) for step, stage in zip(steps, group, strict=True)],
-            source,
-            exports,
-            code="" if source is None else code_digest(PluginKind.SOURCE, source.kind),
-            constants=self.workflow.constants,
-            datasets=[dataset.name for dataset in self.workflow.datasets],
-        )
         return Segment(
             index=number,
             name=first_to_last(list(dict.fromkeys(s.stage.varied.stage if s.stage.varied else s.id for s in group))),
@@ -171,7 +158,6 @@ class _Fusing:
             root=group[0].root,
             imports=tuple(imports),
             exports=exports,
-            digest=digest,
             amounts=most_of_each([stage.stage.requirement.amounts for stage in group]),
             kept=any(stage in self.kept for stage in exports),
         )
@@ -180,6 +166,8 @@ class _Fusing:
         requirement = stage.stage.requirement
         needed = [self.stages[need] for need in stage.stage.needs if need in self.stages]
         usual = next(iter(stage.applied.values()), None)
+        passes = self._passes_events(stage)
+        not_compiled = why_not_compiled(stage, self.modifiers[stage.id])
         return Step(
             stage=stage.id,
             op=stage.stage.op,
@@ -195,11 +183,29 @@ class _Fusing:
             datasets=stage.datasets,
             needs_products=tuple(s.id for s in needed if s.scope is not Scope.PARTITION and s.product),
             modifiers=tuple(_planned(modifier) for modifier in self.modifiers[stage.id]),
+            copies=_copies(stage),
+            passes_events=passes,
             writes=tuple(_write_step(stage, number) for number in range(len(stage.stage.write))),
             timeout=requirement.timeout,
             retries=requirement.retries,
-            not_compiled=why_not_compiled(stage, self.modifiers[stage.id]),
+            not_compiled=not_compiled,
+            for_later=self._for_later(stage) if not_compiled and (stage.adds or not passes) else None,
         )
+
+    def _passes_events(self, stage: ResolvedStage) -> bool:
+        keeps = all(applied.operation.keeps_every_event() for applied in stage.applied.values())
+        return keeps and not self._is_changed(stage)
+
+    def _for_later(self, stage: ResolvedStage) -> tuple[str, ...] | None:
+        """Of copies those that something reads: others are not made."""
+        if stage.scope is not Scope.PARTITION or self._is_changed(stage):
+            return None
+        copies, live = _copies(stage), self.flow.live[stage.id]
+        return tuple(name for name in stage.adds if name not in copies or name in live)
+
+    def _is_changed(self, stage: ResolvedStage) -> bool:
+        """Whether a modifier may do to its events what it does not say."""
+        return any(class_of(one).effect is Effect.CHANGES for one in self.modifiers[stage.id])
 
     def _own_params(self, stage: ResolvedStage, usual: Operation) -> dict[str, dict[str, Any]]:
         """Dataset → its params, where its columns give the operation other settings than usual."""
@@ -232,6 +238,10 @@ class _Fusing:
         )
 
 
+def _copies(stage: ResolvedStage) -> dict[str, str]:
+    return {name: other for applied in stage.applied.values() for name, other in applied.operation.copies().items()}
+
+
 def _planned(modifier: PluginUse) -> PlannedModifier:
     made: Modifier = registry.make(PluginKind.MODIFIER, modifier.name, modifier.settings)
     return PlannedModifier(
@@ -240,22 +250,9 @@ def _planned(modifier: PluginUse) -> PlannedModifier:
         effect=made.effect.value,
         measures=made.measures,
         limits_time=made.limits_time,
+        keeps_output=made.keeps_output,
         shares_process=made.shares_process,
     )
-
-
-def code_of(step: Step, stage: ResolvedStage, workflow: Workflow) -> list[list[str]]:
-    """What a step does, apart from its settings: the code of all plugins that take part, and files."""
-    matter = [one for one in step.modifiers if one.effect != Effect.OBSERVES.value]
-    return [
-        ["operation", stage.operation.fingerprint, code_digest(PluginKind.OPERATION, step.op)],
-        ["product", code_digest(PluginKind.PRODUCT, step.product or "")],
-        *(["sink", code_digest(PluginKind.SINK, write.kind)] for write in step.writes),
-        *code_used_in((step.params, step.own_params, step.varied, step.fillings)),
-        *(["software", name, version] for name, version in versions_of(stage.operation)),
-        *(["modifier", m.name, digest_of(m.params), code_digest(PluginKind.MODIFIER, m.name)] for m in matter),
-        *(["file", os.path.relpath(file.path, workflow.folder), file.digest] for file in stage.files),
-    ]
 
 
 def _write_step(stage: ResolvedStage, number: int) -> WriteStep:

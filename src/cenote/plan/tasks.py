@@ -14,13 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cenote.operations.support.events import DatasetInfo
-from cenote.plan.fingerprint import dataset_digest, partition_digest, task_key
-from cenote.plan.plan import MERGE, RUN, Crossing, Partition, Segment, TaskLayout, TaskTable
+from cenote.plan.fingerprint import partition_digest
+from cenote.plan.identity import Lineage, combined
+from cenote.plan.plan import (
+    MERGE,
+    RUN,
+    Crossing,
+    Fill,
+    Partition,
+    ResultIds,
+    Segment,
+    TaskLayout,
+    TaskTable,
+    skims_of,
+)
 from cenote.plan.stages.columns import ColumnFlow
 from cenote.plan.stages.resolve import SOURCE, Resolved
 
 FAN_IN = 32
 """Parts per merge: few enough for memory, many enough for a flat tree (a million parts: four levels)."""
+
+
+_NOTHING = bytes(16)
 
 
 @dataclass
@@ -30,33 +45,91 @@ class _Layout:
     datasets: Sequence[DatasetInfo]
     flavour_of: Mapping[str, int]
     crossings: Mapping[tuple[int, str], tuple[Crossing, ...]]
+    lineages: Mapping[tuple[int, str], Lineage]
+    data: Sequence[bytes]
+    """Per partition: the digest of its data."""
+    parts: Sequence[int]
+    """Per partition: its number within its dataset."""
     kind: list[int] = field(default_factory=list)
     segment: list[int] = field(default_factory=list)
     partition: list[int] = field(default_factory=list)
     needs: list[list[int]] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
+    names: list[tuple[str, ...]] = field(default_factory=list)
+    ids: list[bytes] = field(default_factory=list)
+    leaving: list[bytes] = field(default_factory=list)
     runs: list[dict[int, int]] = field(default_factory=list)
     results: dict[str, int] = field(default_factory=dict)
     product_tasks: dict[str, dict[int, int]] = field(default_factory=dict)
     """Stage of scope dataset or run → dataset number (-1: run) → task."""
-
-    def add(self, *, kind: int, segment: Segment, position: int, needs: list[int], data: bytes) -> int:
-        number = len(self.kind)
-        self.kind.append(kind)
-        self.segment.append(segment.index)
-        self.partition.append(position)
-        self.needs.append(needs)
-        word = "merge" if kind == MERGE else "run"
-        self.keys.append(task_key(segment.digest, data, (self.keys[need] for need in needs), kind=word))
-        return number
 
     def is_replacement(self, segment: Segment, number: int) -> bool:
         """Whether a run over a whole dataset is for one that stands in for another: its product is for later stages
         alone."""
         return segment.scope == "dataset" and bool(self.datasets[number].stands_in)
 
+    def add_run(self, segment: Segment, number: int, needs: list[int], positions: Sequence[int], dataset: int) -> int:
+        """A task of a segment over these partitions."""
+        used: dict[frozenset[str], list[bytes]] = {}
+
+        def known_by(name: str, *, leaves: bool) -> bytes:
+            made_of: list[bytes] = []
+            reaching: frozenset[str] = frozenset()
+            for position in positions:
+                lineage = self.lineages[segment.index, self.partitions[position].dataset]
+                found = (lineage.leaving if leaves else lineage.products).get(name)
+                if found is not None:
+                    made_of += [found, self.data[position]]
+                    reaching |= lineage.uses[name]
+            if not made_of:
+                return _NOTHING
+            if reaching not in used:
+                used[reaching] = list(self._used(reaching, dataset))
+            numbers = [self.parts[position].to_bytes(16, "big") for position in positions]
+            return combined("run", [*made_of, *used[reaching], *(numbers if name in skims else ())])
+
+        skims = {skims_of(step.stage) for step in segment.steps if step.writes}
+        ids = b"".join(known_by(name, leaves=False) for name in self.names[segment.index])
+        leaving = b"".join(known_by(name, leaves=True) for name in segment.exports)
+        where = [place_of(self.partitions[position]) for position in positions]
+        key = combined("run " + segment.stages[0], [ids, leaving, *where])
+        return self._add(RUN, segment, max(number, 0), needs=needs, key=key, ids=ids, leaving=leaving)
+
+    def _used(self, stages: frozenset[str], dataset: int) -> Iterator[bytes]:
+        """What the products of whole datasets or of the run are known by that a task on this dataset gets."""
+        for stage in sorted(stages):
+            tasks = self.product_tasks[stage]
+            for number in sorted(tasks) if dataset < 0 else [dataset if dataset in tasks else -1]:
+                if number in tasks:
+                    yield self._id(tasks[number], stage)
+
     def add_merge(self, segment: Segment, position: int, parts: list[int]) -> int:
-        return self.add(kind=MERGE, segment=segment, position=position, needs=parts, data=b"")
+        """A merge of what these tasks made."""
+        found = ([known for part in parts if (known := self._id(part, name)) != _NOTHING] for name in segment.merged)
+        ids = b"".join(combined("merge", one) if one else _NOTHING for one in found)
+        key = combined("merge", [ids, *(self.keys[part] for part in parts)])
+        return self._add(MERGE, segment, position, needs=parts, key=key, ids=ids, leaving=b"")
+
+    def _id(self, task: int, name: str) -> bytes:
+        segment = self.segments[self.segment[task]]
+        names = tuple(segment.merged) if self.kind[task] == MERGE else self.names[segment.index]
+        if name not in names:
+            return _NOTHING
+        at = 16 * names.index(name)
+        return self.ids[task][at : at + 16]
+
+    def _add(
+        self, kind: int, segment: Segment, position: int, *, needs: list[int], key: bytes, ids: bytes, leaving: bytes
+    ) -> int:
+        number = len(self.kind)
+        self.kind.append(kind)
+        self.segment.append(segment.index)
+        self.partition.append(position)
+        self.needs.append(needs)
+        self.keys.append(key)
+        self.ids.append(ids)
+        self.leaving.append(leaving)
+        return number
 
 
 def lay_out(
@@ -65,26 +138,69 @@ def lay_out(
     datasets: Sequence[DatasetInfo],
     resolved: Resolved,
     flow: ColumnFlow,
-) -> tuple[TaskTable, TaskLayout, dict[str, int]]:
-    """All tasks in an order in which needs come first; the layout; product → the task that holds it, whole."""
+    lineages: Mapping[tuple[int, str], Lineage],
+) -> tuple[TaskTable, TaskLayout, ResultIds, dict[str, int]]:
+    """All tasks in an order in which needs come first; the layout; what their results are known by; product → the task
+    that holds it, whole."""
     flavour_of = {name: number for number, flavour in enumerate(resolved.flavours) for name in flavour.datasets}
     segment_of = {stage: segment.index for segment in segments for stage in segment.stages}
-    layout = _Layout(segments, partitions, datasets, flavour_of, _crossings(segments, resolved, flow, segment_of))
-    of_dataset = {info.own_name: dataset_digest(info) for info in datasets}
-    data = [partition_digest(partition, of_dataset[partition.dataset]) for partition in partitions]
+    layout = _Layout(
+        segments,
+        partitions,
+        datasets,
+        flavour_of,
+        _crossings(segments, resolved, flow, segment_of),
+        lineages,
+        data=_digests(segments, partitions),
+        parts=part_numbers(partitions),
+        names=[_names(segment, lineages) for segment in segments],
+    )
     made_by = _made_by(segments)
     whole_after: dict[int, list[int]] = {}
     for number, makers in made_by.items():
         whole_after.setdefault(max(makers), []).append(number)
     for segment in segments:
-        _add_runs(layout, segment, data)
+        _add_runs(layout, segment)
         for number in whole_after.get(segment.index, ()):
             _add_merges(layout, segments[number], made_by[number])
     ways = TaskLayout(tuple(layout.runs), flavour_of, layout.crossings, layout.product_tasks)
     table = task_table(
         kind=layout.kind, segment=layout.segment, partition=layout.partition, needs=layout.needs, keys=layout.keys
     )
-    return table, ways, layout.results
+    merged = tuple(tuple(segment.merged) for segment in segments)
+    ids = ResultIds(tuple(layout.names), merged, tuple(layout.ids), tuple(layout.leaving))
+    return table, ways, ids, layout.results
+
+
+def _names(segment: Segment, lineages: Mapping[tuple[int, str], Lineage]) -> tuple[str, ...]:
+    """Everything that tasks of a segment may make."""
+    found = (lineage.products for (number, _), lineage in lineages.items() if number == segment.index)
+    return tuple(dict.fromkeys(name for products in found for name in products))
+
+
+def _digests(segments: Sequence[Segment], partitions: Sequence[Partition]) -> list[bytes]:
+    fills: dict[str, dict[str, Fill]] = {}
+    for segment in segments:
+        if segment.source is not None:
+            fills.setdefault(segment.source.id, {}).update(segment.source.fills)
+    return [partition_digest(partition, fills.get(partition.source, {})) for partition in partitions]
+
+
+def place_of(partition: Partition) -> bytes:
+    """Tells tasks apart whose results are equal, since they read the same data in two places."""
+    where = f"{partition.dataset}\0{partition.url}\0{partition.start}\0{partition.stop}\0{partition.source}"
+    return combined(where, [])
+
+
+def part_numbers(partitions: Sequence[Partition]) -> list[int]:
+    """Of each partition: its number among those of its dataset that one source reads."""
+    counts: dict[tuple[str, str], int] = {}
+    found = []
+    for partition in partitions:
+        key = (partition.source, partition.dataset)
+        counts[key] = counts.get(key, -1) + 1
+        found.append(counts[key])
+    return found
 
 
 def _crossings(
@@ -145,7 +261,7 @@ def _add_merges(layout: _Layout, segment: Segment, made_by: Sequence[int]) -> No
         layout.results.update(dict.fromkeys(segment.merged, whole))
 
 
-def _add_runs(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> None:
+def _add_runs(layout: _Layout, segment: Segment) -> None:
     """One task per partition, one per dataset, or one for the run: it needs the events of all partitions there."""
     whole = segment.scope != "partition"
     numbers = {info.own_name: -1 if segment.scope == "run" else number for number, info in enumerate(layout.datasets)}
@@ -169,10 +285,7 @@ def _add_runs(layout: _Layout, segment: Segment, data: Sequence[bytes]) -> None:
         needs.update(
             dict.fromkeys(task for _, task in product_tasks(layout.product_tasks, segment, dataset, layout.datasets))
         )
-        read = data[number] if not whole else b""
-        if whole and segment.source is not None:
-            read = b"".join(partition_digest(layout.partitions[position], b"") for position in positions)
-        runs[number] = layout.add(kind=RUN, segment=segment, position=max(number, 0), needs=list(needs), data=read)
+        runs[number] = layout.add_run(segment, number, list(needs), positions, dataset)
     if whole:
         layout.product_tasks.update({step.stage: dict(runs) for step in segment.steps})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cenote.errors import Problem
 from cenote.language.workflow import Workflow
-from cenote.plan.inputs.look import Inputs
+from cenote.plan.inputs.look import Inputs, sources_read
 from cenote.values import dataclass
 
 
@@ -72,8 +72,9 @@ class DataReport:
 def report_on(workflow: Workflow, inputs: Inputs) -> DataReport:
     """What a look at every file gave."""
     datasets = []
+    read = sources_read(workflow)
     for dataset in workflow.datasets:
-        for use in workflow.sources:
+        for use in [use for use in workflow.sources if use.id in read[dataset.name]]:
             good = [
                 ReportedFile(info.url, info.entries, info.size) for info in inputs.infos.get((dataset.name, use.id), ())
             ]

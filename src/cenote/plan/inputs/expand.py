@@ -12,7 +12,8 @@ from cenote import errors, storage
 from cenote.errors import Problem
 from cenote.language.workflow import Dataset
 from cenote.names import listed, nearest
-from cenote.plan.inputs.listings import CATALOGUES, names_in_catalogue, names_in_text
+from cenote.plan.inputs.digests import KnownDigest
+from cenote.plan.inputs.listings import CATALOGUES, ListedFile, names_in_catalogue, names_in_text
 from cenote.values import dataclass
 
 LISTS = frozenset({".txt", ".list", ".lst"})
@@ -40,6 +41,8 @@ class FoundFiles:
     """What was written and is not beside the workflow, but in the current folder."""
     missing: tuple[MissingFile, ...] = ()
     """Files that are named and are not there."""
+    digests: tuple[KnownDigest, ...] = ()
+    """Of files, as far as the listings that name them have one."""
 
 
 def expand_files(dataset: Dataset, folder: Path, *, catalogues: bool = True) -> FoundFiles:
@@ -49,6 +52,7 @@ def expand_files(dataset: Dataset, folder: Path, *, catalogues: bool = True) -> 
     """
     search = _Search(dataset.name, catalogues)
     files: dict[str, None] = {}
+    digests: dict[str, KnownDigest] = {}
     problems: list[Problem] = []
     missing: dict[str, MissingFile] = {}
     not_beside: list[str] = []
@@ -59,17 +63,24 @@ def expand_files(dataset: Dataset, folder: Path, *, catalogues: bool = True) -> 
             not_beside.append(written)
         problems += [one for one in found if isinstance(one, Problem)]
         missing |= {one.path: one for one in found if isinstance(one, MissingFile)}
-        files.update(dict.fromkeys(one for one in found if isinstance(one, str)))
+        digests |= {one.url: one for one in found if isinstance(one, KnownDigest)}
+        files.update(dict.fromkeys(_url(one) for one in found if isinstance(one, str | KnownDigest)))
     if not dataset.files:
         problems.append(Problem(errors.NO_DATA, f"dataset '{dataset.name}' names no files"))
-    return FoundFiles(tuple(files), tuple(problems), tuple(not_beside), tuple(missing.values()))
+    return FoundFiles(
+        tuple(files), tuple(problems), tuple(not_beside), tuple(missing.values()), tuple(digests.values())
+    )
 
 
-_Found = str | Problem | MissingFile
+_Found = str | KnownDigest | Problem | MissingFile
 
 
 def _has_problem(found: Sequence[_Found]) -> bool:
-    return not all(isinstance(one, str) for one in found)
+    return not all(isinstance(one, str | KnownDigest) for one in found)
+
+
+def _url(found: str | KnownDigest) -> str:
+    return found.url if isinstance(found, KnownDigest) else found
 
 
 @dataclass(frozen=True)
@@ -127,14 +138,18 @@ class _Search:
         kept = [name for line in lines if (name := re.sub(r"(^|\s)#.*", "", line).strip())]
         yield from self._all([name for line in kept for name in names_in_text(line)], path, within)
 
-    def _all(self, names: Sequence[str], path: Path, within: tuple[Path, ...]) -> Iterator[_Found]:
+    def _all(self, names: Sequence[ListedFile], path: Path, within: tuple[Path, ...]) -> Iterator[_Found]:
         if path in within:
             yield Problem(errors.NO_DATA, f"{path} names itself: {' → '.join(map(str, (*within, path)))}")
             return
         if not names:
             yield Problem(errors.NO_DATA, f"{path} names no files")
-        for name in names:
-            yield from self._expanded(name, path.parent, within=(*within, path))
+        for listed_file in names:
+            for found in self._expanded(listed_file.name, path.parent, within=(*within, path)):
+                if listed_file.adler32 and isinstance(found, str):
+                    yield KnownDigest(found, listed_file.adler32)
+                else:
+                    yield found
 
 
 def _matching(written: str, name: str, folder: Path, path: Path) -> Iterator[str | Problem]:

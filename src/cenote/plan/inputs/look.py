@@ -10,12 +10,15 @@ from pathlib import Path
 
 from cenote import errors
 from cenote.errors import CenoteError, Problem
-from cenote.language.workflow import Dataset, SourceUse, Workflow
+from cenote.language.workflow import Dataset, SourceUse, Stage, Workflow
 from cenote.names import listed
+from cenote.operations.interface import Operation, Scope
 from cenote.plan.inputs.bad_files import BadFile, judge, without
+from cenote.plan.inputs.digests import other_than_known
 from cenote.plan.inputs.expand import FoundFiles, expand_files
 from cenote.plan.inputs.metadata import InputsProgress, describe_all, last_entries
 from cenote.plan.inputs.packed_columns import one_of_each_schema
+from cenote.plan.inputs.same_file import as_asked
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.sources.interface import FileInfo, Source, clashes, flat_name, path_name
@@ -104,8 +107,12 @@ def look_at_inputs(
     ]
     made = {use.id: _source(workflow, use, problems) for use in workflow.sources}
     sources = [(use, source) for use in workflow.sources if (source := made[use.id]) is not None]
+    read = sources_read(workflow)
     infos: dict[tuple[str, str], list[FileInfo]] = {
-        (dataset.name, use.id): [] for dataset in workflow.datasets for use, _ in sources
+        (dataset.name, use.id): []
+        for dataset in workflow.datasets
+        for use, _ in sources
+        if use.id in read[dataset.name]
     }
     bad = [
         file for dataset in workflow.datasets for file in _absent(workflow, dataset, found_of[dataset.name], sources)
@@ -114,11 +121,15 @@ def look_at_inputs(
         (dataset, use, source, source.file_of(url, dataset.nevents))
         for dataset in workflow.datasets
         for use, source in sources
+        if use.id in read[dataset.name]
         for url in look.at(found_of[dataset.name].files)
     ]
-    found = describe_all([(source, use.kind, url) for _, use, source, url in wanted], progress=progress)
+    described = describe_all([(source, use.kind, url) for _, use, source, url in wanted], progress=progress)
+    uses = [(use, source, answer) for (_, use, source, _), answer in zip(wanted, described, strict=True)]
+    found = as_asked(uses, all_seen=look is Look.EVERY)
+    refused = {**_not_as_known(workflow, found_of, look), **(unreadable or {})}
     for (dataset, use, source, url), info in zip(wanted, found, strict=True):
-        problem = info if isinstance(info, Problem) else (unreadable or {}).get((dataset.name, url))
+        problem = info if isinstance(info, Problem) else refused.get((dataset.name, url))
         if problem is not None:
             events = last_entries(source, use.kind, url) if isinstance(info, Problem) else info.entries
             placed = problem.at(workflow.place(*dataset.path, "files"))
@@ -128,7 +139,14 @@ def look_at_inputs(
     counts = {name: len(one.files) + len(one.missing) for name, one in found_of.items()}
     verdict = judge(workflow, bad, counts, all_seen=look is Look.EVERY)
     left = dict(without(infos, verdict.skipped))
-    warnings = [*_in_the_current_folder(found_of), *_in_two_datasets(found_of), *_cut_short(workflow, left)]
+    warnings = [
+        *_in_the_current_folder(found_of),
+        *_in_two_datasets(found_of),
+        *_twice(left),
+        *_cut_short(workflow, left),
+        *_cut_off(workflow, left),
+        *_without_digest(workflow, found_of),
+    ]
     return Inputs(
         infos=left,
         bad=tuple(file for file in verdict.refused if file.source),
@@ -136,6 +154,56 @@ def look_at_inputs(
         warnings=(*warnings, *verdict.warnings),
         skipped=verdict.skipped,
     )
+
+
+def _not_as_known(workflow: Workflow, found_of: Mapping[str, FoundFiles], look: Look) -> dict[tuple[str, str], Problem]:
+    """(dataset, file) → what is wrong with its content, for datasets that want to know; where all are looked at."""
+    verified = [one for one in workflow.datasets if one.verify == "digest" and look is Look.EVERY]
+    digests = {dataset.name: found_of[dataset.name].digests for dataset in verified}
+    wrong = other_than_known(list(dict.fromkeys(file for files in digests.values() for file in files)))
+    return {(name, file.url): wrong[file.url] for name, files in digests.items() for file in files if file.url in wrong}
+
+
+def _without_digest(workflow: Workflow, found_of: Mapping[str, FoundFiles]) -> Iterator[str]:
+    """A word for each dataset that wants files compared of which no checksum is known."""
+    for dataset in workflow.datasets:
+        found = found_of[dataset.name]
+        unknown = len(found.files) - len(found.digests)
+        if dataset.verify == "digest" and unknown:
+            count = f"{unknown} of {plural(len(found.files), 'file')}"
+            where = workflow.place(*dataset.path, "verify")
+            words = f"dataset '{dataset.name}': no checksum is known of {count}, which are not verified"
+            yield f"{where}: {words}" if where else words
+
+
+def sources_read(workflow: Workflow) -> dict[str, set[str]]:
+    """Dataset → the sources that the events of its stages come from; all of them for a dataset without stages, which is
+    there to be looked at."""
+    everything = {use.id for use in workflow.sources}
+    if len(everything) < 2:
+        return {dataset.name: everything for dataset in workflow.datasets}
+    roots: dict[str, set[str]] = {}
+    whole = {stage.id for stage in workflow.stages if _sees_all_data(stage)}
+    for stage in workflow.stages:  # those that it needs come before it
+        carrying = [need for need in stage.needs if need not in whole] or stage.needs
+        started = {stage.source or workflow.sources[0].id} if not stage.needs else set()
+        roots[stage.id] = started.union(*(roots.get(need, ()) for need in carrying))
+    read = {
+        dataset.name: set().union(*(roots[stage.id] for stage in workflow.stages if stage.applies_to.includes(dataset)))
+        for dataset in workflow.datasets
+    }
+    return {dataset: found or everything for dataset, found in read.items()}
+
+
+def _sees_all_data(stage: Stage) -> bool:
+    """Whether it hands on a product of all its events, and none of them."""
+    if stage.scope is not None:
+        return stage.scope != Scope.PARTITION.value
+    try:
+        operation: type[Operation] = registry.load(PluginKind.OPERATION, stage.op)
+    except CenoteError:  # which is told where stages are resolved
+        return False
+    return operation.scope is not Scope.PARTITION
 
 
 def _files_of(workflow: Workflow, look: Look) -> dict[str, FoundFiles]:
@@ -181,6 +249,25 @@ def _cut_short(workflow: Workflow, infos: Mapping[tuple[str, str], Sequence[File
                     yield f"join '{name}': sources of {info.url} have different numbers of events, {counts}"
 
 
+def _cut_off(workflow: Workflow, infos: Mapping[tuple[str, str], Sequence[FileInfo]]) -> Iterator[str]:
+    """A word for each dataset of which some events are left out because it says how many are read at most."""
+    windows = {use.id: slice(use.start, use.stop) for use in workflow.sources}
+    for dataset in workflow.datasets:
+        if dataset.limit is None:
+            continue
+        key, most = dataset.limit
+        there = [
+            sum(len(range(info.entries)[windows[source]]) for info in files)
+            for (name, source), files in infos.items()
+            if name == dataset.name
+        ]
+        if max(there, default=0) > most:
+            place = workflow.place(*dataset.path, key)
+            where = f"{place}: " if place else ""
+            otherwise = "; if it is how many were generated, add `max_events`" if key == "nevents" else ""
+            yield f"{where}only the first {plural(most, 'event')} of dataset '{dataset.name}' are read{otherwise}"
+
+
 def _in_two_datasets(found_of: Mapping[str, FoundFiles]) -> Iterator[str]:
     """A warning for each pair of datasets that share files: their events count twice in what adds datasets up."""
     first: dict[str, str] = {}
@@ -193,6 +280,17 @@ def _in_two_datasets(found_of: Mapping[str, FoundFiles]) -> Iterator[str]:
     for (one, other), files in shared.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         yield f"datasets '{one}' and '{other}' share {files[0]}{more}: its events are read for both"
+
+
+def _twice(infos: Mapping[tuple[str, str], Sequence[FileInfo]]) -> Iterator[str]:
+    """A warning for each dataset that has copies of its own files."""
+    for (dataset, _), files in infos.items():
+        first = {info.content: info for info in reversed(files) if info.content and info.entries}
+        copies = [info for info in files if info.content in first and first[info.content] is not info]
+        if copies:
+            more = f", and {len(copies) - 1} more" if len(copies) > 1 else ""
+            twice = f"{copies[0].url} is a copy of {first[copies[0].content].url}{more}"
+            yield f"dataset '{dataset}' has files twice: {twice}; their events count twice"
 
 
 def _of_all(files: Sequence[BadFile]) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os.path
 import pickle
 import sys
 import tempfile
@@ -70,19 +71,26 @@ def describe_all(
     packer = Packer()
     answers: dict[bytes, FileAnswer] = dict(cache.known({key: stamp for key, stamp in stamps.items() if stamp}, packer))
     report(len(answers), len(distinct))
-    fresh: list[tuple[bytes, str, FileInfo]] = []
+    fresh: list[tuple[_Asked, FileInfo]] = []
+
+    def remember() -> None:
+        """What still is as it was before it was described: else nobody knows which of two files was."""
+        now = _stamps([request for request, _ in fresh])
+        same = [(request.key, info) for request, info in fresh if now[request.key] == stamps[request.key]]
+        cache.remember([(key, stamps[key], info) for key, info in same])
+        fresh.clear()
+
     for request, answer in _read([one for key, one in distinct.items() if key not in answers]):
         if isinstance(answer, FileInfo):
             answer = packer.pack(answer)
             if stamps[request.key]:
-                fresh.append((request.key, stamps[request.key], answer))
+                fresh.append((request, answer))
             answer = replace(answer, places=b"")  # of many files they are too much to hold: the cache has them
         answers[request.key] = answer
         report(len(answers), len(distinct))
         if len(fresh) == REMEMBERED_TOGETHER:
-            cache.remember(fresh)
-            fresh = []
-    cache.remember(fresh)
+            remember()
+    remember()
     return [answers[request.key] for request in asked]
 
 
@@ -115,7 +123,8 @@ def describe_one(source: Source, url: str) -> FileAnswer:
 
 
 def _key(source: Source, kind: str, url: str) -> bytes:
-    text = json.dumps([kind, source.model_dump(mode="json"), url], sort_keys=True)
+    where = url if "://" in url else os.path.abspath(url)  # noqa: PTH100  # ten times faster
+    text = json.dumps([kind, source.model_dump(mode="json"), where], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 

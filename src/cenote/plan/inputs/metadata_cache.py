@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +21,16 @@ create table if not exists schemas (
 );
 create table if not exists files (
     key blob primary key, valid text not null, url text not null, stamp text not null, size integer not null,
-    entries integer not null, schema blob not null, sizes blob not null, boundaries blob not null
+    entries integer not null, schema blob not null, sizes blob not null, boundaries blob not null,
+    content text not null
 );
 create table if not exists places (key blob primary key, stamp text not null, noted blob not null);
+create table if not exists compared (key blob primary key);
+create table if not exists checksums (key blob primary key, checksum text not null);
 """
-_FORMAT = 4
-"""Part of the database's name: another layout starts a new file, and leaves the old one to older versions."""
+_FORMAT = 6
+"""Part of the database's name: another layout, or other words about the same file, start a new database, and leave the
+old one to older versions."""
 MOST_BYTES_OF_PLACES = 1_000_000_000
 """A NanoAOD file has a hundred thousand baskets: half a megabyte of places."""
 
@@ -52,7 +56,7 @@ class MetadataCache:
                 [(digest, *map(json.dumps, _parts(schema))) for schema, digest in schemas.items()],
             )
             database.executemany(
-                "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "insert or replace into files values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [_row(key, valid, info, schemas) for key, valid, info in found],
             )
             database.executemany(
@@ -81,6 +85,51 @@ class MetadataCache:
 
         return self._cache.read(noted, unreadable=ValueError) or {}
 
+    def compared(self, keys: Iterable[str]) -> set[str]:
+        """Those of these files, each with its checksum and stamp, that were found to have it."""
+        wanted = {_short(key): key for key in keys}
+
+        def known(database: sqlite3.Connection) -> set[str]:
+            return {wanted[key] for (key,) in rows_with_keys(database, "select key from compared", list(wanted))}
+
+        return self._cache.read(known, unreadable=ValueError) or set()
+
+    def remember_compared(self, keys: Iterable[str]) -> None:
+        """Keep that these have it."""
+        found = [(_short(key),) for key in keys]
+
+        def change(database: sqlite3.Connection) -> None:
+            database.executescript(_TABLES)
+            database.executemany("insert or replace into compared values (?)", found)
+
+        if found:
+            self._cache.write(change)
+
+    def checksums(self, versions: Iterable[str]) -> dict[str, str]:
+        """File, as it was when it was read → its checksum, for those that were read."""
+        wanted = {_short(version): version for version in versions}
+
+        def known(database: sqlite3.Connection) -> dict[str, str]:
+            rows = rows_with_keys(database, "select key, checksum from checksums", list(wanted))
+            return {wanted[key]: found for key, found in rows}
+
+        return self._cache.read(known, unreadable=ValueError) or {}
+
+    def remember_checksums(self, found: Mapping[str, str]) -> None:
+        """Keep the checksums of these."""
+
+        def change(database: sqlite3.Connection) -> None:
+            database.executescript(_TABLES)
+            rows = [(_short(version), checksum) for version, checksum in found.items()]
+            database.executemany("insert or replace into checksums values (?, ?)", rows)
+
+        if found:
+            self._cache.write(change)
+
+
+def _short(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
 
 def _forget_places(database: sqlite3.Connection) -> None:
     """Those that were noted first, once all together are too large."""
@@ -95,12 +144,13 @@ def _rows(
 ) -> Iterator[tuple[bytes, FileInfo]]:
     schemas: dict[bytes, ColumnSchema] = {}
     for row in rows_with_keys(database, "select * from files", list(wanted)):
-        key, valid, url, stamp, size, entries, digest, sizes, boundaries = row
+        key, valid, url, stamp, size, entries, digest, sizes, cuts, content = row
         if valid != wanted[key]:
             continue
         schema = schemas.get(digest) or schemas.setdefault(digest, packer.shared(_schema(database, digest)))
         columns = PackedColumns(schema, np.frombuffer(sizes, np.float32))
-        yield key, FileInfo(url, size, stamp, entries, columns, np.frombuffer(boundaries, np.int64).tolist())
+        boundaries = np.frombuffer(cuts, np.int64).tolist()
+        yield key, FileInfo(url, size, stamp, entries, columns, boundaries, content=content)
 
 
 def _schema(database: sqlite3.Connection, digest: bytes) -> ColumnSchema:
@@ -118,7 +168,8 @@ def _row(key: bytes, valid: str, info: FileInfo, schemas: Mapping[ColumnSchema, 
     columns = _packed(info)
     boundaries = np.asarray(info.boundaries, np.int64).tobytes()
     digest = schemas[columns.schema]
-    return (key, valid, info.url, info.stamp, info.size, info.entries, digest, columns.sizes.tobytes(), boundaries)
+    sizes = columns.sizes.tobytes()
+    return (key, valid, info.url, info.stamp, info.size, info.entries, digest, sizes, boundaries, info.content)
 
 
 def _packed(info: FileInfo) -> PackedColumns:
@@ -127,5 +178,4 @@ def _packed(info: FileInfo) -> PackedColumns:
 
 
 def _digest(schema: ColumnSchema) -> bytes:
-    text = json.dumps(_parts(schema))
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return _short(json.dumps(_parts(schema)))

@@ -44,12 +44,14 @@ def refused_name(
 def links_outside(plan: Plan, run: Path) -> Iterator[Problem]:
     """Results that links in the folder of the run, or in an allowed one, would lead elsewhere."""
     workflow = plan.workflow
-    roots = [run, run / PRODUCTS, run / PLOTS, run / REPORTS, *map(Path, workflow.execution.write_outside)]
-    within = [storage.resolved(root) for root in roots]
-    for place, path in _paths(plan, workflow):
-        target = storage.resolved((run / path).parent)
-        if not any(target.is_relative_to(root) for root in within):
-            words = f"a link leads from {(run / path).parent} to {target}, outside of the run's folder"
+    within = [storage.resolved(root) for root in (run, *map(Path, workflow.execution.write_outside))]
+    places = {run / folder: None for folder in (PRODUCTS, PLOTS, REPORTS)}
+    astray: set[Path] = set()
+    for folder, place in (*places.items(), *(((run / path).parent, place) for place, path in _paths(plan, workflow))):
+        target = storage.resolved(folder)
+        if not any(target.is_relative_to(root) for root in within) and astray.isdisjoint((folder, *folder.parents)):
+            astray.add(folder)
+            words = f"a link leads from {folder} to {target}, outside of the run's folder"
             hint = f"remove the link, or allow its target: `{SETTING}: [{target}]`"
             yield Problem(errors.BAD_PATH, words, place=place, hint=hint)
 

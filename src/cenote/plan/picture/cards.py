@@ -135,7 +135,7 @@ def _without_variations(segments: Sequence[Segment]) -> tuple[list[Segment], dic
 def _data_card(plan: Plan) -> Card:
     datasets = [dataset.own_name for dataset in plan.datasets]
     named = datasets if len(datasets) <= 5 else [*datasets[:4], f"… {len(datasets) - 4} more"]
-    rows = [CardRow(f"{format_count(plan.events)} events", f"{len(plan.partitions):,} partitions")]
+    rows = [CardRow(f"{format_count(plan.events)} events", plural(len(plan.partitions), "partition"))]
     return Card("|data", DATA, (*rows, *(CardRow(name) for name in named)), "data")
 
 

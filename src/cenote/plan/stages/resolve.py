@@ -18,7 +18,7 @@ from cenote.errors import CenoteError, Place, Problem
 from cenote.expressions.functions import CONSTANTS
 from cenote.language.systematics import is_twin
 from cenote.language.workflow import AppliesTo, Dataset, Stage, Workflow, Write
-from cenote.names import column_name, did_you_mean, listed, nearest
+from cenote.names import column_name, did_you_mean, listed, meant_as_truth, nearest
 from cenote.operations.interface import Operation, Scope
 from cenote.operations.support.events import DATASET, DatasetInfo
 from cenote.operations.support.varied import VariedOperation, as_varied
@@ -30,8 +30,8 @@ from cenote.plugins.resources import ResourceFile
 from cenote.sources.interface import flat_name, path_name
 from cenote.values import dataclass
 
-_QUANTITY = re.compile(r"(?P<number>[-+]?[\d.]+(e[-+]?\d+)?)\s*(1?/)?[munpfa]b(\^?-1)?", re.IGNORECASE)
-"""A cross-section or luminosity with its unit."""
+_QUANTITY = re.compile(r"(?P<number>[-+]?[\d.,]*\d(e[-+]?\d+)?)\s*(?P<unit>(1?/)?[munpfa]b(\^?-1)?)?", re.IGNORECASE)
+"""A number that is text: a cross-section or luminosity with its unit, or with a comma."""
 
 SOURCE = ""
 """Stands for the source where an input is named."""
@@ -433,7 +433,7 @@ class _Resolving:
             columns = inputs[number] or ()
             message = f"stage '{stage.id}' reads '{name}', which no file and no earlier stage provides"
             details = f"columns here: {listed(columns)}"
-            hint = did_you_mean(name, [*columns, *self.workflow.constants])
+            hint = meant_as_truth(name) or did_you_mean(name, [*columns, *self.workflow.constants])
         return Problem(errors.UNKNOWN_COLUMN, message, place=place, details=(details,), hint=hint)
 
     def _at_the_source(self, stage: Stage, dataset: str) -> tuple[str, ...]:
@@ -459,17 +459,18 @@ class _Resolving:
         )
 
     def _quantities(self, stage: Stage, operation: Operation) -> Iterator[Problem]:
-        """For an expression that asks for `dataset_xsec` where a dataset says `xsec: 830 pb`, which is text."""
+        """For an expression that asks for `dataset_xsec` where a dataset says `830 pb` or `"0,8"`, which is text."""
         applied = [name for flavour in self.flavours if stage.id in flavour.applies for name in flavour.datasets]
         for dataset, name in product(applied, operation.facts()):
             said = self.facts.get(dataset, {}).get(name)
-            if isinstance(said, str) and (found := _QUANTITY.fullmatch(said.strip())):
+            found = _QUANTITY.fullmatch(said.strip()) if isinstance(said, str) else None
+            if found and (found["unit"] or "," in found["number"]):
                 key = name.removeprefix(DATASET)
                 yield Problem(
                     errors.BAD_VALUE,
                     f"stage '{stage.id}' reads '{name}', but '{said}' of dataset '{dataset}' is text, not a number",
                     place=self._mentioned(stage, name),
-                    hint=f"write `{key}: {found['number']}`",
+                    hint=f"write `{key}: {_with_point(found['number'])}`",
                 )
 
     def _mentioned(self, stage: Stage, name: str, columns: Collection[str] = ()) -> Place | None:
@@ -478,6 +479,12 @@ class _Resolving:
         texts = list(texts_in(stage.params, params))
         whole = next((path for path, text in texts if name in text), None)
         return self.workflow.place(*(whole or _half_named(name, texts, columns) or params))
+
+
+def _with_point(number: str) -> str:
+    """`0,8` → `0.8`; `61,526.7` and `1,234,567` have commas for the eye alone."""
+    alone = number.count(",") == 1 and "." not in number
+    return number.replace(",", "." if alone else "")
 
 
 def _shared(inputs: Iterable[Available | None]) -> list[str]:

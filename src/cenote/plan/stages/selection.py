@@ -8,7 +8,6 @@ from dataclasses import replace
 from cenote import errors
 from cenote.errors import CenoteError
 from cenote.language.workflow import Stage, Workflow
-from cenote.plan.plan import Plan
 
 
 def select(workflow: Workflow, *, until: Sequence[str] = (), only: Sequence[str] = ()) -> Workflow:
@@ -51,17 +50,13 @@ def refuse_unknown(names: Iterable[str], workflow: Workflow) -> None:
         raise CenoteError(problems)
 
 
-def tasks_from(plan: Plan, stages: Collection[str]) -> frozenset[int]:
-    """The tasks of these stages and of all that follow them, by number; stages that run together go together."""
-    if not stages:
-        return frozenset()
-    followers: dict[str, list[str]] = {stage.id: [] for stage in plan.workflow.stages}
-    for stage in plan.workflow.stages:
+def followers_of(workflow: Workflow, stages: Collection[str]) -> frozenset[str]:
+    """These stages, and all that follow them."""
+    followers: dict[str, list[str]] = {stage.id: [] for stage in workflow.stages}
+    for stage in workflow.stages:
         for need in stage.needs:
             followers[need].append(stage.id)
-    reached = _reached(stages, followers)
-    numbers = {segment.index for segment in plan.segments if reached.intersection(segment.stages)}
-    return frozenset(number for number, segment in enumerate(plan.tasks.segment.tolist()) if segment in numbers)
+    return _reached(stages, followers)
 
 
 def _reached(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> frozenset[str]:

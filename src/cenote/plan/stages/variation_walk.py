@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
+from itertools import chain, count
 from typing import Any
 
 from cenote import errors
@@ -73,6 +74,16 @@ class Additions:
     columns: KnownColumns = field(default_factory=KnownColumns)
     unknown: set[tuple[str, str]] = field(default_factory=set)
     """Names in weights and patches that mean nothing, by variation: said once."""
+    ids: set[str] = field(default_factory=set)
+    """Of all that was added: a stage may run beside the nominal events of one dataset and be cloned for another."""
+
+    def free_id(self, stage: str, variation: str) -> str:
+        """What one more stage is called that runs for a variation."""
+        usual = clone_id(stage, variation)
+        numbered = (f"{usual}~{number}" for number in count(2))
+        free = next(name for name in chain((usual,), numbered) if name not in self.ids)
+        self.ids.add(free)
+        return free
 
     def note(self, stage: ResolvedStage, variation: Variation, datasets: Iterable[str]) -> None:
         """Note that a variation changes a histogram."""
@@ -299,9 +310,7 @@ class VariationWalk:
         varied = clone.varied
         key = (self.variation.name, clone.needs, tuple(sorted(varied.columns.items())) if varied else ())
         if key not in found:
-            same = sum(1 for name, *_ in found if name == self.variation.name)
-            name = clone_id(stage.id, self.variation.name) + (f"~{same + 1}" if same else "")
-            found[key] = AddedStage(replace(clone, id=name), set())
+            found[key] = AddedStage(replace(clone, id=self.added.free_id(stage.id, self.variation.name)), set())
         found[key].datasets.update(self.datasets)
         return found[key].stage.id
 
