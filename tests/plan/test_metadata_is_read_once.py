@@ -96,6 +96,21 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path, cache: MetadataCache)
     assert len(source.calls) == 2
 
 
+def test_files_of_one_name_in_two_folders_are_two_files(
+    tmp_path: Path, cache: MetadataCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where both are of one time and size, as archives leave them."""
+    source = Counting()
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+        os.utime(tmp_path / name / "file", ns=(1, 1))
+        monkeypatch.chdir(tmp_path / name)
+        (info,) = ask(source, ["file"], cache)
+        assert isinstance(info, FileInfo)
+        assert list(info.columns) == [name]
+
+
 def test_other_settings_of_the_source_are_another_question(tmp_path: Path, cache: MetadataCache) -> None:
     (url,) = files(tmp_path, "x")
     describe_all([(RootTreeSource(), "root_tree", url)], cache=cache)

@@ -70,7 +70,7 @@ def test_an_explicit_chunk_size_is_obeyed_exactly() -> None:
 
 
 def test_nevents_counts_over_the_files_of_the_dataset_in_order() -> None:
-    found = cut(a_file(100, url="a"), a_file(100, url="b"), a_file(100, url="c"), nevents=150)
+    found = cut(a_file(100, url="a"), a_file(100, url="b"), a_file(100, url="c"), most=150)
     assert [(partition.url, partition.events) for partition in found] == [("a", 100), ("b", 50)]
 
 
@@ -86,7 +86,7 @@ def test_an_empty_file_gives_no_partition() -> None:
 def test_a_dataset_without_events_gives_one_empty_partition() -> None:
     assert ranges(cut(a_file(0, url="a"), a_file(0, url="b"))) == [(0, 0)]
     assert ranges(cut(a_file(10), start=50)) == [(0, 0)]
-    assert ranges(cut(a_file(10), nevents=0)) == [(0, 0)]
+    assert ranges(cut(a_file(10), most=0)) == [(0, 0)]
 
 
 def test_a_dataset_without_files_gives_nothing() -> None:
@@ -114,7 +114,7 @@ def test_partitions_cover_exactly_what_was_asked_for_and_never_overlap(
 ) -> None:
     infos = [replace(info, url=str(number)) for number, info in enumerate(infos)]
     found = make_partitions(
-        infos, ["x"], dataset="d", source="s", chunk_size=chunk_size, start=start, stop=stop, nevents=nevents
+        infos, ["x"], dataset="d", source="s", chunk_size=chunk_size, start=start, stop=stop, most=nevents
     )
     expected: dict[str, tuple[int, int]] = {}
     left = nevents if nevents is not None else 10**12

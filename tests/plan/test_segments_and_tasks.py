@@ -14,6 +14,7 @@ from cenote.language.workflow import Workflow
 from cenote.machine import Machine
 from cenote.operations.support.events import DatasetInfo
 from cenote.placement.place import place
+from cenote.plan.identity import lineages
 from cenote.plan.plan import Partition, Segment, TaskTable
 from cenote.plan.segments import make_segments
 from cenote.plan.stages.columns import column_flow
@@ -78,7 +79,8 @@ def tasks_of(workflow: Workflow, partitions: Mapping[str, int]) -> tuple[list[Se
         for number in range(count)
     ]
     infos = [DatasetInfo(dataset.name, eventtype=dataset.eventtype) for dataset in workflow.datasets]
-    table, _, results = lay_out(segments, parts, infos, resolved, flow)
+    lineage, _ = lineages(workflow, segments, resolved, flow, infos)
+    table, _, _, results = lay_out(segments, parts, infos, resolved, flow, lineage)
     return segments, table, results
 
 

@@ -198,6 +198,20 @@ def test_names_that_mean_two_things_are_refused(folder: Path) -> None:
     assert messages[0] == "variation 'up' is called like a weight of stage 'Hx', in the same histogram"
 
 
+def test_what_variations_add_goes_by_names_of_its_own(folder: Path) -> None:
+    text = HEAD.replace("{id: Unread, op: define, params: {x3: 3 * x}}", "{id: X@a, op: define, params: {x2: x2 + x}}")
+    varied = [f"    - {{name: {name}, applies_to: mc, replace: {{x: x_up}}}}\n" for name in ("b", "a@b")]
+    (folder / "flow.yaml").write_text(text + "".join(varied))
+    stages = [stage for stage in cenote.load(folder / "flow.yaml").plan().workflow.stages if stage.varied is not None]
+    beside = {stage.id: stage.varied for stage in stages if stage.varied and stage.varied.beside}
+    assert {name: (varied.stage, varied.variation) for name, varied in beside.items()} == {
+        "X@b": ("X", "b"),
+        "X@a@b~2": ("X", "a@b"),
+        "X@a@b": ("X@a", "b"),
+        "X@a@a@b": ("X@a", "a@b"),
+    }
+
+
 def test_variations_without_effect_are_named(folder: Path) -> None:
     idle = ("{name: a, applies_to: mc, replace: {w_up: x_up}}", "{name: b, applies_to: mc, replace: {x: x_up}}")
     found = analysis(folder, *idle).check()
