@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os.path
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -125,11 +125,12 @@ def modules_in_package(package: Path) -> Iterator[str]:
             yield ".".join(name)
 
 
-def digest_of_code(sources: Iterable[SourceFile], imports: Imports) -> str:
+def digest_of_code(sources: Iterable[SourceFile], imports: Imports, *, as_written: bool = False) -> str:
     """Changes when anything changes that the code does: sources, versions of packages, files that it reads.
 
-    Where the folder lies is no part of it.
+    Where the folder lies is no part of it, nor are comments, formatting and docstrings: unless it is taken as written.
     """
+    read: Callable[[bytes], bytes] = bytes if as_written else meaning_of
     hashed = hashlib.blake2b(digest_size=16)
 
     def add(*parts: str | bytes) -> None:
@@ -138,14 +139,38 @@ def digest_of_code(sources: Iterable[SourceFile], imports: Imports) -> str:
             hashed.update(len(content).to_bytes(8, "little") + content)
 
     for file in sources:
-        add("source", file.module, file.source)
+        add("source", file.module, read(file.source))
     for name, file in sorted(imports.modules.items()):
-        add("module", name, file.source)
+        add("module", name, read(file.source))
     for name in sorted(imports.installed):
         add("package", name, version_of(name))
     for path in sorted(imports.read):
         add("file", os.path.relpath(path, imports.folder), digest_of_file(path))
     return hashed.hexdigest()
+
+
+@cache
+def meaning_of(source: bytes) -> bytes:
+    """What a source says to Python: two that differ in comments, formatting and docstrings alone have the same."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # no Python, or not of this version
+        return source
+    return ast.dump(without_texts(tree)).encode(errors="surrogatepass")
+
+
+def without_texts(tree: ast.Module) -> ast.Module:
+    """The same tree, less its docstrings."""
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [one for one in body if not _is_text(one)]  # type: ignore[attr-defined]  # it has one
+    return tree
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """A docstring, or a text that stands alone like one."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def digest_of_file(path: Path) -> str:
@@ -169,14 +194,21 @@ def version_of(top: str) -> str:
     if released := _released(top):
         return released
     sources = _sources_reached(top)
-    hashed = hashlib.blake2b(digest_size=16)
-    for name, content in sorted(sources.items()):
-        hashed.update(f"{name}\0{_released(name)}\0{len(content)}\0".encode() + content)
-    digest = hashed.hexdigest() if sources else ""
-    if _looked_at.setdefault(top, digest) != digest:
-        _looked_at[top] = digest
+    written = _digest_of(sources, bytes)
+    if _looked_at.setdefault(top, written) != written:
+        _looked_at[top] = written
         _unload([name for name in sources if not _released(name)])
-    return digest
+    return _digest_of(sources, meaning_of)
+
+
+def _digest_of(sources: Mapping[str, Sequence[tuple[str, bytes]]], read: Callable[[bytes], bytes]) -> str:
+    hashed = hashlib.blake2b(digest_size=16)
+    for name, files in sorted(sources.items()):
+        hashed.update(f"{name}\0{_released(name)}\0{len(files)}\0".encode())
+        for file, source in files:
+            content = read(source) if file.endswith(".py") else source
+            hashed.update(f"{file}\0{len(content)}\0".encode() + content)
+    return hashed.hexdigest() if sources else ""
 
 
 _looked_at: dict[str, str] = {}
@@ -191,9 +223,9 @@ def _unload(tops: Iterable[str]) -> None:
             del sys.modules[name]
 
 
-def _sources_reached(top: str) -> dict[str, bytes]:
-    """What a package without a version is made of, and all such that it imports; those with one have no sources."""
-    found: dict[str, bytes] = {}
+def _sources_reached(top: str) -> dict[str, list[tuple[str, bytes]]]:
+    """The files that a package without a version is made of, and all such that it imports; those with one have none."""
+    found: dict[str, list[tuple[str, bytes]]] = {}
     left = [top]
     while left:
         name = left.pop()
@@ -201,7 +233,7 @@ def _sources_reached(top: str) -> dict[str, bytes]:
             continue
         files = [] if _released(name) else _source_files(name)
         if files or _released(name):
-            found[name] = b"".join(f"{file}\0{len(source)}\0".encode() + source for file, source in files)
+            found[name] = files
         left += [other for _, source in files for other in _tops_in(source)]
     return found
 

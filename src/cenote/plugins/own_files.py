@@ -16,6 +16,7 @@ from cenote import errors, storage
 from cenote.names import did_you_mean
 from cenote.plugins import resources
 from cenote.plugins.imports import Imports, digest_of_code, is_beside, modules_in_package
+from cenote.plugins.mentions import WORDS, mentioned
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile, bring_along, spec_of
 from cenote.signals import Interrupted
@@ -69,7 +70,7 @@ def _load(target: str, files: list[SourceFile], path: Path) -> tuple[list[Module
         imports.add(file)
     mine = {file.module: file for file in files if file.module}
     modules = {**imports.modules, **mine}
-    first = digest_of_code(files, imports)
+    first = digest_of_code(files, imports, as_written=True)
     before = _own.get(target)
     stem = f"cenote_plugin_{path.stem}_{hashlib.blake2b((first + target).encode(), digest_size=6).hexdigest()}"
     files = [file if file.module else replace(file, name=stem) for file in files]
@@ -85,8 +86,9 @@ def _load(target: str, files: list[SourceFile], path: Path) -> tuple[list[Module
         imports.add_module(name)
     imports.read.update(dict.fromkeys(read))
     late = tuple(name for name in imports.modules if name not in modules)
+    said = mentioned(WORDS, [*files, *imports.modules.values()])
     _own[target] = PluginCode(
-        files=tuple(files),
+        files=tuple(replace(file, mentions=said) for file in files),
         modules=tuple(file for name, file in sorted(imports.modules.items()) if name not in mine),
         resources=resources.describe(imports.read),
         digest=digest_of_code(files, imports),
@@ -125,6 +127,11 @@ def sources_of(targets: Iterable[str]) -> tuple[SourceFile, ...]:
     named = {file.module for file in files}
     beside = {one.module: one for code in found for one in code.modules if one.module not in named}
     return (*files, *beside.values())
+
+
+def mentions_of(target: str) -> tuple[str, ...] | None:
+    """Which of `WORDS` a plugin from beside the workflow names, or what it imports from there."""
+    return _own[target].files[0].mentions if target in _own and _own[target].files else None
 
 
 def resources_of(targets: Iterable[str]) -> tuple[ResourceFile, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from cenote import errors
@@ -72,8 +73,27 @@ def names() -> tuple[str, ...]:
 
 def code_used_in(settings: object) -> list[list[str]]:
     """Name and code of those that are called anywhere in settings."""
-    written = repr(settings) if _known else ""
-    return [[KIND, name, one.code] for name, one in sorted(_known.items()) if re.search(rf"\b{name}\s*\(", written)]
+    texts = list(_texts_in(settings)) if _known else []
+    return [
+        [KIND, name, one.code]
+        for name, one in sorted(_known.items())
+        if any(re.search(rf"\b{name}\s*\(", text) for text in texts)
+    ]
+
+
+def _texts_in(settings: object) -> Iterator[str]:
+    """As they are written: in what `repr` makes of them, the `n` of a line's end begins a name."""
+    if isinstance(settings, str):
+        yield settings
+    elif isinstance(settings, Mapping):
+        for item in settings.items():
+            yield from _texts_in(item)
+    elif isinstance(settings, Iterable):
+        for one in settings:
+            yield from _texts_in(one)
+    elif is_dataclass(settings):
+        for part in fields(settings):
+            yield from _texts_in(getattr(settings, part.name))
 
 
 def replace_all(functions: dict[str, OwnFunction]) -> dict[str, OwnFunction]:

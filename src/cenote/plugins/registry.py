@@ -153,8 +153,9 @@ def code_digest(kind: PluginKind, name: str) -> str:
 def add_file(path: Path) -> ModuleType:
     """Import a plugin file, or a package; what it declares is known afterwards."""
     modules, code = own_files.load_file(path)
+    mentions = own_files.mentions_of(str(path))
     for module in modules:
-        _add_declared(module, code)
+        _add_declared(module, code, mentions)
     return modules[0]
 
 
@@ -165,7 +166,7 @@ def add_travelled(target: str, kind: str | None, name: str | None, sources: Iter
         return
     files = [one for one in sources if one.target == target]
     for file in files:
-        _add_declared(own_files.load_source(file), None)
+        _add_declared(own_files.load_source(file), None, file.mentions)
     if not files:
         add_import(target, kind=PluginKind(kind) if kind else None, name=name)
 
@@ -184,7 +185,7 @@ def add_import(target: str, *, kind: PluginKind | None = None, name: str | None 
         raise errors.error(
             errors.BAD_PLUGIN, f"plugin '{target}' cannot be imported: {errors.words_of(problem)}"
         ) from problem
-    _add_declared(module, code)
+    _add_declared(module, code, None)
 
 
 def _code_of(target: str) -> str:
@@ -196,7 +197,7 @@ def _top(target: str) -> str:
     return target.partition(":")[0].partition(".")[0]
 
 
-def _add_declared(module: ModuleType, code: str | None) -> None:
+def _add_declared(module: ModuleType, code: str | None, mentions: tuple[str, ...] | None) -> None:
     """A class or function declares itself by carrying `cenote_plugin = (kind, name)`; decorators set it."""
     for value in list(vars(module).values()):
         declared = getattr(value, "cenote_plugin", None)
@@ -209,7 +210,9 @@ def _add_declared(module: ModuleType, code: str | None) -> None:
                 hint = did_you_mean(str(word), known)
                 raise errors.error(errors.BAD_PLUGIN, what, details=(f"kinds: {listed(known)}",), hint=hint)
             factory = getattr(value, "cenote_factory", value)
-            add(kind, name, _checked(kind, factory, f"{word} '{name}'"), code=code)
+            checked: Any = _checked(kind, factory, f"{word} '{name}'")
+            checked.mentions = mentions
+            add(kind, name, checked, code=code)
 
 
 def _imported(kind: PluginKind, name: str, target: str) -> Factory:

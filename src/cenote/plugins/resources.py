@@ -31,6 +31,14 @@ class ResourceFile:
     """For machines that do not see it; None where it is too large to travel, or has not been read yet."""
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a file was found as it was when the run was planned."""
+
+    path: Path
+    stamp: tuple[int, ...]
+
+
 @dataclass
 class _Here:
     """What this process knows of."""
@@ -42,7 +50,7 @@ class _Here:
     """Whether a file that is not among these must not be read: it would change results unseen."""
     noted: list[Path] | None = None
     """Files that were asked for while a plugin was loaded; None while none is."""
-    copies: dict[ResourceFile, Path] = field(default_factory=dict)
+    places: dict[ResourceFile, _Place] = field(default_factory=dict)
 
 
 _here = _Here()
@@ -130,20 +138,31 @@ def _packed(file: ResourceFile) -> ResourceFile:
 
 def _found(file: ResourceFile) -> Path:
     """Where it is for this process: in its place if it is there unchanged, else a copy."""
-    if file not in _here.copies:
-        _here.copies[file] = _in_place(file) or _copied(file)
-    return _here.copies[file]
+    known = _here.places.get(file)
+    if known is None or known.stamp != _stamp(known.path):
+        known = _here.places[file] = _in_place(file) or _copied(file)
+    return known.path
 
 
-def _in_place(file: ResourceFile) -> Path | None:
+def _in_place(file: ResourceFile) -> _Place | None:
     path = Path(file.path)
+    stamp = _stamp(path)  # before its content is looked at: what changes meanwhile is looked at again
     try:
-        return path if digest_of_file(path) == file.digest else None
+        return _Place(path, stamp) if digest_of_file(path) == file.digest else None
     except OSError:
         return None
 
 
-def _copied(file: ResourceFile) -> Path:
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Changes whenever the file does; empty where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns
+
+
+def _copied(file: ResourceFile) -> _Place:
     if file.content is None:
         raise errors.error(
             errors.ENVIRONMENT,
@@ -154,4 +173,4 @@ def _copied(file: ResourceFile) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = folder / Path(file.path).name
     copy.write_bytes(file.content)
-    return copy
+    return _Place(copy, _stamp(copy))

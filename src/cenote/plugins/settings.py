@@ -235,6 +235,9 @@ class Plugin(Settings):
     example: ClassVar[str] = ""
     """How it is used, as one would write it in a workflow."""
 
+    mentions: ClassVar[tuple[str, ...] | None] = None
+    """Which of `plugins.mentions.WORDS` its code names, beside the workflow; None where nobody looked."""
+
     @classmethod
     def maker_of(cls, method: str) -> type:
         """The class whose method it is: this one, or one that it derives from."""

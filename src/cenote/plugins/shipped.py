@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +34,8 @@ class SourceFile:
     """What a plugin file is called as a module: the same here and there, so that its objects may travel."""
     binary: bool = False
     """A compiled module."""
+    mentions: tuple[str, ...] | None = field(default=None, compare=False)
+    """For a file that declares plugins: which of `mentions.WORDS` its code names; None where nobody looked."""
 
 
 class SourceInMemory(importlib.abc.SourceLoader):
