@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 from typing import Literal
@@ -9,10 +10,14 @@ from typing import Literal
 import msgspec
 
 from cenote.engine.messages import FailureInfo
-from cenote.errors import CenoteError, printable, words_of
+from cenote.errors import CHANGED_INPUT, CenoteError, printable, shortened, words_of
 from cenote.plan.plan import Partition, Step
 from cenote.signals import Interrupted
 
+_WHICH_VARIABLES = (
+    " is no environment variable of this worker, which gets some of your shell's: name it under "
+    "`execution.pass_variables`"
+)
 _OURS = str(Path(__file__).parent.parent)
 
 
@@ -43,13 +48,15 @@ def failure_of(
         words = f"modifier '{problem.modifier}': {info.message}"
         words += f"; it is around {problem.around}" if problem.around else ""
         return msgspec.structs.replace(info, message=words, modifier=problem.modifier)
-    cause: Literal["error", "bad_input", "oom"] = "bad_input" if reading else "error"
+    cause: Literal["error", "bad_input", "changed_input", "oom"] = "bad_input" if reading else "error"
+    known = problem.problems[0].kind.name if isinstance(problem, CenoteError) else None
     if isinstance(problem, MemoryError):
         cause = "oom"
-    known = problem.problems[0].kind.name if isinstance(problem, CenoteError) else None
+    elif known == CHANGED_INPUT.name:
+        cause = "changed_input"
     return FailureInfo(
         cause=cause,
-        message=str(problem) if isinstance(problem, CenoteError) else _one_line(problem),
+        message=shortened(str(problem) if isinstance(problem, CenoteError) else _one_line(problem)),
         stage=stage,
         dataset=partition.dataset if partition else None,
         file=partition.url if partition else None,
@@ -78,7 +85,16 @@ def _one_line(problem: BaseException) -> str:
     told = words_of(problem)
     if isinstance(problem, KeyError) and problem.args:
         told = printable(f"{type(problem).__name__}: {problem.args[0]}")
+        told += _WHICH_VARIABLES if _looked_into_environment(problem) else ""
     return "; ".join([told, *(printable(str(note)) for note in getattr(problem, "__notes__", ()))])
+
+
+def _looked_into_environment(problem: BaseException) -> bool:
+    """Whether it was `os.environ` that did not have it."""
+    *_, last = traceback.extract_tb(problem.__traceback__) or (None,)
+    return last is not None and (last.filename, last.name) in {
+        (one, "__getitem__") for one in ("<frozen os>", os.__file__)
+    }
 
 
 def _users_part(problem: BaseException) -> str | None:
@@ -88,4 +104,4 @@ def _users_part(problem: BaseException) -> str | None:
     if not theirs:
         return None
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[theirs[0] : theirs[-1] + 1])]
-    return printable("".join([*lines, *traceback.format_exception_only(problem)]))
+    return shortened(printable("".join([*lines, *traceback.format_exception_only(problem)])))

@@ -18,7 +18,7 @@ from cenote.products.interface import Product
 from cenote.sources.interface import Source
 from cenote.worker.compiled_group import CompiledGroup, Group
 from cenote.worker.process.warm_processes import used_plugins
-from cenote.worker.task_spec import RunSpec
+from cenote.worker.task_spec import RunSpec, TaskSpec
 
 
 class RunPlugins:
@@ -31,14 +31,27 @@ class RunPlugins:
         self._sources: dict[int, Source] = {}
         self._operations: dict[tuple[int, str, str], Operation] = {}
         self._modifiers: dict[tuple[int, str], dict[str, Modifier]] = {}
-        self._followers: dict[tuple[int, str, str], Following | None] = {}
-        self._groups: dict[tuple[int, str], list[CompiledGroup]] = {}
+        self._followers: dict[tuple[int, str, str, str], Following | None] = {}
+        self._groups: dict[tuple[int, str, str], list[CompiledGroup]] = {}
+        self._parts: dict[tuple[int, str, frozenset[str], frozenset[str], frozenset[str]], Segment] = {}
+        self._segments = run_spec.segments
         resources.serve(run_spec.resources, run_spec.workflow, run_spec.folder)
         extend_path(run_spec.path)
         bring_along(run_spec.sources, complete=True)
         for target, kind, name in run_spec.plugins:
             registry.add_travelled(target, kind, name, run_spec.sources)
         self._load_all(run_spec)
+
+    def segment_of(self, spec: TaskSpec) -> Segment:
+        """The stages that a task runs: its segment, or what of it leads to what is wanted."""
+        segment = self._segments[spec.segment]
+        if spec.whole or spec.kind == "merge":
+            return segment
+        dataset = spec.pieces[0].partition.dataset
+        key = (segment.index, dataset, spec.wanted, frozenset(spec.leaving), frozenset(spec.given))
+        if key not in self._parts:
+            self._parts[key] = segment.only(dataset, spec.wanted, spec.leaving, spec.given)
+        return self._parts[key]
 
     def source(self, segment: Segment) -> Source:
         """What the segment reads with."""
@@ -77,7 +90,7 @@ class RunPlugins:
 
     def following(self, segment: Segment, step: Step, dataset: str) -> Following | None:
         """The stage that takes the events of this one, where it alone does and takes no others."""
-        key = (segment.index, step.stage, dataset)
+        key = (segment.index, segment.part, step.stage, dataset)
         if key not in self._followers:
             self._followers[key] = self._found_following(segment, step, dataset)
         return self._followers[key]
@@ -88,14 +101,14 @@ class RunPlugins:
         if len(takers) != 1 or inputs[takers[0].stage] != (step.stage,) or step.stage in segment.exports or step.writes:
             return None
         taker = takers[0]
-        if taker.writes:
+        if taker.writes or taker.given:
             return None
         operation = self.operation(segment, taker, dataset)
         return Following(operation, taker.reads, taker.live, self.modifiers(segment, taker))
 
     def groups(self, segment: Segment, dataset: str) -> list[CompiledGroup]:
         """The steps that are compiled together for a dataset."""
-        key = (segment.index, dataset)
+        key = (segment.index, segment.part, dataset)
         with self._grouping:
             if key not in self._groups:
                 self._groups[key] = [self._group(segment, one, dataset) for one in segment.fused_for(dataset)]

@@ -16,10 +16,11 @@ from cenote.engine.messages import FailureInfo, GroupStats, StageStats
 from cenote.modifiers.support.measures import Measured
 from cenote.operations.interface import Result
 from cenote.operations.support.events import DatasetInfo, Events
-from cenote.plan.plan import Segment, Step, maker_of, skims_of
+from cenote.plan.plan import Segment, Step, end_of, maker_of, skims_of
 from cenote.signals import Interrupted
 from cenote.worker.compiled_group import CompiledGroup, Ran
 from cenote.worker.failure import TaskFailure, blamed, failure_of
+from cenote.worker.for_later import ForLater
 from cenote.worker.incoming import IncomingEvents
 from cenote.worker.join import one_after_the_other, put_together, side_by_side
 from cenote.worker.modified import run_modified
@@ -48,7 +49,8 @@ class TaskRunner:
         self.store = Store(Path(run_spec.store), run_spec.key or None)
         self.written = WrittenFiles(Path(run_spec.store))
         self.plugins = RunPlugins(run_spec)
-        self.incoming = IncomingEvents(run_spec, self.plugins)
+        self._for_later = ForLater(self.store.path)
+        self.incoming = IncomingEvents(run_spec, self.plugins, self._for_later)
         self._calls = ModifierCalls(self.plugins)
 
     def run(
@@ -67,13 +69,14 @@ class TaskRunner:
         process = os.getpid()
         cpu_time = time.thread_time if shares_process else time.process_time
         wall, cpu = time.perf_counter(), cpu_time()
-        segment = self.run_spec.segments[spec.segment]
+        segment = self.plugins.segment_of(spec)
         on_step = on_step or (lambda _stage, _limit: None)
         work = TaskWork(spec, segment, exchange or self.store, on_step, memory, began=wall)
         failure = None
         try:
             (self._merge if spec.kind == "merge" else self._run)(work)
             wait = is_worth_waiting(spec.kind, time.perf_counter() - wall)
+            work.products = {name: work.products[name] for name in work.products if name in spec.wanted}
             work.bytes_out += work.exchange.write(spec.key, work.products, wait=wait)
         except TaskFailure as problem:
             failure = problem.info
@@ -101,6 +104,7 @@ class TaskRunner:
             warnings=work.warnings.messages,
             more_warnings=work.warnings.more,
             files=work.files,
+            kept=work.kept_for_later,
         )
         if failure is not None:
             gc.collect()  # the traceback's frames hold columns
@@ -128,6 +132,7 @@ class TaskRunner:
         result = self._call(work, spec.pieces[0], step, replace(events, products=given))
         dataset = spec.pieces[0].partition.dataset
         work.products[step.stage] = {dataset: result.product} if segment.scope == "dataset" else result.product
+        work.products[end_of(step.stage)] = True
 
     def _given(self, work: TaskWork) -> dict[str, Any]:
         """Products of earlier stages; of one with a product per dataset, that of this dataset, or for a run all."""
@@ -136,7 +141,10 @@ class TaskRunner:
         }
         given: dict[str, Any] = {}
         for stage, key in work.spec.products:
-            product = work.exchange.read(key).get(stage)
+            bundle = work.exchange.read(key)
+            if stage not in bundle:  # one task may have two: of this run, and of an earlier one
+                continue
+            product = bundle[stage]
             if stage not in per_dataset:
                 given[stage] = product
             elif work.segment.scope == "run":
@@ -160,6 +168,9 @@ class TaskRunner:
             parts = [part.products[name] for part, _ in done if name in part.products]
             if parts:
                 work.products[name] = self._merged(work.segment, step, kind, name, parts)
+        work.products.update(
+            {name: True for name in done[0][0].products if name in work.spec.wanted and name == end_of(maker_of(name))}
+        )
         for name in done[0][1].written:
             together = put_together([collected.written[name].unpacked() for _, collected in done])
             work.bytes_out += work.exchange.write(name, packed(together))
@@ -178,26 +189,33 @@ class TaskRunner:
             if step.stage in groups:
                 compiled |= self._compiled(work, piece, groups[step.stage], values)
             ready = compiled.pop(step.stage, None)
-            events = side_by_side([values[name] for name in names]) if ready is None else ready.events
+            events = side_by_side([values[name] for name in names]) if ready is None and names else None
             for name in [name for name in names if last_use[name] == step.stage]:
                 values.pop(name, None)  # what only compiled steps passed on is not there
-            seen = {stage: given[stage] for stage in step.needs_products if stage in given}
-            events = replace(events, products=seen, live=frozenset(step.live))
-            result = self._call(work, piece, step, events) if ready is None else ready
-            self._finish(work, piece, step, result)
+            if step.given:
+                ready = Result(self._for_later.given(work, piece, step, events, self.incoming.bare(piece)))
+            if ready is None:
+                assert events is not None, "what is not given takes events"
+                seen = {stage: given[stage] for stage in step.needs_products if stage in given}
+                events = replace(events, products=seen, live=frozenset(step.live))
+                ready = self._call(work, piece, step, events)
+                self._for_later.keep_columns(work, step, events, ready.events)
+            self._finish(work, piece, step, ready)
             if step.stage in last_use:
-                values[step.stage] = result.events.keep(step.live)
+                values[step.stage] = ready.events.keep(step.live)
 
     def _finish(self, work: TaskWork, piece: Piece, step: Step, result: Result) -> None:
         """Keep the product of a step, and write its events to where somebody waits for them."""
-        exports = work.segment.exports
+        exports, leaving = work.segment.exports, work.spec.leaving
         standing_in = bool(self.run_spec.datasets[piece.partition.dataset].stands_in)
         if step.product is not None and not (standing_in and step.fillings is None):
             self._keep(work, step, result.product)
-        if step.stage in exports:
-            leaving = replace(result.events.keep(exports[step.stage]), products={}, live=None)
-            position = list(exports).index(step.stage)
-            work.bytes_out += work.exchange.write(f"{work.spec.key}-{position}", packed(leaving))
+        if end_of(step.stage) in work.spec.wanted:
+            work.products[end_of(step.stage)] = True
+        if step.stage in leaving:
+            events = replace(result.events.keep(exports[step.stage]), products={}, live=None)
+            work.bytes_out += work.exchange.write(leaving[step.stage], packed(events))
+            self._for_later.keep_events(work, step, events)
         for number, write in enumerate(() if standing_in else step.writes):
             with blamed(step, piece.partition):
                 note = partial(self.written.note, skims_of(step.stage))
@@ -246,7 +264,7 @@ class TaskRunner:
     def frees_lock(self, spec: TaskSpec) -> bool | None:
         """Whether a task like this one, which was run, computes without Python's lock: its columns are read where they
         are known to be, and its steps are compiled. None where that was not worth it so far."""
-        segment = self.run_spec.segments[spec.segment]
+        segment = self.plugins.segment_of(spec)
         if segment.scope != "partition" or not self.incoming.frees_lock(spec):
             return False
         compiled = [one.is_compiled for one in self.plugins.groups(segment, spec.pieces[0].partition.dataset)]
@@ -281,7 +299,7 @@ class TaskRunner:
     def _merge(self, work: TaskWork) -> None:
         segment = work.segment
         bundles = [work.exchange.read(key) for key in work.spec.parts]
-        for name in segment.merged:
+        for name in sorted(work.spec.wanted, key=list(segment.merged).index):
             step, kind = segment.makers[name]
             parts = [bundle[name] for bundle in bundles if name in bundle]
             if parts:

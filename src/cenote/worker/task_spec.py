@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal, Self
 
-from cenote.engine.messages import FailureInfo, GroupStats, StageStats
+from cenote.engine.messages import FailureInfo, GroupStats, KeptStats, StageStats
 from cenote.operations.support.events import DatasetInfo
 from cenote.plan.plan import Partition, Segment
 from cenote.plugins.resources import ResourceFile
 from cenote.plugins.shipped import SourceFile
 from cenote.values import dataclass
 
-VERSION = 7
+VERSION = 9
 """Of these forms; a worker refuses another one."""
 
 
@@ -77,6 +77,17 @@ class TaskSpec:
     attempt: int = 1
     split: int = 1
     """Pieces to take the partition in, one after the other, because it did not fit into memory whole."""
+    wanted: frozenset[str] = frozenset()
+    """The products to make; others are there already, or nobody reads them."""
+    leaving: Mapping[str, str] = field(default_factory=dict)
+    """Stage → the name under which its events are handed over; those of other stages are not read."""
+    whole: bool = True
+    """Whether that takes all stages of the segment."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Stages that do not run → the name under which what they do to events lies in the store."""
+    for_later: Mapping[str, str] = field(default_factory=dict)
+    """What may be kept for later runs (see `columns_of` and `events_of`), if it was dear → the name to leave it
+    under."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,8 @@ class Outcome:
     """How often they said something else, which is not kept."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Of modifiers, by name below their folder in the run's."""
+    kept: Mapping[str, KeptStats] = field(default_factory=dict)
+    """What it kept for later runs, and what it read that earlier ones kept."""
 
     @classmethod
     def of_timeout(cls, task: int, stage: str, limit: TimeLimit) -> Self:

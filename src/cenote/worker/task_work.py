@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cenote.engine.messages import GroupStats, StageStats
+from cenote.engine.messages import GroupStats, KeptStats, StageStats
 from cenote.modifiers.support.measures import Measured, joined
 from cenote.modifiers.support.warnings_kept import KeptWarnings
 from cenote.plan.plan import Segment, Step
@@ -38,6 +38,10 @@ class TaskWork:
     files: dict[str, bytes] = field(default_factory=dict)
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Modifier → what it keeps for later stages."""
+    kept_for_later: dict[str, KeptStats] = field(default_factory=dict)
+    """What is kept for later runs, and what was read that earlier ones kept."""
+    spared: float = 0.0
+    """Seconds that it took earlier runs to compute what was read."""
 
     def for_piece(self, exchange: Exchange) -> TaskWork:
         """For a piece of the partition, whose findings `add` takes up."""

@@ -72,11 +72,11 @@ class WarmProcess:
 
     @classmethod
     def start(cls, what: Iterable[str], variables: Mapping[str, str], log: Path) -> WarmProcess:
-        """Returns at once: its imports take a second."""
+        """With this environment. Returns at once: its imports take a second."""
         ours, its = socket.socketpair()
         with its:
             process = start_process(
-                template_command(its.fileno(), what), pass_fds=[its.fileno()], variables=variables, stderr=log
+                template_command(its.fileno(), what), pass_fds=[its.fileno()], environment=variables, stderr=log
             )
         return cls(process, ours)
 
@@ -116,13 +116,12 @@ class WarmProcess:
     ) -> ForkedProcess:
         """A process that runs this module with these arguments, followed by the numbers of the descriptors.
 
-        It has the variables of this process and these. Waits for the imports, where they are not done. Raises
-        NoForkError.
+        These variables are its whole environment. Waits for the imports, where they are not done. Raises NoForkError.
         """
         asked = ForkRequest(
             words=tuple(words),
             folder=_working_directory(),
-            variables={**os.environ, **variables},
+            variables=dict(variables),
             stdout=str(output.stdout),
             stderr=str(output.stderr),
             shown=tuple(shown),

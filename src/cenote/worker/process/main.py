@@ -17,6 +17,7 @@ from typing import Any
 
 from cenote.software import Difference, in_words
 from cenote.worker.failure import failure_of
+from cenote.worker.process.alarm import end_when_over, listen_to_alarm
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.user_output import say_lines_at_once
 from cenote.worker.process.whereabouts import Whereabouts
@@ -34,12 +35,16 @@ class _Watch:
         self._pipe, self._lock, self._whereabouts = pipe, lock, whereabouts
         self._parent = os.getppid()
         self._step: tuple[str, TimeLimit, float] | None = None
+        self._alarmed = False
         self.task = -1
 
     def on_step(self, stage: str, limit: TimeLimit | None) -> None:
         """Called by the runner as it enters a stage."""
         self._whereabouts.write(stage)
         self._step = None if limit is None else (stage, limit, time.monotonic() + limit.seconds)
+        if limit is not None or self._alarmed:
+            end_when_over([] if limit is None else [limit.seconds])
+            self._alarmed = limit is not None
 
     def run(self) -> None:
         while True:
@@ -92,6 +97,7 @@ def turned_away(reason: str) -> None:
 def main(differences: Sequence[Difference] = ()) -> None:
     """Run the worker, which differs so from its driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    listen_to_alarm()
     keep_freed_memory()
     say_lines_at_once()
     with Connection(int(sys.argv[1])) as pipe:

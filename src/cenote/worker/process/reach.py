@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from cenote.start_failures import StartFailure
 from cenote.worker.process.scratch import leave_scratch
 
 PATIENCE = 8.0
@@ -39,7 +40,7 @@ def _watch(address: str, joined: Callable[[], bool], patience: float) -> None:
             sys.stderr.write(f"nothing answered at {address} for {patience:g} s: this node does not reach the driver\n")
             sys.stderr.flush()
             leave_scratch()
-            os._exit(1)
+            os._exit(StartFailure.NO_DRIVER.value.code)
         time.sleep(max(0.0, _LOOK_EVERY - (time.monotonic() - began)))
 
 

@@ -92,8 +92,11 @@ def main() -> None:
     what = sys.argv[2:-1]  # the last word is room for what forked processes are called
     show_as([*sys.orig_argv[:4], *what])
     _warm_up(what)
-    asked = _Server(asker).serve()
-    if asked is not None:
+    server = _Server(asker)
+    asked = server.serve()
+    if asked is None:
+        server.end_watched()
+    else:
         _end(_code_of(*asked))
 
 
@@ -121,6 +124,11 @@ class _Server:
                     elif self._fork(*asked):
                         return asked
         return None
+
+    def end_watched(self) -> None:
+        """Ask those that end with this process to do so, and what they started."""
+        for pid in self._watched.values():
+            _signal_group(pid, signal.SIGTERM)
 
     def _is_outdated(self, asked: ForkRequest) -> bool:
         """Those that are watched would end with this process; they belong to one run, which has one software."""
@@ -153,6 +161,7 @@ class _Server:
         pid = self._watched.pop(handle)
         self._waiting.unregister(handle)
         os.close(handle)
+        _signal_group(pid, signal.SIGKILL)  # what it started ends with it; it is not reaped, so that the number is its
         _, status = os.waitpid(pid, 0)
         self._tell(ProcessEnded(pid, os.waitstatus_to_exitcode(status)))
 
@@ -163,6 +172,11 @@ class _Server:
     def _received(self) -> tuple[ForkRequest, list[int]] | None:
         received = receive(self._asker)
         return None if received is None else (msgspec.msgpack.decode(received[0], type=ForkRequest), received[1])
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
 
 
 def receive(line: socket.socket) -> tuple[bytes, list[int]] | None:

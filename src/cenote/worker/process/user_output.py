@@ -1,4 +1,4 @@
-"""Take care of what the user's code prints: it goes to the logs, whole, and never into our own output."""
+"""Take care of what the user's code prints: it goes to the logs, within bounds, and never into our own output."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import ctypes
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 _STDOUT = 1
 _LINE_BUFFERED = 1
 """glibc's and musl's _IOLBF."""
+MOST_SAID = 20_000_000
+"""Characters that Python code of one process may print to each log: a loop may print for every event."""
 
 
 def say_lines_at_once() -> None:
@@ -22,9 +24,10 @@ def say_lines_at_once() -> None:
 
     Workers are killed, or end without cleaning up; what was printed before must be in their logs.
     """
-    for stream in (sys.stdout, sys.stderr):
+    for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
+            setattr(sys, name, _Limited(stream))
     with suppress(OSError, ValueError, AttributeError):
         stdout = ctypes.c_void_p.in_dll(_libc(), "stdout")
         _libc().setvbuf(stdout, None, _LINE_BUFFERED, ctypes.c_size_t(0))
@@ -69,6 +72,31 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
+class _Limited:
+    """A stream that takes so much and no more, and says so; what C code writes goes past it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._said = stream, 0
+
+    def __getattr__(self, name: str) -> Any:  # whatever else a stream has
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """As every stream does, as far as there is room."""
+        room = MOST_SAID - self._said
+        self._said += len(text)
+        if room >= 0:
+            self._stream.write(text[:room])
+            if len(text) > room:
+                self._stream.write(f"\n… more than {MOST_SAID:,} characters: the rest is left out\n")
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """As every stream does."""
+        for line in lines:
+            self.write(line)
+
+
 class OutputLog:
     """The log of a process that runs tasks itself: `out/NAME` and `err/NAME`, there once something was said."""
 
@@ -76,7 +104,9 @@ class OutputLog:
         self._files = [logs / kind / name for kind in ("out", "err")]
         for file in self._files:
             file.parent.mkdir(parents=True, exist_ok=True)
-        self._out, self._err = (file.open("a", encoding="utf-8", buffering=1) for file in self._files)
+        self._out, self._err = (
+            cast(TextIO, _Limited(file.open("a", encoding="utf-8", buffering=1))) for file in self._files
+        )
 
     def open(self) -> AbstractContextManager[None]:
         """While it lasts, what is printed is kept here."""

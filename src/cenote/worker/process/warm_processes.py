@@ -11,6 +11,7 @@ from cenote.plan.plan import Segment
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
 from cenote.worker.process.forking import WarmProcess, can_fork
+from cenote.worker.task_spec import RunSpec
 
 TEMPLATE_LOG = "template"
 """The file among those of workers that a warm process writes its errors to."""
@@ -19,13 +20,13 @@ _LARGE = ("awkward", "hist", "uproot")
 
 
 class WarmProcesses:
-    """One for each set of variables, since some of them count only as Python and its libraries begin."""
+    """One for each environment, since some of them count only as Python and its libraries begin."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], WarmProcess | None] = {}
 
     def of(self, what: Iterable[str], variables: Mapping[str, str], log: Path) -> WarmProcess | None:
-        """The one that has imported this, with these variables; started when it is first asked for, and again when it
+        """The one that has imported this, with this environment; started when it is first asked for, and again when it
         was ended. None where no process can be forked here: then each is started in full."""
         what = tuple(what)
         key = (what, *sorted(variables.items()))
@@ -55,6 +56,12 @@ def words_to_import(module: str, segments: Iterable[Segment]) -> tuple[str, ...]
     so far. Code of users is not among it: it may start threads, and each worker imports it anew."""
     plugins = (f"{kind.value}:{name}" for kind, name in used_plugins(segments) if name in registry.built_in_names(kind))
     return (module, *sorted(plugins), *(name for name in _LARGE if name in sys.modules))
+
+
+def runs_own_code(run_spec: RunSpec) -> bool:
+    """Whether tasks run code that does not come with this package: of plugin files, or of installed plugins."""
+    used = used_plugins(run_spec.segments)
+    return bool(run_spec.plugins) or any(name not in registry.built_in_names(kind) for kind, name in used)
 
 
 def used_plugins(segments: Iterable[Segment]) -> set[tuple[PluginKind, str]]:

@@ -21,7 +21,7 @@ _TOO_LARGE = 2
 
 
 @dataclass(frozen=True)
-class _Nested:
+class Nested:
     """A column of awkward as its flat arrays, by the names that its form gives them."""
 
     form: dict[str, Any]  # as awkward writes it
@@ -37,17 +37,17 @@ class PackedEvents:
     """Events as they travel: unpacked without a copy, as often as needed."""
 
     _bare: Events
-    _columns: Mapping[str, _Nested | Column]
+    columns: Mapping[str, Nested | Column]
 
     def unpacked(self) -> Events:
         """The events, with columns that lie in these arrays."""
-        columns = {name: one.column() if isinstance(one, _Nested) else one for name, one in self._columns.items()}
+        columns = {name: one.column() if isinstance(one, Nested) else one for name, one in self.columns.items()}
         return replace(self._bare, columns=columns)
 
     @property
     def nbytes(self) -> int:
         """What the columns take in memory."""
-        return sum({id(array): array.nbytes for _, _, array in _arrays_of(self._columns)}.values())
+        return sum({id(array): array.nbytes for _, _, array in _arrays_of(self.columns)}.values())
 
 
 def packed(events: Events) -> PackedEvents:
@@ -58,7 +58,7 @@ def packed(events: Events) -> PackedEvents:
     return PackedEvents(replace(events, columns={}), {name: _with(one, chosen) for name, one in columns.items()})
 
 
-def _flattened(column: Column) -> _Nested | Column:
+def _flattened(column: Column) -> Nested | Column:
     """As flat arrays where that is possible: not on devices, and not where somebody gave it a behaviour of its own."""
     if isinstance(column, np.ndarray):
         return column if column.flags.c_contiguous or column.dtype.hasobject else np.ascontiguousarray(column)
@@ -68,21 +68,21 @@ def _flattened(column: Column) -> _Nested | Column:
     form, length, arrays = ak.to_buffers(column)
     plain = column.behavior in (None, ak.behavior) and not column.attrs
     if plain and all(type(array) is np.ndarray for array in arrays.values()):
-        return _Nested(form.to_dict(), length, arrays)
+        return Nested(form.to_dict(), length, arrays)
     return column
 
 
-def _arrays_of(columns: Mapping[str, _Nested | Column]) -> Iterator[tuple[str, str, FlatArray]]:
+def _arrays_of(columns: Mapping[str, Nested | Column]) -> Iterator[tuple[str, str, FlatArray]]:
     """Every flat array, with its column and its name there."""
     for name, column in columns.items():
-        if isinstance(column, _Nested):
+        if isinstance(column, Nested):
             yield from ((name, part, array) for part, array in column.arrays.items())
         elif isinstance(column, np.ndarray):
             yield name, "", column
 
 
-def _with(column: _Nested | Column, chosen: Mapping[int, FlatArray]) -> _Nested | Column:
-    if isinstance(column, _Nested):
+def _with(column: Nested | Column, chosen: Mapping[int, FlatArray]) -> Nested | Column:
+    if isinstance(column, Nested):
         return replace(column, arrays={part: chosen[id(array)] for part, array in column.arrays.items()})
     return chosen.get(id(column), column)
 

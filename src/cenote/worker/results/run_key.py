@@ -46,11 +46,16 @@ def make_key(folder: Path) -> bytes:
     temporary = folder / f".{NAME}.{os.getpid()}"
     with suppress(FileNotFoundError):
         temporary.unlink()
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(key)
-        file.flush()
-        os.fsync(handle)
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(handle)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        problem.filename = problem.filename or str(temporary)  # a disk that is full does not say which
+        raise
     temporary.replace(folder / NAME)
     _made[str(folder.absolute())] = key
     return key

@@ -16,7 +16,7 @@ from cenote.plugins.imports import digest_of_content, digest_of_file
 from cenote.plugins.kinds import PluginKind
 from cenote.products.files import SHOWN, TEMPLATE
 from cenote.sinks.interface import Sink
-from cenote.worker.results.store import ByteBuffer, pack, unpack
+from cenote.worker.results.bundle import ByteBuffer, pack, unpack
 from cenote.worker.results.written_files import WrittenFiles
 from cenote.worker.task_spec import Piece
 
@@ -27,7 +27,7 @@ _SUM = "sum"
 
 
 def write_skim(
-    write: WriteStep, events: Events, folder: str, piece: Piece, note: Callable[[Path], None]
+    write: WriteStep, events: Events, folder: str, piece: Piece, note: Callable[..., None]
 ) -> dict[str, Any]:
     """Write, and tell what was written; the file appears whole or not at all, and is noted first.
 
@@ -52,6 +52,7 @@ def write_skim(
     with storage.appearing(target, under_its_name=True) as temporary:
         sink.write(kept, temporary)
         size, digest = temporary.stat().st_size, digest_of_file(temporary)
+        note(target, digest=digest)
     return {**told, "bytes": size, _SUM: digest}
 
 
@@ -71,6 +72,14 @@ def is_as_written(skim: Mapping[str, Any], folder: Path, stored: int) -> bool:
         return False
 
 
+def is_written_again(file: Path, digest: str | None) -> bool:
+    """Whether a file that is not as a task wrote it is what a run wrote there later: its digest was noted then."""
+    try:
+        return digest is not None and digest_of_file(file) == digest
+    except OSError:
+        return False
+
+
 def _sink(write: WriteStep) -> Sink:
     sink: Sink = registry.make(PluginKind.SINK, write.kind, write.settings)
     return sink
@@ -83,12 +92,12 @@ def bring_home(
 
     Their names come from another machine: those that no planned skim can have are refused.
     """
-    found: dict[str, Any] = unpack(products)
+    found: dict[str, Any] = {**unpack(products)}
     lists = [(name, files) for name, files in found.items() if maker_of(name) != name]
     brought = [(name, one) for name, files in lists for one in files if _CONTENT in one]
     for name, one in brought:
         _demand_planned(one["path"], planned)
-        written.note(name, Path(folder) / one["path"])
+        written.note(name, Path(folder) / one["path"], digest=one[_SUM])
         with storage.appearing(Path(folder) / one["path"], under_its_name=True) as temporary:
             temporary.write_bytes(one.pop(_CONTENT))
     return pack(found) if brought else [products]

@@ -6,10 +6,9 @@ import hashlib
 import hmac
 import mmap
 import os
-import pickle
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from io import FileIO
@@ -17,12 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from cenote import storage
+from cenote.worker.results.bundle import ByteBuffer, pack, unpack
 from cenote.worker.results.run_key import forget_key, key_of
 
-_MAGIC = b"cenote1\n"
-_ALIGNED = 64
-_SMALL = 1 << 14
-"""Arrays of fewer bytes are copied into the pickle: that costs less than to look after each."""
 _MAPPED_FROM = 1 << 20
 """Larger files are mapped rather than read, so that columns are taken from the page cache without a copy."""
 _SEAL = struct.Struct("<8sQ16s32s")
@@ -34,69 +30,12 @@ _LONG_SECONDS = 10.0
 """Work that is worth waiting for the disk: what took less is on the disk soon enough, and made again as quickly."""
 
 
-ByteBuffer = bytes | memoryview
-
-
-class NotPackedError(ValueError):
-    """These bytes hold no packed value."""
-
-
 class DamagedResultError(Exception):
     """A stored result is not what was written: cut, changed, gone, or not of this run at all."""
 
     def __init__(self, name: str, path: Path) -> None:
         super().__init__(f"the stored result {path} is damaged")
         self.name, self.path = name, path
-
-
-def pack(value: Any) -> list[ByteBuffer]:
-    """A value as bytes, without a copy: a header, its pickle, then its arrays, each at a multiple of 64 bytes."""
-    body, buffers = pickled(value)
-    raw = [buffer.raw() for buffer in buffers]
-    lengths = [len(body), *(len(part) for part in raw)]
-    parts: list[ByteBuffer] = [_MAGIC + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + body]
-    size = len(parts[0])
-    for part in raw:
-        gap = -size % _ALIGNED
-        parts += [bytes(gap), part]
-        size += gap + len(part)
-    return parts
-
-
-def pickled(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
-    """A value as its pickle and the arrays beside it; small arrays are part of the pickle."""
-    beside: list[pickle.PickleBuffer] = []
-
-    def goes_inside(buffer: pickle.PickleBuffer) -> bool:
-        small = buffer.raw().nbytes < _SMALL
-        if not small:
-            beside.append(buffer)
-        return small
-
-    return pickle.dumps(value, protocol=5, buffer_callback=goes_inside), beside
-
-
-def unpack(packed: ByteBuffer) -> Any:
-    """The value again; its large arrays are read-only and lie in these bytes.
-
-    A pickle runs code when it is read. So these bytes must be known to be ours: the store checks its seal first, and
-    what workers send comes over their own connection to the driver.
-    """
-    data = memoryview(packed)
-    if data[: len(_MAGIC)] != _MAGIC:
-        raise NotPackedError
-    at = len(_MAGIC)
-    (count,) = struct.unpack_from("<I", data, at)
-    lengths = struct.unpack_from(f"<{count}Q", data, at + 4)
-    at += 4 + 8 * count
-    body = data[at : at + lengths[0]]
-    at += lengths[0]
-    buffers = []
-    for length in lengths[1:]:
-        at += -at % _ALIGNED
-        buffers.append(data[at : at + length])
-        at += length
-    return pickle.loads(body, buffers=buffers)
 
 
 def is_worth_waiting(kind: str, seconds: float) -> bool:
@@ -138,10 +77,28 @@ class Store:
 
     def names(self) -> set[str]:
         """Everything that is there, with one look at each folder."""
-        if not self.folder.is_dir():
-            return set()
-        folders = [entry for entry in os.scandir(self.folder) if len(entry.name) == 2 and entry.is_dir()]
-        return {entry.name for folder in folders for entry in os.scandir(folder) if not entry.name.startswith(".")}
+        return {entry.name for entry in self._entries()}
+
+    def sizes(self) -> dict[str, tuple[int, float]]:
+        """Everything that is there → its bytes, and when it was written."""
+        found = {}
+        for entry in self._entries():
+            with suppress(FileNotFoundError):
+                facts = entry.stat()
+                found[entry.name] = (facts.st_size, facts.st_mtime)
+        return found
+
+    def size(self, name: str) -> int:
+        """In bytes; 0 for what is not there."""
+        try:
+            return os.stat(self._file(name)).st_size  # noqa: PTH116  # as below
+        except FileNotFoundError:
+            return 0
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        if self.folder.is_dir():
+            for folder in [entry for entry in os.scandir(self.folder) if len(entry.name) == 2 and entry.is_dir()]:
+                yield from (entry for entry in os.scandir(folder) if not entry.name.startswith("."))
 
     def is_whole(self, name: str) -> bool:
         """Whether a result has the length that it was written with, under this run's key: a quick look."""
@@ -168,7 +125,7 @@ class Store:
         return len(seal) + size
 
     def read(self, name: str) -> Any:
-        """What was written under this name. The value's large arrays are read-only.
+        """What was written under this name: of a mapping by names its bundle. Large arrays are read-only.
 
         Raises DamagedResultError where it is anything else.
         """
