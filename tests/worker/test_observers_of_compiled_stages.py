@@ -73,8 +73,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ops.py").write_text(OPS)
 
 
-def flow(folder: Path, *, of_all: str = "[]", of_sum: str = "[]") -> cenote.Analysis:
-    (folder / "flow.yaml").write_text(FLOW % {"all": of_all, "sum": of_sum})
+def flow(folder: Path, *, of_all: str = "[]", of_sum: str = "[]", plugins: str = "[ops.py]") -> cenote.Analysis:
+    text = FLOW.replace("[ops.py]", plugins) % {"all": of_all, "sum": of_sum}
+    (folder / "flow.yaml").write_text(text)
     return cenote.load(folder / "flow.yaml")
 
 
@@ -154,7 +155,7 @@ def test_a_modifier_that_fails_around_a_loop_names_its_stages(tmp_path: Path) ->
 def test_summary_report_trace_and_flame_graph_show_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cenote.compiled.run.COMPILER", Compiler())  # compiling takes long enough for a sample
     modifiers = "[{name: profile, params: {flame: true}}, trace]"
-    run = flow(tmp_path, of_all=modifiers).run(tmp_path / "out", workers=1)
+    run = flow(tmp_path, of_all=modifiers, plugins="[]").run(tmp_path / "out", workers=1)
     (loop,) = run.summary["compiled"]
     assert loop["stages"] == list(STAGES)
     assert {one["name"]: one["calls"] for one in loop["modifiers"]} == {"profile": 1, "trace": 1}

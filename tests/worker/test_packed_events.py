@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cenote.operations.support.events import DatasetInfo, Events
+from cenote.worker.results.bundle import pack, unpack
 from cenote.worker.results.packed_events import packed
-from cenote.worker.results.store import pack, unpack
 
 EVENTS = 5000
 RNG = np.random.default_rng(3)

@@ -11,8 +11,8 @@ import pytest
 from cenote.errors import CenoteError
 from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plan.plan import Partition, WriteStep
+from cenote.worker.results.bundle import pack, unpack
 from cenote.worker.results.skim import bring_home, write_skim
-from cenote.worker.results.store import pack, unpack
 from cenote.worker.results.written_files import WrittenFiles
 from cenote.worker.task_spec import Piece
 
@@ -22,7 +22,7 @@ PIECE = Piece(Partition("data", "events", "a.root", 0, 3), part=0)
 
 def skim(folder: Path) -> dict[str, object]:
     events = Events({"x": np.arange(3.0)}, size=3, dataset=DatasetInfo("data"))
-    return write_skim(WRITE, events, str(folder), PIECE, lambda _: None)
+    return write_skim(WRITE, events, str(folder), PIECE, lambda _, **_more: None)
 
 
 def test_what_a_worker_hands_over_is_what_it_would_have_written(tmp_path: Path) -> None:
