@@ -22,6 +22,11 @@ def test_no_schedule_breaks_an_invariant(first: int) -> None:
         play(seed)
 
 
+@pytest.mark.parametrize("seed", [41006375, 41014465, 41017947, 41020557, 41028743, 5003057])
+def test_what_a_silent_worker_tells_late_does_not_widen_the_window(seed: int) -> None:
+    play(seed)
+
+
 def test_a_seed_always_plays_the_same() -> None:
     assert [play(seed) for seed in range(50)] == [play(seed) for seed in range(50)]
 

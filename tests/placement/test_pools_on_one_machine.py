@@ -8,6 +8,7 @@ import pytest
 
 from cenote import errors
 from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
+from cenote.language.read import read_workflow
 from cenote.language.workflow import Execution, Requirement, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.place import place
@@ -45,6 +46,25 @@ def test_missing_hardware_is_named_once_per_pool_and_the_stages_still_run() -> N
     )
     assert {stage.verdict for stage in found.stages} == {Verdict.YES}
     assert found.problems == ()
+
+
+def test_a_stage_that_asks_for_more_than_its_pool_states_is_named(tmp_path: Path) -> None:
+    written = tmp_path / "flow.yaml"
+    written.write_text(
+        "data: {datasets: [{name: d, files: a.root}]}\n"
+        "analysis:\n  stages:\n"
+        "    - {id: Small, op: filter, params: {selection: 'x > 0'}}\n"
+        "    - id: Large\n      op: filter\n      params: {selection: 'x > 0'}\n"
+        "      execution: {resources: {memory: 5TB}}\n"
+    )
+    workflow = read_workflow(written).workflow
+    assert workflow is not None
+    told = "stage 'Large' asks for 5 TB of memory; this machine has 16 GB"
+    [warning] = place(workflow, LAPTOP, on_this_machine=True).warnings
+    assert warning.endswith(f"flow.yaml:8:30: {told}: its tasks will use what is available")
+    [problem] = place(workflow, LAPTOP, on_this_machine=True, strict=True).problems
+    assert problem.message == told
+    assert str(problem.place).endswith("flow.yaml:8:30")
 
 
 def test_strict_makes_missing_hardware_an_error() -> None:

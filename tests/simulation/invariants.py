@@ -8,6 +8,7 @@ from cenote.engine.messages import (
     AnyCommand,
     AnyEvent,
     CancelTask,
+    EndWorkers,
     FinishRun,
     ForgetTask,
     Record,
@@ -53,6 +54,8 @@ class Watch:
         self.known: set[int] = set()
         """Tasks that the engine was told are done."""
         self._silent: dict[str, tuple[str, int]] = {}
+        self._ended: set[str] = set()
+        """Workers that are ended: whatever they answer comes too late."""
         """Workers that do not answer → their pool and slots: they keep what they have, and are sent nothing."""
         self.status: str | None = None
 
@@ -74,7 +77,7 @@ class Watch:
                 self._silent.pop(event.worker, None)
             case WorkerSilent() if event.worker in self._slots.get(event.pool, {}):
                 self._silent[event.worker] = (event.pool, self._slots[event.pool].pop(event.worker))
-            case WorkerAnswers() if event.worker in self._silent:
+            case WorkerAnswers() if event.worker in self._silent and event.worker not in self._ended:
                 _, self._slots[event.pool][event.worker] = self._silent.pop(event.worker)
             case _:
                 pass
@@ -91,6 +94,8 @@ class Watch:
                     for worker in workers:
                         self._slots.get(pool, {}).pop(worker, None)
                         self._silent.pop(worker, None)
+                case EndWorkers(workers=workers):
+                    self._ended.update(workers)
                 case RunTask():
                     self._check_run(command)
                 case ForgetTask(task):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -284,10 +284,13 @@ class Life:
         return not self._has_innocents(worker) and (not managed or self._batch.may_lose_one(worker.pool))
 
     def _has_innocents(self, worker: Worker) -> bool:
-        """Whether a task runs there that would be given up if it lost its worker once more."""
-        limit = self._scenario.options.limits.lost
+        """Whether a task runs there that would be given up if it, or one like it, lost its worker once more."""
+        limit, segment_of = self._scenario.options.limits.lost, self._scenario.plan.tasks.segment
         innocent = [run.task for run in worker.running if run.task not in self._scenario.killers]
-        return any(self._losses[task] >= limit for task in innocent)
+        of_segment: Counter[int] = Counter()
+        for task, losses in self._losses.items():
+            of_segment[int(segment_of[task])] += losses
+        return any(self._losses[task] >= limit or of_segment[int(segment_of[task])] >= limit for task in innocent)
 
     def _complete(self, run: Run, worker: Worker) -> None:
         worker.running.discard(run)

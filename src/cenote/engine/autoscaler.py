@@ -65,7 +65,7 @@ class Autoscaler:
         workers = self.pools[pool.name]
         workers.pool, workers.loss_limit = pool, self._loss_limit(pool)
         workers.losses = workers.unfit = 0
-        workers.failed = workers.refused = None
+        workers.failed = workers.refused = workers.cut_off = None
         self.scale_soon()
 
     def scale_soon(self) -> None:
@@ -119,7 +119,7 @@ class Autoscaler:
         self._next_scaling = 0.0
         self._lost[event.worker] = (event.cause, tasks == 1)
         if workers := self.pools.get(event.pool):
-            workers.lose(event, blameless=event.cause == "crashed" and tasks == 1)
+            workers.lose(event, blameless=event.cause in ("crashed", "overdue") and tasks == 1)
 
     def task_done(self, event: TaskDone) -> None:
         """The workers of this pool are able to work."""
@@ -165,7 +165,7 @@ class Autoscaler:
                 EndWorkers(name, (worker,), f"it did not answer for {format_seconds(seconds)}")
                 for worker, seconds in workers.end_silent(now)
             ]
-            self._judge(workers, load)
+            self._judge(workers, load, now)
             commands += _resize(workers, load, busy, now)
             commands += _note(workers, now)
         return commands
@@ -177,8 +177,7 @@ class Autoscaler:
         ]
         return [_state_record(workers, PoolState.CLOSED, reason, now) for workers in open_ones]
 
-    @staticmethod
-    def _judge(workers: PoolWorkers, load: Load) -> None:
+    def _judge(self, workers: PoolWorkers, load: Load, now: float) -> None:
         """Close a pool that no task needs any more; give up one that keeps losing its workers."""
         workers.closed = load.to_come == 0
         if workers.closed or workers.failed is not None:
@@ -187,6 +186,10 @@ class Autoscaler:
             workers.failed = f"its workers were refused: {workers.refused}"
         elif workers.is_unfit:
             workers.failed = f"its workers were turned away: {workers.last_loss}"
+        elif workers.is_cut_off(now, self._limits.no_worker_for):
+            assert workers.cut_off is not None
+            seconds = format_seconds(now - workers.cut_off.since)
+            workers.failed = f"its workers have not reached the driver for {seconds}; the last: {workers.last_loss}"
         elif workers.losses >= workers.loss_limit:
             words = f"it lost {workers.losses} workers in a row without finishing a task; the last: {workers.last_loss}"
             if not workers.ever_joined and not workers.pool.starts_here:
@@ -251,7 +254,7 @@ def _why(workers: PoolWorkers, state: PoolState) -> str:
             return workers.failed or ""
         case PoolState.CLOSING | PoolState.CLOSED:
             return "it has no work left"
-        case PoolState.SUBMITTED if workers.losses:
+        case PoolState.SUBMITTED if workers.losses or workers.cut_off:
             return f"its workers were lost: {workers.last_loss}"
         case PoolState.SUBMITTED if workers.size:
             return f"waits for {workers.size} workers" + (f": {workers.last_word}" if workers.last_word else "")

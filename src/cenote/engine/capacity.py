@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 _MOST_AHEAD = 100
 """Tasks per slot at the most, however short they are."""
@@ -10,6 +11,19 @@ _MOST_LATE = 1
 """Tasks per slot, at the most, that are sent earlier for their inputs' sake: these lie in the worker's memory."""
 _FORGETS = 0.1
 """Weight of the latest task in what counts as typical."""
+
+
+@dataclass
+class _Held:
+    """A worker that does not answer, and the tasks that it has."""
+
+    slots: int
+    tasks: int
+
+    @property
+    def counted(self) -> int:
+        """Those that do not count against the window. The next one may be told of before the end of the last."""
+        return min(self.tasks, self.slots)
 
 
 class PoolCapacity:
@@ -21,8 +35,8 @@ class PoolCapacity:
         self.window = 0
         """The most tasks to have out at once."""
         self.sent = 0
-        self._held: dict[str, int] = {}
-        """Workers that do not answer → the tasks that they have: those do not count against the window."""
+        self._held: dict[str, _Held] = {}
+        """Workers that do not answer."""
         self._window_per_slot = window_per_slot
         self._ahead_seconds = ahead_seconds
         self._typical = math.inf
@@ -47,7 +61,7 @@ class PoolCapacity:
 
     @property
     def _active(self) -> int:
-        return self.sent - sum(self._held.values()) if self._held else self.sent
+        return self.sent - sum(held.counted for held in self._held.values()) if self._held else self.sent
 
     def join(self, worker: str, slots: int) -> None:
         """A worker is there; one that joins twice counts once."""
@@ -63,8 +77,14 @@ class PoolCapacity:
 
     def hold(self, worker: str, tasks: int) -> None:
         """A worker does not answer, and has so many tasks: it is sent nothing more until it joins again."""
+        slots = self._held[worker].slots if worker in self._held else self._workers.get(worker, 0)
         self.leave(worker)
-        self._held[worker] = tasks
+        self._held[worker] = _Held(slots, tasks)
+
+    def count_held(self, worker: str, more: int) -> None:
+        """A worker has so many tasks more, or less if it is below zero; of interest where it does not answer."""
+        if worker in self._held:
+            self._held[worker].tasks += more
 
     def _measure(self, more: int) -> None:
         self.slots += more

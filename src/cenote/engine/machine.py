@@ -51,6 +51,7 @@ from cenote.engine.ready import ReadyTasks
 from cenote.engine.recovery.attempts import Attempts
 from cenote.engine.recovery.moving import TaskMover
 from cenote.engine.recovery.retries import History, decide
+from cenote.engine.recovery.worker_toll import WorkerToll
 from cenote.engine.scaling import Load
 from cenote.engine.task_classes import TaskClasses
 from cenote.engine.task_ranges import ranges_of
@@ -86,6 +87,7 @@ class Engine:
         self._moving = TaskMover(
             plan, self._classes, self._states, self._ready, self._attempts, self._autoscaler, options
         )
+        self._toll = WorkerToll(options.limits.lost)
         self._now = 0.0
         self._failures: dict[int, FailureInfo] = {}
         self._phase = RunPhase.NEW
@@ -162,6 +164,7 @@ class Engine:
                 commands.append(CancelTask(task))
             self._attempts.out[task].finish(event.seconds, event.fetch_seconds)
             self._attempts.come_back(task)
+        self._toll.settle(int(self._plan.tasks.segment[task]))
         self._states.finish(task)
         self._record_abandoned(commands)
 
@@ -217,6 +220,9 @@ class Engine:
         self._attempts.history[event.task] = decision.history
         if not decision.again:
             return decision.failure
+        workers = self._autoscaler.pools.get(event.pool) if self._options.manages_workers else None
+        if workers is not None and (final := self._toll.pay(event, segment.index, fate, workers.pool)) is not None:
+            return final
         if fate == "preempted" and self._options.manages_workers:
             self._moving.after_preemption(event, self._now, commands)
         return None

@@ -29,7 +29,18 @@ class JobState(StrEnum):
 
 
 LossCause = Literal[
-    "died", "crashed", "preempted", "walltime", "oom", "silent", "retired", "refused", "unfit", "unknown"
+    "died",
+    "crashed",
+    "overdue",
+    "preempted",
+    "walltime",
+    "oom",
+    "silent",
+    "retired",
+    "refused",
+    "unfit",
+    "unreachable",
+    "unknown",
 ]
 """Why a worker is gone."""
 
@@ -51,12 +62,22 @@ class GroupStats(msgspec.Struct, frozen=True, omit_defaults=True):
     modifiers: dict[str, Measured] = {}
 
 
+class KeptStats(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a task kept for later runs of what a stage does to events, or read instead of running it."""
+
+    bytes: int
+    seconds: float
+    """What it took to compute it."""
+    read: bool = False
+
+
 class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a task did not succeed, in words and for rules."""
 
-    cause: Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
-    """`error` is the user's code; `lost` is the worker's death; `stopped` was asked for by CancelTask; `damaged` is an
-    earlier result that the task reads, and `file` names it."""
+    cause: Literal["error", "bad_input", "changed_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
+    """`error` is the user's code; `changed_input` a file that is no longer the planned one; `lost` is the worker's
+    death; `stopped` was asked for by CancelTask; `damaged` is an earlier result that the task reads, and `file` names
+    it."""
     message: str
     stage: str | None = None
     dataset: str | None = None
@@ -72,6 +93,18 @@ class FailureInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of its worker, where the backend knows and the worker had nothing else to do."""
 
 
+class WhyRow(msgspec.Struct, frozen=True):
+    """Why tasks of a stage run although an earlier run did its own."""
+
+    stage: str
+    run: int
+    """Tasks to run."""
+    reused: int
+    """Tasks whose results are there."""
+    causes: tuple[str, ...] = ()
+    """In words, nearest first."""
+
+
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
     """Something that happened. `at` is seconds since the epoch, and the engine's only clock."""
 
@@ -84,6 +117,8 @@ class RunStarted(Event, frozen=True, tag=True):
     run: str
     tasks: int
     resumed: bool = False
+    why: tuple[WhyRow, ...] = ()
+    """Of the stages that have tasks to run, where an earlier run is there to compare with."""
 
 
 class TaskReused(Event, frozen=True, tag=True):
@@ -93,6 +128,8 @@ class TaskReused(Event, frozen=True, tag=True):
     """
 
     task: int
+    needed: bool = True
+    """Whether a task reads it, or it is published: what leads to nothing else is not looked for."""
 
 
 class TaskStarted(Event, frozen=True, tag=True):
@@ -127,6 +164,8 @@ class TaskDone(Event, frozen=True, tag=True):
     """How often they warned of something else, which the task did not keep."""
     files: dict[str, bytes] = {}
     """Of modifiers, for the folder of the run. They are put there before the event is journalled, without them."""
+    kept: dict[str, KeptStats] = {}
+    """`STAGE:columns` or `STAGE:events` → what the task kept of it for later runs, or what it read instead."""
     attempt: int = 0
     """Which RunTask this answers; 0 when the backend cannot say, and then it is taken for the latest."""
 
@@ -236,10 +275,11 @@ class WorkerLost(Event, frozen=True, tag=True):
     pool: str
     reason: str
     cause: LossCause = "unknown"
-    """`crashed` is a program that ended itself by a fault (SIGSEGV), which what it ran must have caused; `died` is any
-    other end that is known. `retired` answers StopWorkers; `walltime` is the end of the time that the batch system gave
-    it; `silent` is one that did not answer and was ended; `refused` is one that the batch system would not take;
-    `unfit` is one that was turned away because its software does not fit the driver's."""
+    """`crashed` is a program that ended itself by a fault (SIGSEGV), which what it ran must have caused; `overdue` is
+    one that the time limit of a stage ended, since its code held Python's lock; `died` is any other end that is known.
+    `retired` answers StopWorkers; `walltime` is the end of the time that the batch system gave it; `silent` is one that
+    did not answer and was ended; `refused` is one that the batch system would not take; `unfit` is one that was turned
+    away because its software does not fit the driver's; `unreachable` is one that never found its driver."""
     log: str = ""
     """The last lines that it wrote."""
 

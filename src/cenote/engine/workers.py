@@ -14,12 +14,25 @@ _UNFIT_LIMIT = 3
 """So many workers that are turned away for their software, with none that ever joined, mean that none will."""
 _LONGEST_PAUSE = 30.0
 """Seconds between two attempts to replace workers that keep going."""
+_FIRST_WAY_PAUSE, _LONGEST_WAY_PAUSE = 10.0, 60.0
+"""Seconds after workers that did not reach the driver: twice as long each time."""
+_WAY_TRIES, _WAY_TRIES_AGAIN = 3, 5
+"""So often, at the least, workers look for a way to the driver until none is expected; and where there was one before,
+which a cut of some minutes takes away."""
 _AHEAD = 1.5
 """A worker that will leave is replaced ahead of time: so many times what the slowest one took to come lately."""
 _LEAST_AHEAD = 2.0
 """Seconds, however quickly workers come: one leaves as soon as its next task would not fit."""
 _FORGETS = 0.2
 """How fast a slow arrival is forgotten, once workers come faster."""
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """Workers start, and do not reach the driver."""
+
+    since: float
+    tries: int
 
 
 @dataclass
@@ -51,6 +64,8 @@ class PoolWorkers:
     """Workers lost since a task was last done here."""
     unfit: int = 0
     """Workers that were turned away for their software before any ever joined."""
+    cut_off: CutOff | None = None
+    """Since workers last tried to reach the driver and none did."""
     last_loss: str = ""
     last_lines: str = ""
     """What the worker that was lost last wrote."""
@@ -82,6 +97,11 @@ class PoolWorkers:
     def is_unfit(self) -> bool:
         """Whether all that came were turned away for their software, and there is no reason to expect better."""
         return not self.ever_joined and self.unfit >= max(1, min(_UNFIT_LIMIT, self.pool.most_workers))
+
+    def is_cut_off(self, now: float, patience: float) -> bool:
+        """Whether there is no way from its nodes to the driver, and no reason to expect one: for so many seconds."""
+        tries = _WAY_TRIES_AGAIN if self.ever_joined else _WAY_TRIES
+        return self.cut_off is not None and self.cut_off.tries >= tries and now - self.cut_off.since >= patience
 
     @property
     def counts(self) -> WorkerCounts:
@@ -126,7 +146,7 @@ class PoolWorkers:
         self.observed.add(worker)
         if event.leaves is not None:
             self.stays[worker] = (event.at, event.leaves)
-        self.wanting_since = None
+        self.wanting_since = self.cut_off = None
         self.ever_joined = True
         return True
 
@@ -148,6 +168,9 @@ class PoolWorkers:
             return  # its time was over, and that was known from the start
         self.last_loss = self.last_word = event.reason
         self.last_lines = event.log
+        if event.cause == "unreachable":
+            self._wait_for_a_way(event.at)
+            return
         if blameless:
             return
         self.losses += 1
@@ -155,6 +178,14 @@ class PoolWorkers:
         beyond = self.losses - self.pool.most_workers
         if beyond > 0:
             self.pause_until = event.at + min(0.5 * 2.0**beyond, _LONGEST_PAUSE)
+
+    def _wait_for_a_way(self, now: float) -> None:
+        """The next worker is asked for later, and those that went together are one try."""
+        tried = self.cut_off or CutOff(since=now, tries=0)
+        if now >= self.pause_until:
+            pause = min(_FIRST_WAY_PAUSE * 2.0**tried.tries, _LONGEST_WAY_PAUSE)
+            tried, self.pause_until = CutOff(tried.since, tried.tries + 1), now + pause
+        self.cut_off = tried
 
     def fall_silent(self, event: WorkerSilent) -> bool:
         """A worker does not answer: whether it is one of ours."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cenote.errors import NEVER_FITS, Problem
 from cenote.language.execution import Amounts, Elastic, Pool, PoolSize
-from cenote.language.workflow import Execution, Workflow
+from cenote.language.workflow import Execution, Stage, Workflow
 from cenote.machine import Machine
 from cenote.placement.pools import PlacedPool
 from cenote.placement.resources import amount, lacking, largest, share, slots_for
@@ -136,6 +136,7 @@ def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> tuple[Pro
     """What the pool lacks on this machine: the problem of a run that must have it, and the warning of one that does
     without; None if nothing."""
     asks, has, effects = [], [], []
+    stage = None
     for kind, effect in (("gpus", "its stages run on the CPU"), ("memory", _LESS), ("disk", _LESS)):
         wanted = max(amount(size.worker, kind) or 0, amount(size.asked, kind) or 0)
         here = amount(Amounts(machine.cpus, machine.memory, machine.gpus, machine.disk), kind) or 0
@@ -144,16 +145,26 @@ def missing_here(size: Sized, machine: Machine, workflow: Workflow) -> tuple[Pro
             asks.append(format_amount(wanted, kind))
             has.append(format_amount(here, kind).removesuffix(f" of {kind}") if here else "none")
             effects.append(effect if not here else _LESS)
+            stage = stage or _asking(wanted, kind, size.pool, workflow)
     if not asks:
         return None
+    who = f"stage '{stage.id}' asks for" if stage else f"pool '{size.pool.name}' asks for"
+    whom = "" if stage else " per worker"
     refusal = Problem(
         kind=NEVER_FITS,
-        message=f"pool '{size.pool.name}' asks for {' and '.join(asks)} per worker; "
-        f"this machine has {' and '.join(has)}",
-        place=workflow.place(*size.pool.path, "resources"),
+        message=f"{who} {' and '.join(asks)}{whom}; this machine has {' and '.join(has)}",
+        place=workflow.place(*(stage.requirement.path if stage else size.pool.path), "resources"),
         hint="run it on a larger machine, or without --strict: its tasks will then use what is available",
     )
-    return refusal, f"{refusal.message}: {', and '.join(dict.fromkeys(effects))}"
+    where = f"{refusal.place}: " if stage and refusal.place else ""
+    return refusal, f"{where}{refusal.message}: {', and '.join(dict.fromkeys(effects))}"
+
+
+def _asking(wanted: float, kind: str, pool: Pool, workflow: Workflow) -> Stage | None:
+    """The stage that asks for so much of a kind where the pool itself does not."""
+    if (amount(pool.resources, kind) or 0) >= wanted:
+        return None
+    return next((stage for stage in workflow.stages if amount(stage.requirement.amounts, kind) == wanted), None)
 
 
 _LESS = "its tasks will use what is available"

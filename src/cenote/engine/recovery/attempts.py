@@ -40,12 +40,19 @@ class Attempts:
     def take(self, task: int, attempt: int, worker: str) -> None:
         """A worker has it."""
         if self.is_current(task, attempt):
+            self._let_go(task)
             self.taken[task] = worker
+            self.out[task].count_held(worker, 1)
 
     def come_back(self, task: int) -> None:
         """It is not out any more."""
+        self._let_go(task)
         self.out.pop(task).sent -= 1
-        self.taken.pop(task, None)
+
+    def _let_go(self, task: int) -> None:
+        """Whichever worker had it has it no more."""
+        if (worker := self.taken.pop(task, None)) is not None:
+            self.out[task].count_held(worker, -1)
 
     def busy_workers(self) -> frozenset[str]:
         """The workers that have a task."""

@@ -29,6 +29,7 @@ RULES = {
     "oom": Rule.AS_RETRIES_SAY,
     "lost": Rule.MOVES,
     "stopped": Rule.MOVES,
+    "changed_input": Rule.FINAL,
     "damaged": Rule.FINAL,
     "internal": Rule.FINAL,
 }
@@ -70,6 +71,8 @@ def decide(
 ) -> RetryDecision:
     """Whether a task of this segment is tried once more; `fate` is what became of its worker, and `alone` whether that
     had nothing else to do."""
+    if fate == "overdue" and alone and failure.cause == "lost":
+        failure = _timed_out(failure, segment)
     match RULES[failure.cause]:
         case Rule.MOVES if fate == "retired":  # our own doing
             return RetryDecision(again=True, history=history, failure=failure)
@@ -86,6 +89,18 @@ def retries_allowed(segment: Segment, stage: str | None) -> int:
     """The `retries` of the stage that failed; where it is not known, of the most patient stage of the segment."""
     named = [step.retries for step in segment.steps if step.stage == stage]
     return named[0] if named else max((step.retries for step in segment.steps), default=0)
+
+
+def _timed_out(failure: FailureInfo, segment: Segment) -> FailureInfo:
+    """Its worker was ended by a time limit: that of the stage that it was in, or of the one that has a limit."""
+    limited = [step for step in segment.steps if step.may_be_stopped and failure.stage in (None, step.stage)]
+    if not limited:
+        return failure
+    known = limited[0] if len(limited) == 1 else None
+    limit = f"timeout of {known.timeout} s" if known and known.timeout else "time limit"
+    message = f"ran longer than its {limit}, and held Python's lock: the process was ended"
+    stage = known.stage if known else None
+    return msgspec.structs.replace(failure, cause="timeout", message=message, stage=stage, fate=None)
 
 
 def _after_loss(failure: FailureInfo, before: History, limits: RunLimits, fate: str) -> RetryDecision:
