@@ -8,6 +8,9 @@ from collections.abc import Container, Iterable
 
 _MEANT_OTHERWISE = re.compile(r"^[^\w]|[^\w .+=@-]")
 """Characters of a name that some program would read as something else; a dash in front looks like an option."""
+_VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[*]?")
+_TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+"""Words that YAML 1.1 took for true and false; in YAML 1.2 they are text."""
 _LONGEST = 80
 """Characters: what is made of a name must still be the name of a file."""
 
@@ -31,6 +34,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean '{match}'?" if match else None
 
 
+def meant_as_truth(word: str) -> str | None:
+    """A hint for a text that was meant as true or false, or None."""
+    meant = _TRUTHS.get(word.lower())
+    return f"did you mean `{meant}`?" if meant else None
+
+
 def listed(names: Iterable[str], *, most: int = 12) -> str:
     """Names for a line of an error: sorted, and cut when there are too many to read."""
     ordered = sorted(names)
@@ -47,6 +56,11 @@ def plain_name(name: str) -> str:
     if plain == name:
         return name
     return f"{plain}-{hashlib.blake2b(name.encode(), digest_size=2).hexdigest()}"
+
+
+def can_name_variables(pattern: str) -> bool:
+    """Whether it names an environment variable, or with a `*` at its end all that begin so."""
+    return _VARIABLES.fullmatch(pattern) is not None
 
 
 def column_name(name: str, known: Container[str] = ()) -> str:

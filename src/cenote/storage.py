@@ -313,12 +313,15 @@ def _has_working_directory() -> bool:
 
 
 def _free_space(where: str) -> str:
-    """`12 KB of 1 MB are free there`, if that can be known."""
+    """`12 KB of 1 MB are free there`, or that no file can be made there, if that can be known."""
     path = Path(where)
     for folder in (path, *path.parents) if path.is_absolute() else ():
         try:
-            usage = shutil.disk_usage(folder)
+            usage, counts = shutil.disk_usage(folder), os.statvfs(folder)
         except (OSError, ValueError):
             continue
-        return f"{format_bytes(usage.free)} of {format_bytes(usage.total)} are free there"
+        space = f"{format_bytes(usage.free)} of {format_bytes(usage.total)} are free there"
+        if counts.f_files and not counts.f_favail:  # some file systems count none
+            return f"there are no inodes left for another file ({counts.f_files} are in use), though {space}"
+        return space
     return ""

@@ -12,11 +12,12 @@ from typing import Protocol
 
 from cenote.units import format_bytes, format_count, format_seconds
 
-_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that change the direction of text."""
 FAILURE_CAUSES = {
     "error": "raised an exception",
     "bad_input": "could not read its input",
+    "changed_input": "found another input than was planned",
     "timeout": "exceeded its time limit",
     "lost": "lost its worker",
     "oom": "ran out of memory",
@@ -148,4 +149,4 @@ def format_age(seconds: float) -> str:
 
 def is_one_line(text: str) -> bool:
     """Whether a terminal shows it as it is, in one line: no control characters, nothing that turns the direction."""
-    return not any(unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") or one in _TURNING for one in text)
+    return not any(unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") or one in TURNING for one in text)

@@ -149,6 +149,15 @@ def test_includes_in_a_circle_show_the_circle(write: Write, read: Read) -> None:
     assert str(problem) == "b.yaml:1:10: files include each other in a circle: flow.yaml → a.yaml → b.yaml → flow.yaml"
 
 
+@pytest.mark.parametrize("naming", ["include: accounts", "use: {profiles: [./accounts]}"])
+def test_what_another_file_holds_is_not_shown_where_that_is_no_workflow(write: Write, read: Read, naming: str) -> None:
+    write("accounts", "root:$6$secret:20228:0:99999:7:::\ndaemon:*:20228:0:99999:7:::\n")
+    (problem,) = read(f"{naming}\n" + NOTHING_TO_DO).problems
+    assert problem.kind is errors.BAD_YAML
+    assert str(problem.place).startswith("flow.yaml:1:")
+    assert problem.message == "accounts holds no part of a workflow: none of its keys is one"
+
+
 def test_a_missing_include_does_not_hide_other_problems(read: Read) -> None:
     checked = read("include: nothing.yaml\nanalyis: {}\n" + NOTHING_TO_DO)
     assert [(p.kind, str(p.place)) for p in checked.problems] == [

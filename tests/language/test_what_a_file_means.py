@@ -68,6 +68,26 @@ def test_the_settings_of_dask_that_fast_hep_has_are_those_of_the_default_pool(wo
     assert execution.config == {"scratch": "/scratch"}
 
 
+def test_where_results_are_kept(workflow: Load) -> None:
+    def store(written: str) -> tuple[str | None, int]:
+        found = workflow(f"datasets: {{mc: a.root}}\nexecution: {{store: {written}}}\n").execution.store
+        return found.path, found.limit
+
+    assert store("") == (None, 20_000_000_000)
+    assert store("/group/store") == ("/group/store", 20_000_000_000)
+    assert store("s3://bucket/store") == ("s3://bucket/store", 20_000_000_000)
+    assert store("{path: ~/results, limit: 1GB}") == ("~/results", 1_000_000_000)
+    assert store("run") == ("run", 20_000_000_000)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["here", "/a/../b", "s3://", "s3://a/../b", "file:///a", "[]", "{path: 3}", "{size: 3GB}"]
+)
+def test_a_store_is_an_absolute_folder_or_an_address(read: Callable[..., Checked], wrong: str) -> None:
+    problems = read(f"execution: {{store: {wrong}}}\nanalysis: {{stages: []}}").problems
+    assert [problem.place.line for problem in problems if problem.place is not None] == [1]
+
+
 def test_constants_of_a_registry_are_globals(workflow: Load) -> None:
     written = "datasets: {mc: a.root}\nregistry: {constants: {lumi: 59.8}, functions: {sqrt: 'numpy:sqrt'}}\n"
     assert workflow(written).constants == {"lumi": 59.8}
@@ -135,6 +155,7 @@ def test_every_key_of_a_pool_arrives(workflow: Load) -> None:
               queue_timeout: 2h
               environment: packed-pixi
               credentials: [x509, {type: scitokens, path: token}]
+              pass_variables: [CALIBRATION, ANALYSIS_*]
               cost: 1.20
               config: {walltime: 04:00:00, partition: gpu}
         analysis: {stages: []}
@@ -218,6 +239,22 @@ def test_defaults_hold_for_datasets_that_do_not_say_otherwise(workflow: Load) ->
     """
     found = [(d.eventtype, d.nevents, d.group) for d in workflow(text).datasets]
     assert found == [("data", 1000, "all"), ("mc", 5, "all")]
+
+
+def test_max_events_says_how_many_are_read_and_nevents_how_many_were_generated(workflow: Load) -> None:
+    text = """
+        data:
+          defaults: {max_events: 10}
+          datasets: {a: {files: f, nevents: 500}, b: {files: g, max_events: 0}}
+        datasets: {c: {files: h, nevents: 7, max_events: 9}}
+        analysis: {stages: []}
+    """
+    found = {d.name: (d.nevents, d.limit, d.metadata) for d in workflow(text).datasets}
+    assert found == {
+        "c": (7, ("max_events", 9), {}),
+        "a": (500, ("max_events", 10), {}),
+        "b": (None, ("max_events", 0), {}),
+    }
 
 
 def test_sources_keep_their_own_settings_apart(workflow: Load) -> None:

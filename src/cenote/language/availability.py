@@ -88,6 +88,8 @@ def _left_out(workflow: Workflow) -> Iterator[str]:
                 yield f"pool '{pool.name}' gets the run's environment: `backend: {backend}` has one for all pools"
             if pool.credentials:
                 yield f"pool '{pool.name}' gets the run's credentials: `backend: {backend}` has one list for all pools"
+            if pool.pass_variables:
+                yield f"pool '{pool.name}' gets the run's variables: `backend: {backend}` has one list for all pools"
 
 
 def _batch_strategies(workflow: Workflow) -> list[str]:

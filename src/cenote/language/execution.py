@@ -16,9 +16,12 @@ from cenote.language.schema.forms import (
     Folders,
     Free,
     OrNothing,
+    OrText,
     PlainNames,
     Positive,
+    StorePath,
     StrategyName,
+    VariableNames,
 )
 from cenote.plugins.quantities import Memory, Seconds
 from cenote.values import dataclass
@@ -129,6 +132,8 @@ class PoolSettings(PoolTerms, PoolSize):
     """Own software; else the run's."""
     credentials: Credentials | None = None
     """What its workers need to reach protected data, instead of the run's."""
+    pass_variables: VariableNames | None = None
+    """Environment variables of your shell that its workers get, instead of the run's."""
     config: Annotated[Free, OrNothing()] = field(default_factory=dict)
     """Settings of the strategy: `walltime`, `partition`, `account`, …"""
 
@@ -183,7 +188,8 @@ class RunLimits:
     __pydantic_config__ = WRITTEN
 
     lost: Count = 3
-    """Times that a task moves to another worker after its worker was lost; the next loss fails it."""
+    """Times that a task moves to another worker after its worker was lost; the next loss fails it. It does, too, where
+    a stage lost so many times n workers in a pool of n, and one more, before any of its tasks was done."""
     crashed: Count = 1
     """Times that a task is tried again after it crashed its worker; the next crash fails it."""
     preempted: Count = 20
@@ -195,7 +201,24 @@ class RunLimits:
     pool: Positive = 3
     """A pool of n workers fails after it lost this many times n + 1 workers in a row without finishing a task."""
     no_worker_for: Seconds = 60
-    """Time without a worker after which waiting tasks move to a fallback, unless the pool's `fallback_when` says."""
+    """Time without a worker after which waiting tasks move to a fallback, unless the pool's `fallback_when` says. A
+    pool whose workers start, but do not reach the driver, waits for so long at the least before it fails."""
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """Where results are kept for later runs, of whichever folder and workflow, and how many."""
+
+    __pydantic_config__ = WRITTEN
+
+    path: StorePath | None = None
+    """The folder of the store, which may be shared by a group: `/group/store`, or an address: `s3://bucket/store`.
+    `run` keeps results in the run's own folder. Default: what the variable `CENOTE_STORE` says, else `results` in the
+    user's cache."""
+    limit: Memory = 20_000_000_000
+    """Results of partitions and merges stay up to this size, so that a run after a change computes what the change
+    touches: a file that is added, and not the others. What was of no use for longest goes first, and never what a run
+    in progress needs. `0`: none of them stays."""
 
 
 JOINED_BACKEND = "dask"
@@ -221,8 +244,13 @@ class ExecutionSettings:
     """The software that workers run; without it, the one that runs this command (`current`)."""
     credentials: Credentials = ()
     """What workers need to reach protected data: `none`, or plugins."""
+    pass_variables: VariableNames = ()
+    """Environment variables of your shell that workers get besides the usual ones (`PATH`, `LANG`, `OMP_*`, …):
+    `[CALIBRATION, ANALYSIS_*]`. No others come along. Not for secrets: batch systems write values down."""
     limits: Annotated[RunLimits, OrNothing()] = field(default_factory=RunLimits)
     """How often tasks are tried again when workers are lost, and how long they wait for one."""
+    store: Annotated[StoreSettings, OrNothing(), OrText("path")] = field(default_factory=StoreSettings)
+    """Where results are kept for later runs, and how many: `{path: /group/store, limit: 50GB}`, or the path alone."""
     write_outside: Folders = ()
     """Folders outside the run's own where `write.path` and `render.out` may put results, as absolute paths below one of
     them: `[/data/skims]`. Without it every result stays in the run's folder. `--fresh` removes nothing there."""

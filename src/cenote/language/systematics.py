@@ -15,7 +15,7 @@ NOMINAL = "nominal"
 """What the unchanged analysis is called along the axis of variations."""
 VARIATION_AXIS = "variation"
 """The name of that axis."""
-_TWIN = "@"
+_TWIN = _CLONE = "@"
 _DIRECTION = re.compile(r"^(?P<group>.+?)[_.-]?(?P<direction>up|down)$", re.IGNORECASE)
 
 
@@ -31,7 +31,12 @@ def is_twin(column: str) -> bool:
 
 def clone_id(stage: str, variation: str) -> str:
     """What a stage is called that runs for a variation."""
-    return f"{stage}@{variation}"
+    return f"{stage}{_CLONE}{variation}"
+
+
+def stage_of(clone: str) -> str:
+    """The stage of the file that runs for a variation under this name; another name is its own."""
+    return clone.partition(_CLONE)[0]
 
 
 def parts_of_name(name: str) -> tuple[str, str | None]:

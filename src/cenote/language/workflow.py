@@ -26,16 +26,32 @@ class Dataset:
     """As written: paths, globs, `.txt` lists of names, URLs. Relative ones are relative to the workflow's folder."""
     eventtype: str = DEFAULT_EVENTTYPE
     group: str | None = None
+    max_events: int | None = None
+    """At most this many events are read; None leaves it to `nevents`."""
     nevents: int | None = None
-    """At most this many events are read; None reads all."""
+    """How many events were generated."""
     on_bad_file: Literal["error", "skip"] = "error"
     """Whether files that cannot be read are an error, or left out."""
     max_bad_files: int | str | None = None
     """How many of them may be left out: a number, or a share such as `5%`; None for all but one."""
+    verify: Literal["digest"] | None = None
+    """Whether files are compared with the checksums that their catalogue knows."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     stands_for: str | None = None
     """The dataset whose place it takes in a variation: it is none of its own then."""
     path: KeyPath = ()
+
+    @property
+    def limit(self) -> tuple[str, int] | None:
+        """The key that says how many events are read at most, and its value; None reads all."""
+        for key, most in (("max_events", self.max_events), ("nevents", self.nevents)):
+            if most is not None:
+                return key, most
+        return None
+
+
+SameFile = Literal["content", "stamp", "checksum"]
+"""When a file is the one of an earlier run, from the least to the most that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,7 @@ class SourceUse:
     """What becomes of columns that some files lack: an error, left out, or filled."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Column → what it is filled with; without it, what its type has."""
+    same_file: SameFile = "content"
     of: tuple[str, ...] = ()
     """The sources that a join reads side by side."""
     path: KeyPath = ()
@@ -228,6 +245,11 @@ class Execution(ExecutionSettings):
         """The pool's own, else the run's."""
         own = self._pool(pool).credentials
         return self.credentials if own is None else own
+
+    def pass_variables_of(self, pool: str) -> tuple[str, ...]:
+        """The pool's own, else the run's."""
+        own = self._pool(pool).pass_variables
+        return self.pass_variables if own is None else own
 
     def _pool(self, name: str) -> Pool:
         return next((pool for pool in self.pools if pool.name == name), Pool(name))

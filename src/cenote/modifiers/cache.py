@@ -10,9 +10,9 @@ from cenote.operations.support.events import Events
 
 
 class Cache(Modifier):
-    """Stores the events that leave the stage, with the columns that later stages read, in the folder of the run. After
-    a change of later stages only these run again, and what the stage and those before it computed is read from there.
-    Costs the disk space of these columns, uncompressed, and the time to write them."""
+    """Keeps the events that leave the stage, with the columns that later stages read, for later runs: always, and not
+    only where they were dear to compute. After a change of later stages only these run again, and what the stage and
+    those before it computed is read from the store of results. Costs room there, and the time to write them."""
 
     example: ClassVar[str] = """
     - id: Selected
@@ -24,5 +24,5 @@ class Cache(Modifier):
     keeps_output: ClassVar[bool] = True
 
     def around(self, run: Run, events: Events, call: StageCall) -> Result:  # noqa: ARG002  # as all modifiers take it
-        """Call the stage: what is kept is decided by the plan, and stored as the events leave the task."""
+        """Call the stage: what is kept is decided by the plan, and written as the events leave the task."""
         return run(events)

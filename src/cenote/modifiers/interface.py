@@ -193,7 +193,7 @@ class Modifier(Plugin):
     measures: ClassVar[Mapping[str, Measure]] = {}
     """What it notes of each call."""
     keeps_output: ClassVar[bool] = False
-    """Whether the events that leave its stage are stored under their content hash for later runs."""
+    """Whether the events that leave its stage are kept for later runs, whatever that costs."""
     limits_time: ClassVar[bool] = False
     """Whether it calls `limit`: its stage then runs in a process that can be stopped."""
     why_not_compiled: ClassVar[str] = "is around it"

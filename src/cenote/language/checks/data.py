@@ -23,7 +23,17 @@ from cenote.plugins.kinds import PluginKind
 
 _PLACES: tuple[tuple[str, ...], ...] = (("datasets",), ("data", "datasets"))
 """Where datasets stand."""
-_OF_DATASETS = ("name", "files", "eventtype", "group", "nevents", "on_bad_file", "max_bad_files")
+_OF_DATASETS = (
+    "name",
+    "files",
+    "eventtype",
+    "group",
+    "max_events",
+    "nevents",
+    "on_bad_file",
+    "max_bad_files",
+    "verify",
+)
 """What is no metadata."""
 
 
@@ -185,6 +195,7 @@ def _source(name: str, node: Located, findings: Findings) -> SourceUse | None:
         chunk_size=model.chunk_size,
         missing_branches=model.missing_branches,
         defaults=model.defaults or {},
+        same_file=model.same_file,
         path=path,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cenote import errors
@@ -100,7 +100,8 @@ def _written(root: Located, *keys: str) -> frozenset[str]:
 
 def _check_top_level(root: Located, findings: Findings) -> set[str]:
     """Note unknown keys and parts with a simple shape; gives the keys that misspelt ones probably meant."""
-    misspelt = _check_keys(root, keys_of(WorkflowModel), "a workflow", findings)
+    within = dict.fromkeys(keys_of(AnalysisModel), "analysis")
+    misspelt = _check_keys(root, keys_of(WorkflowModel), "a workflow", findings, belong=within)
     for key, model in (("use", UseModel), ("site", SiteModel)):
         node = root.get(key)
         if node is not None and node.value is not None:
@@ -125,7 +126,7 @@ def _check_analysis(root: Located, misspelt: set[str], findings: Findings) -> Lo
         return None
     meant = _check_keys(node, keys_of(AnalysisModel), "'analysis'", findings)
     stages = node.get("stages")
-    if (stages is None or stages.value is None) and "stages" not in meant:
+    if (stages is None or stages.value is None) and "stages" not in {*meant, *root.mapping}:
         findings.missing("stages", "'analysis'", node)
     return node
 
@@ -136,12 +137,17 @@ def _names_data(root: Located) -> bool:
     return any(node is not None and bool(node.value) for node in named)
 
 
-def _check_keys(node: Located, known: list[str], what: str, findings: Findings) -> set[str]:
-    """Note unknown keys; gives the keys that they probably meant, so that those are not called missing as well."""
+def _check_keys(
+    node: Located, known: list[str], what: str, findings: Findings, belong: Mapping[str, str] | None = None
+) -> set[str]:
+    """Note unknown keys; gives the keys that they probably meant, so that those are not called missing as well.
+
+    `belong`: keys that stand under another one → under which.
+    """
     meant = set()
     for key, child in node.mapping.items():
         if key not in known:
-            findings.report_unknown_key(key, child, what, known)
+            findings.report_unknown_key(key, child, what, known, belongs=(belong or {}).get(key))
             meant.add(nearest(key, known) or "")
     return meant
 

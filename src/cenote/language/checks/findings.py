@@ -51,15 +51,17 @@ class Findings:
         details = (f"{what}: {listed(names)}",)
         self.report(kind, message, name, details=details, hint=did_you_mean(name.text or "", names))
 
-    def report_unknown_key(self, key: str, entry: Located, of: str, known: Iterable[str]) -> None:
-        """Note a key that the language does not have there."""
+    def report_unknown_key(
+        self, key: str, entry: Located, of: str, known: Iterable[str], *, belongs: str | None = None
+    ) -> None:
+        """Note a key that the language does not have there, and under which it belongs."""
         names = list(known)
         self.report(
             errors.UNKNOWN_KEY,
             f"there is no key '{key}' in {of}",
             entry,
             details=(f"keys: {listed(names, most=30)}",) if names else (),
-            hint=did_you_mean(key, names),
+            hint=f"it belongs under '{belongs}': indent it" if belongs else did_you_mean(key, names),
             on_key=True,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import get_args
 
 from cenote import errors
 from cenote.language.checks.data import check_stream, entries
@@ -11,7 +12,7 @@ from cenote.language.checks.findings import Findings
 from cenote.language.checks.validation import validated
 from cenote.language.origins import KeyPath
 from cenote.language.schema.document import JoinInputModel, JoinModel
-from cenote.language.workflow import SourceUse, Stage
+from cenote.language.workflow import SameFile, SourceUse, Stage
 from cenote.language.yaml.source import Located
 
 ZIP, ZIP_JOIN = "zip", "hep.zip_join"
@@ -97,6 +98,7 @@ def _joined(
         start=uses[0].start,
         stop=uses[0].stop,
         of=tuple(use.id for use in uses),
+        same_file=max((use.same_file for use in uses), key=get_args(SameFile).index),
         chunk_size=next((use.chunk_size for use in uses if use.chunk_size), None),
         path=path,
     )

@@ -13,17 +13,18 @@ from cenote import errors
 from cenote.language.checks.cut_expressions import cut_expressions
 from cenote.language.checks.findings import Findings
 from cenote.language.yaml.source import Located
-from cenote.names import did_you_mean, nearest
+from cenote.names import did_you_mean, meant_as_truth, nearest
 from cenote.plugins.settings import Described, fields_of, is_described
 
 Model = TypeVar("Model")
 
+_TRUTHS = ("bool_type", "bool_parsing")
 _WORDS = {
     "string_type": "should be text",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "should be a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "should be a number"),
     "finite_number": "should be a finite number",
-    **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
+    **dict.fromkeys(_TRUTHS, "should be true or false"),
     **dict.fromkeys(("list_type", "tuple_type", "set_type"), "should be a list"),
     **dict.fromkeys(("dict_type", "mapping_type", "model_type"), "should be a mapping"),
     **dict.fromkeys(("dataclass_type", "model_attributes_type"), "should be a mapping"),
@@ -113,6 +114,8 @@ class _Complaint:
         if (template or self.type in ("name", "whole", "number")) and self.type not in _ABOUT_LENGTH:
             words = f"{words}, not {self._given()}"
         hint = _literal_hint(self.node, context) if self.type == "literal_error" else None
+        if self.type in _TRUTHS and self.node.text:
+            hint = meant_as_truth(self.node.text)
         kind = _KINDS.get(self.type, errors.BAD_VALUE)
         findings.report(kind, f"{self.within(what)}: {words}", self.node, hint=hint)
 

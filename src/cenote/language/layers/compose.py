@@ -10,12 +10,15 @@ from pathlib import Path
 from cenote import errors, storage
 from cenote.errors import Place, Problem
 from cenote.language.checks.findings import Findings
+from cenote.language.checks.validation import keys_of
 from cenote.language.layers.command_line import LAYER, assign, parse_assignment
 from cenote.language.layers.merge import merge
 from cenote.language.layers.profiles import BUILT_IN_PACKAGES, fill_pools, find_profile
 from cenote.language.layers.site import KEYS, find_site, is_site_layer, layer_of, what_holds
+from cenote.language.schema.document import WorkflowModel
 from cenote.language.schema.forms import strategy_name
 from cenote.language.yaml.source import Located, parse_yaml, read_yaml
+from cenote.names import nearest
 from cenote.plugins.capabilities import runs_here, starts_here
 from cenote.values import dataclass
 
@@ -134,7 +137,15 @@ class _Reader:
             self.problems += [Problem(p.kind, p.message, place=name.place, hint=p.hint) for p in missing]
             return None
         shown = layer if layer.startswith("profile ") or is_site_layer(layer) else path.name
-        return self.with_includes(path, layer=shown, trail=trail)
+        return self._part(self.with_includes(path, layer=shown, trail=trail), path, name.place)
+
+    def _part(self, root: Located | None, path: Path, place: Place | None) -> Located | None:
+        """A file that another one names, if it holds a part of a workflow; what it holds instead is shown to nobody."""
+        known = [*keys_of(WorkflowModel), "includes"]
+        if root is None or not root.mapping or any(key in known or nearest(key, known) for key in root.mapping):
+            return root
+        self._report(errors.BAD_YAML, f"{path} holds no part of a workflow: none of its keys is one", place)
+        return None
 
     def site(self, path: Path | None) -> Located | None:
         """The file of a site, without what a site has no say in; None where there is none, or it cannot be read."""
@@ -178,7 +189,7 @@ class _Reader:
         if not storage.is_file(path):
             self.problems += [one.at(place) for one in read_yaml(path).problems]
             return []
-        root = self.with_includes(path, layer=f"profile {name}")
+        root = self._part(self.with_includes(path, layer=f"profile {name}"), path, place)
         if root is None:
             return []
         if name.startswith(BUILT_IN_PACKAGES):  # their registries name code that is built in here

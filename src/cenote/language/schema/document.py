@@ -33,13 +33,18 @@ class DatasetModel(LanguageModel, extra="allow"):
     """`data` or `mc`; without it, `data.defaults.eventtype`, else `mc`."""
     group: str | None = None
     """Group under which it is plotted."""
+    max_events: Count | None = None
+    """Read at most so many events, file after file."""
     nevents: Count | None = None
-    """Read at most so many events."""
+    """How many events were generated, for `kind: luminosity`. Without `max_events` no more than these are read."""
     on_bad_file: Literal["error", "skip"] | None = None
     """What becomes of a run with files that cannot be read: `error`, the default, refuses it; `skip` leaves them out,
     whole, and the summary names them."""
     max_bad_files: SomeFiles | None = None
     """With `skip`: if more files of the dataset are bad, it is an error; a number, or a share such as `5%`."""
+    verify: Literal["digest"] | None = None
+    """`digest`: before a run, files whose adler32 is in the file of names, as rucio's have it, are read whole and
+    compared with it. One that differs is a bad file."""
     metadata: Free | None = Field(None, validation_alias=AliasChoices("metadata", "meta"))
     """Further facts, visible to operations."""
 
@@ -51,12 +56,16 @@ class DataDefaultsModel(LanguageModel, extra="allow"):
     """`data` or `mc`."""
     group: str | None = None
     """What datasets are drawn together with."""
-    nevents: Count | None = None
+    max_events: Count | None = None
     """Read at most so many events of each."""
+    nevents: Count | None = None
+    """How many events of each were generated; without `max_events` no more are read."""
     on_bad_file: Literal["error", "skip"] | None = None
     """What becomes of files that cannot be read."""
     max_bad_files: SomeFiles | None = None
     """How many files of each may be skipped."""
+    verify: Literal["digest"] | None = None
+    """Whether files are compared with the checksums that their catalogue knows."""
     tree_primary: str | None = None
     """The tree to read where no `sources` are given."""
 
@@ -83,6 +92,12 @@ class SourceModel(LanguageModel, extra="allow"):
     `default`: fill them, also in datasets of which no file has them."""
     defaults: dict[str, Any] | None = None
     """Column → value to fill with `missing_branches: default`; without it false, 0, NaN, or an empty list."""
+    same_file: Literal["content", "stamp", "checksum"] = "content"
+    """When a file is the one of an earlier run, whose results are used again.
+
+    `content`: when the same is in it, wherever it is, as far as that is known without reading all of it; else as with
+    `stamp`. `stamp`: when address, time and size are the same. `checksum`: when every byte is the same; files are read
+    whole for that, each once as long as nobody writes to it."""
 
 
 class FieldModel(LanguageModel):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from cenote.names import can_name_variables
 from cenote.plugins.quantities import DECIMAL, WHOLE, Converted, Describe, number_in
 
 if TYPE_CHECKING:
@@ -42,6 +43,27 @@ def _folder(value: Any) -> str:  # Any: whatever the YAML holds
     if isinstance(value, str) and value.startswith("/") and ".." not in value.split("/"):
         return value
     raise ValueError("should be an absolute path of a folder, without `..`")
+
+
+def _store_path(value: Any) -> str:  # Any: whatever the YAML holds
+    if isinstance(value, str) and ".." not in value.split("/"):
+        scheme, _, rest = value.partition("://")
+        if value == IN_RUN or value.startswith(("/", "~/")) or (rest and scheme.isalnum() and scheme != "file"):
+            return value
+    raise ValueError(
+        f"should be the path of a folder that begins with / or ~/, without `..`, an address such as s3://bucket/store, "
+        f"or `{IN_RUN}`"
+    )
+
+
+def _variables(value: Any) -> str:  # Any: whatever the YAML holds
+    if isinstance(value, str) and can_name_variables(value):
+        return value
+    raise ValueError("should be the name of an environment variable, or how several begin: ANALYSIS_*")
+
+
+IN_RUN = "run"
+"""In the place of a path: the run's own folder."""
 
 
 def _quoted(pattern: str) -> Describe:
@@ -188,6 +210,12 @@ Credentials = Annotated[
 
 Folders = Annotated[tuple[Annotated[str, Converted(_folder, "folder")], ...], OneOrMany()]
 """One folder, or a list of folders, by absolute paths."""
+
+StorePath = Annotated[str, Converted(_store_path, "folder")]
+"""A folder that many runs share, an address, or `run`."""
+
+VariableNames = Annotated[tuple[Annotated[str, Converted(_variables, "variables")], ...], OneOrMany()]
+"""One environment variable, or a list; `NAME_*` is all that begin so."""
 
 PlainNames = Annotated[tuple[str, ...], OneOrMany()]
 """One name, or a list of names."""

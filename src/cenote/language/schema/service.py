@@ -127,6 +127,14 @@ class ServiceModel:
     """User → slots at once in all pools together; `others` for everyone else."""
     budgets: Annotated[Mapping[str, BudgetModel], OrNothing()] = field(default_factory=dict)
     """User → what the slots that they use may cost; `others` for each of the others."""
+    most_pools: Annotated[Mapping[str, Count], OrNothing()] = field(default_factory=dict)
+    """User with a token → open pools of their own; `others` for each of the others."""
+    most_workers: Annotated[Mapping[str, Count], OrNothing()] = field(default_factory=dict)
+    """User with a token → workers that these pools may have together; `others` for each of the others."""
+    highest_priority: Annotated[Mapping[str, Count], OrNothing()] = field(default_factory=dict)
+    """User with a token → the highest priority of their tasks; `others` for each of the others."""
+    strategies: PlainNames = ("local",)
+    """Strategies of which users with a token may make pools without a profile; `[]` for none."""
     pools: Annotated[Mapping[str, PoolRulesModel], OrNothing()] = field(default_factory=dict)
     """Pool, or pool profile → its rules."""
 
