@@ -22,6 +22,7 @@ from typing import Literal
 from urllib.parse import quote, unquote
 
 from cenote.language.execution import Amounts
+from cenote.names import can_name_variables
 from cenote.shell import ALONE
 from cenote.values import dataclass
 
@@ -134,9 +135,41 @@ class RunLocation:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[*]?")
 _START = "cenote.worker.process.start"
 Stream = Literal["out", "err", "logs"]
+PERSON = ("HOME", "USER", "LOGNAME", "SHELL")
+"""Variables that say whose account it is."""
+INHERITED = (
+    *PERSON,
+    *("LANG", "LANGUAGE", "LC_*", "TZ"),
+    # where software is
+    *("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
+    *("ROOTSYS", "ROOT_INCLUDE_PATH", "ROOT_LIBRARY_PATH", "LHAPDF_DATA_PATH", "CUDA_HOME", "CUDA_PATH"),
+    *("CMSSW_*", "SCRAM_ARCH", "CALIBPATH", "DATAPATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"),
+    *("BASH_ENV", "BASH_FUNC_module%%", "BASH_FUNC_ml%%", "MODULESHOME", "MODULEPATH*", "MODULES_*", "LMOD_*"),
+    *("LOADEDMODULES", "_LMFILES_", "_ModuleTable*", "__LMOD_*", "__MODULES_*"),
+    *("APPTAINER_CACHEDIR", "APPTAINER_TMPDIR", "APPTAINER_BIND"),
+    *("SINGULARITY_CACHEDIR", "SINGULARITY_TMPDIR", "SINGULARITY_BIND"),
+    # how it works
+    *("OMP_*", "OPENBLAS_*", "MKL_*", "BLIS_*", "VECLIB_*", "NUMEXPR_*", "NUMBA_*", "MALLOC_*"),
+    *("DASK_CONFIG", "DASK_TEMPORARY_DIRECTORY", "DASK_DISTRIBUTED__*"),
+    *("HDF5_USE_FILE_LOCKING", "MPLBACKEND", "XRD_*", "XrdSecPROTOCOL", "XrdSecDEBUG"),
+    # whom it trusts
+    *("X509_CERT_DIR", "X509_VOMS_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+)
+"""Environment variables that workers get from where they are asked for: nothing secret, and nothing that leads to a
+credential. `LC_*` is all that begin so. Whatever else they get is what the node or its batch system sets, what a launch
+sets, and what it passes because somebody named it."""
+OF_THIS_MACHINE = (
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "XDG_CACHE_HOME",
+    "CENOTE_CACHE",
+    "CUDA_VISIBLE_DEVICES",
+    "PYTHON_CPU_COUNT",
+)
+"""Those that workers on the same machine get too."""
 FETCH = "CENOTE_FETCH"
 """Variable that a strategy sets on nodes that do not see the files of this machine: a command, as shell, that takes two
 more words, a path on this machine and one on the node, and copies the file."""
@@ -201,6 +234,9 @@ class Launch:
     """What starts Python on the node: the environment says it."""
     variables: Mapping[str, Word] = field(default_factory=dict)
     """Environment variables, set before the set-up lines."""
+    passed: tuple[str, ...] = ()
+    """Environment variables of this process that come along besides those of `INHERITED`: `ANALYSIS_*` is all that
+    begin so."""
     unset: tuple[str, ...] = ()
     """Environment variables that come neither from this machine nor from the node: `CONDA_*` is all that begin so.
     Unset before `variables` are set."""
@@ -216,7 +252,7 @@ class Launch:
     def __post_init__(self) -> None:
         if wrong := [name for name in self.variables if not can_name_variable(name)]:
             raise ValueError(f"{wrong[0]!r} cannot name an environment variable")
-        if wrong := [name for name in self.unset if not _VARIABLES.fullmatch(name)]:
+        if wrong := [name for name in (*self.unset, *self.passed) if not can_name_variables(name)]:
             raise ValueError(f"{wrong[0]!r} cannot name environment variables")
 
     @property
@@ -263,8 +299,21 @@ class Launch:
             setup=tuple(tuple(_line(line, blanks)) for line in self.setup),
         )
 
-    def inherits(self, name: str) -> bool:
-        """Whether a worker gets this environment variable from where it is started."""
+    @property
+    def inheritable(self) -> tuple[str, ...]:
+        """Names and patterns of the environment variables that a worker gets from where it is asked for."""
+        return tuple(name for name in dict.fromkeys((*INHERITED, *self.passed)) if self._comes_along(name))
+
+    def inherited(self, environment: Mapping[str, str], *, here: bool = False) -> dict[str, str]:
+        """What a worker gets of this environment; with `here` one on the same machine."""
+        patterns = (*self.inheritable, *(OF_THIS_MACHINE if here else ()))
+        return {
+            name: value
+            for name, value in environment.items()
+            if any(fnmatchcase(name, one) for one in patterns) and self._comes_along(name)
+        }
+
+    def _comes_along(self, name: str) -> bool:
         return name not in self.variables and not any(fnmatchcase(name, one) for one in self.unset)
 
     def export_lines(self) -> list[str]:
@@ -288,23 +337,27 @@ class Launch:
         return "exec " + " ".join(shell_word(word) for word in self.command)
 
     def here(self, worker: str) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The command and the variables of one worker on this machine."""
+        """The command of one worker on this machine, and its whole environment."""
         ready = self.filled(self.blanks((worker,)))
+        inherited = self.inherited(os.environ, here=True)
         if ready.needs_shell:
             lines = [*ready.export_lines(), *ready.set_up_lines(), ready.exec_line()]
-            return ("/bin/sh", "-c", "\n".join(lines)), {}
+            return ("/bin/sh", "-c", "\n".join(lines)), inherited
         variables = {name: plain_text(value) for name, value in ready.variables.items()}
-        return tuple(plain_text(word) for word in ready.command), variables
+        return tuple(plain_text(word) for word in ready.command), {**inherited, **variables}
 
     def forked_here(self, worker: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
-        """The words after `python -m` and the variables of one worker that may be forked from a warm process on this
-        machine; None where a shell comes before it, it has another Python, or variables of its own."""
+        """The words after `python -m` and the whole environment of one worker that may be forked from a warm process on
+        this machine; None where a shell comes before it, it has another Python, or variables of its own."""
         own = any(not isinstance(part, str) for word in self.variables.values() for part in word)
         if own or self.needs_shell or not self.warm or self.interpreter != words(sys.executable):
             return None
         ready = self.filled(self.blanks((worker,)))
         variables = {name: plain_text(value) for name, value in ready.variables.items()}
-        return tuple(plain_text(word) for word in ready.python_words), variables
+        return tuple(plain_text(word) for word in ready.python_words), {
+            **self.inherited(os.environ, here=True),
+            **variables,
+        }
 
 
 def _line(line: Word, blanks: Blanks) -> Iterator[Part]:

@@ -100,6 +100,12 @@ class StartFailure(Enum):
         "its errors name what is missing: choose nodes that have it, or a packed environment",
     )
 
+    NO_DRIVER = Explained(
+        97,
+        "the node does not reach the driver",
+        "its errors name the address that did not answer; `cenote probe` tries the way there",
+    )
+
     def __str__(self) -> str:
         code, words, hint = self.value
         return f"{words} (exit code {code}): {hint}"

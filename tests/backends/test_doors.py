@@ -27,16 +27,21 @@ TO_SHAKE_HANDS = 2.0
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SpecCluster]:
     monkeypatch.setattr(doors, "_TO_SHAKE_HANDS", TO_SHAKE_HANDS)
     security = RunSecurity(OURS.driver)
-    options = {"host": "127.0.0.1", "port": 0, "protocol": "tls", "security": security, "dashboard": False}
+    options = {"host": "127.0.0.1", "port": 0, "security": security, "dashboard": False}
     options |= {"local_directory": str(tmp_path)}
     scheduler = {"cls": SecuredScheduler, "options": options}
     with dask.config.set(NO_PAGES), SpecCluster(workers={}, scheduler=scheduler, security=security) as started:
         yield started
 
 
+def worker_of(cluster: SpecCluster) -> Client:
+    """A connection by the port, as workers have it."""
+    return Client(cluster.scheduler.address, security=RunSecurity(OURS.workers), set_as_default=False)
+
+
 def test_nothing_listens_but_the_port_with_certificates(cluster: SpecCluster) -> None:
     (door,) = doors_of(os.getpid())
-    assert cluster.scheduler_address == f"tls://{door}"
+    assert cluster.scheduler.address == f"tls://{door}"
 
 
 def test_nothing_is_imported_from_the_folder_that_dask_keeps(cluster: SpecCluster) -> None:
@@ -47,7 +52,7 @@ def test_strangers_who_say_nothing_are_hung_up_on_and_nobody_waits_for_them(clus
     (door,) = doors_of(os.getpid())
     with ExitStack() as silent:
         lines = [silent.enter_context(socket.create_connection((door.host, door.port), 30)) for _ in range(50)]
-        with Client(cluster, set_as_default=False) as client:
+        with worker_of(cluster) as client:
             assert client.run_on_scheduler(os.getpid) == os.getpid()
             assert [line.recv(1) for line in lines] == [b""] * len(lines)
             assert client.run_on_scheduler(os.getpid) == os.getpid()  # connections of ours outlive the limit
@@ -75,10 +80,10 @@ def test_strangers_who_open_ever_more_connections_use_up_only_a_part(
     with ExitStack() as silent:
         lines = [silent.enter_context(socket.create_connection((door.host, door.port), 30)) for _ in range(30)]
         assert [line.recv(1) for line in lines[:20]] == [b""] * 20
-        with Client(cluster, set_as_default=False) as client:
+        with worker_of(cluster) as client:
             assert client.run_on_scheduler(os.getpid) == os.getpid()
 
 
 def test_the_certificate_of_the_workers_is_enough_and_that_of_another_run_is_not(cluster: SpecCluster) -> None:
-    assert runs_a_function(cluster.scheduler_address, RunSecurity(OURS.workers))
-    assert not runs_a_function(cluster.scheduler_address, RunSecurity(identities_of("ours").driver))
+    assert runs_a_function(cluster.scheduler.address, RunSecurity(OURS.workers))
+    assert not runs_a_function(cluster.scheduler.address, RunSecurity(identities_of("ours").driver))

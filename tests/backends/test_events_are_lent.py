@@ -154,11 +154,16 @@ def test_dask_knows_how_large_events_are_and_sends_their_arrays_as_they_are() ->
 @asynccontextmanager
 async def two_workers(folder: Path) -> AsyncIterator[tuple[Client, LendingWorker, LendingWorker]]:
     identities = identities_of("test")
-    options = {"protocol": "tls", "host": "127.0.0.1", "dashboard": False}
+    options = {"host": "127.0.0.1", "dashboard": False}
     with dask.config.set(SCHEDULER):
         security = RunSecurity(identities.driver)
         async with SecuredScheduler(security=security, port=0, local_directory=str(folder), **options) as scheduler:
-            options |= {"security": RunSecurity(identities.workers), "nthreads": 1, "resources": POOL}
+            options |= {
+                "protocol": "tls",
+                "security": RunSecurity(identities.workers),
+                "nthreads": 1,
+                "resources": POOL,
+            }
             a = LendingWorker(scheduler.address, name="a", local_directory=str(folder / "a"), **options)
             b = LendingWorker(scheduler.address, name="b", local_directory=str(folder / "b"), **options)
             async with a, b, Client(scheduler.address, asynchronous=True, security=security) as client:

@@ -84,7 +84,7 @@ def test_nothing_is_kept_of_results_that_nobody_reads_any_more(
         scheduler = session._cluster.scheduler
         assert scheduler.tasks
         for task in range(TASKS):
-            session.forget(envelopes.stored_names(task))
+            session.forget([*envelopes.bundles(task), *envelopes.names_of_events(task)])
         while scheduler.tasks or session._tasks._left:
             session.events(0.1)
         (comm,) = scheduler.stream_comms.values()

@@ -23,19 +23,19 @@ def worker(folder: Path, *options: str) -> shell.FinishedProcess:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "code", "words"),
     [
-        (["--interface", "ib7"], "this worker could not start: 'ib7' is not a valid network interface."),
-        (["--patience", "1", "--scheduler", UNKNOWN], f"this worker could not start: no way to {UNKNOWN}: "),
-        (["--patience", "1"], f"nothing answered at {NOWHERE} for 1 s: this node does not reach the driver"),
+        (["--interface", "ib7"], 1, "this worker could not start: 'ib7' is not a valid network interface."),
+        (["--patience", "1", "--scheduler", UNKNOWN], 97, f"this worker could not start: no way to {UNKNOWN}: "),
+        (["--patience", "1"], 97, f"nothing answered at {NOWHERE} for 1 s: this node does not reach the driver"),
     ],
 )
-def test_the_reason_is_one_line_and_no_traceback(tmp_path: Path, options: list[str], words: str) -> None:
+def test_the_reason_is_one_line_and_no_traceback(tmp_path: Path, options: list[str], code: int, words: str) -> None:
     identity = tmp_path / "identity" / "run.pem"
     identities_of("run").workers.write(identity)
     ended = worker(tmp_path, "--identity", str(identity), *options)
 
-    assert ended.returncode == 1
+    assert ended.returncode == code
     (line,) = ended.stderr.splitlines()
     assert line.startswith(words)
 

@@ -63,7 +63,7 @@ def on_node(environment: PackedPixi, *command: str) -> str:
     if command[0] != "python":
         launch = replace(launch, interpreter=words(command[0]))
     started, variables = launch.here("worker-1")
-    assert variables == {}
+    assert not {"PATH", "PYTHONPATH", "CONDA_PREFIX"} & variables.keys()
     done = run_command(
         ["env", "-i", "PYTHONPATH=/leaked", "PATH=/leaked:/bin:/usr/bin", *started], seconds=MOST_SECONDS
     )

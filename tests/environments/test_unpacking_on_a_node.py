@@ -149,13 +149,78 @@ def test_a_tree_of_which_the_node_removed_parts_is_unpacked_again(node: Node, ar
     assert node.run(archive) == (0, f"python in {node.place(archive)}", "")
 
 
+def test_files_that_the_node_removed_or_cut_off_are_put_back_though_others_use_the_tree(any_node: Node) -> None:
+    module = "lib/a module.py"
+    archive = small_archive(any_node.folder, {module: "a = 1\n", "lib/whole.py": "b = 2\n", "bin/tool": "tool\n"})
+    place = any_node.place(archive)
+    with any_node.start(archive, then="echo started; read line; cat $CENOTE_PREFIX/lib/whole.py") as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "started\n"
+        kept = (place / "lib" / "whole.py").stat().st_ino
+        (place / "lib" / "written at use.txt").write_text("it may stay")
+        shutil.rmtree(place / "bin")
+        (place / module).write_text("")
+        code, out, err = any_node.run(archive)
+        assert (code, out) == (0, f"python in {place}")
+        assert "removed or damaged 3 files" in err
+        assert (place / module).read_text() == "a = 1\n"
+        assert (place / "bin" / "tool").read_text() == "tool\n"
+        assert (place / "lib" / "whole.py").stat().st_ino == kept, "what others use stays as it is"
+        os.killpg(other.pid, signal.SIGKILL)
+    assert any_node.run(archive) == (0, f"python in {place}", ""), "it is whole"
+    assert names(any_node.environments) == {place.name, f"{place.name}.lock"}
+
+
+@pytest.mark.parametrize(
+    "variables", [{"TIME_STYLE": "long-iso"}, {"QUOTING_STYLE": "shell-always"}, {"BLOCK_SIZE": "1K"}], ids=str
+)
+def test_how_a_node_lists_files_damages_nothing(node: Node, archive: Archive, variables: dict[str, str]) -> None:
+    node.run(archive)
+    node.variables = variables
+    assert node.run(archive) == (0, f"python in {node.place(archive)}", "")
+
+
+@pytest.mark.parametrize("damage", ["a folder for a file", "a file for a folder", "half a list", "an empty list"])
+def test_a_tree_that_cannot_be_mended_is_unpacked_again_when_nobody_uses_it(any_node: Node, damage: str) -> None:
+    archive = small_archive(any_node.folder, {"lib/deep/a.py": "a = 1\n", "lib/b.py": "b = 2\n"})
+    any_node.run(archive)
+    place = any_node.place(archive)
+    deep, listed = place / "lib" / "deep", place / ".cenote" / "files"
+    shutil.rmtree(deep)
+    match damage:
+        case "a folder for a file":
+            (place / "lib" / "b.py").unlink()
+            (place / "lib" / "b.py").mkdir()
+        case "a file for a folder":
+            deep.write_text("")
+        case "half a list":
+            listed.write_text(listed.read_text()[: len(listed.read_text()) // 2])
+        case "an empty list":
+            listed.write_text("")
+    code, out, _ = any_node.run(archive)
+    assert (code, out) == (0, f"python in {place}")
+    assert (deep / "a.py").read_text() == "a = 1\n"
+    assert (place / "lib" / "b.py").read_text() == "b = 2\n"
+    assert any_node.run(archive) == (0, f"python in {place}", ""), "it is whole"
+
+
+def test_a_damaged_tree_whose_archive_is_gone_is_named(node: Node, archive: Archive) -> None:
+    node.run(archive)
+    (node.place(archive) / "bin" / "python").unlink()
+    archive.file.unlink()
+    code, _, err = node.run(archive)
+    assert StartFailure.of(code) is StartFailure.NO_ARCHIVE
+    assert str(node.place(archive)) in err
+
+
 def test_a_tree_is_unpacked_again_if_the_node_went_down_before_it_was_on_the_disk(node: Node, archive: Archive) -> None:
     node.run(archive)
     tree = node.place(archive)
     (tree / ".cenote" / "ready").write_text("another start of the node\n")
     while not (tree / ".cenote" / "on-disk").exists():  # written behind the worker's back
         time.sleep(0.02)
-    (tree / "bin" / "python").write_text("#!/bin/sh\necho the same\n")
+    python = tree / "bin" / "python"
+    python.write_text("#!/bin/sh\necho the same".ljust(python.stat().st_size))
     assert node.run(archive) == (0, "the same", "")
     (tree / ".cenote" / "on-disk").unlink()
     assert node.run(archive) == (0, f"python in {tree}", "")

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from distributed import Scheduler, Security, Worker
+from distributed.comm.tcp import TLSListener
 from tornado import tcpserver
 from tornado.iostream import IOStream, SSLIOStream
 
@@ -91,6 +92,8 @@ class _OneDoor:
         """Listen, and hang up on what connects and shows nothing."""
         tcpserver.SSLIOStream = _AcceptedStream  # type: ignore[attr-defined]  # where servers take it from
         await super().listen(*where, **options)  # type: ignore[misc]  # of the other class it is mixed with
+        if not isinstance(self.listeners[-1], TLSListener):
+            return  # strangers are other processes
         server = self.listeners[-1].tcp_server
         handle = server.handle_stream
         unknown: list[IOStream] = []
@@ -122,7 +125,19 @@ def _is_unknown(stream: IOStream) -> bool:
 
 
 class SecuredScheduler(_OneDoor, Scheduler):  # type: ignore[misc]  # distributed publishes no types for it
-    """A scheduler that only its run can reach."""
+    """A scheduler that only its run can reach: workers by its port, its driver without any network.
+
+    A connection of the driver to itself by the address for workers would break with that address, which changes when a
+    laptop wakes up or a VPN ends; and what a client of Dask had asked for is gone with its connection.
+    """
+
+    def __init__(self, *, host: str, port: int, **options: Any) -> None:  # Any: as Dask passes it on
+        super().__init__(host=[host, None], port=[port, None], protocol=["tls", "inproc"], **options)
+
+    @property
+    def external_address(self) -> str:
+        """Where its cluster and its client in this process find it."""
+        return str(self.listeners[-1].contact_address)
 
 
 class SecuredWorker(_OneDoor, Worker):  # type: ignore[misc]  # distributed publishes no types for it

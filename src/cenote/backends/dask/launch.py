@@ -78,3 +78,12 @@ def stated(amounts: Amounts) -> dict[str, float]:
     """The amounts that are stated, under the names that workers and tasks share."""
     found = {name: getattr(amounts, name) for name in AMOUNTS}
     return {f"cenote.{name}": float(amount) for name, amount in found.items() if amount}
+
+
+def held(asked: Amounts, granted: Amounts) -> dict[str, float]:
+    """What a task holds of its worker: what its stages ask for, as far as the worker has it.
+
+    That the pool may run them was decided before: Dask would wait for ever for a worker that has more.
+    """
+    there = stated(granted)
+    return {name: min(amount, there[name]) for name, amount in stated(asked).items() if name in there}

@@ -29,7 +29,7 @@ class TaskReport(msgspec.Struct, frozen=True):
     outcome: Outcome
     products: bytes = b""
     kept: dict[str, bytes] = {}
-    """Events that are stored for later runs, by their names in the store."""
+    """What is stored for later runs, by its names in the store."""
 
 
 class WorkerMessage(msgspec.Struct, frozen=True, tag=True):

@@ -22,8 +22,8 @@ from pathlib import Path
 import msgspec
 from dask.sizeof import sizeof
 
+from cenote.worker.results.bundle import pack_whole, pickled, unpack
 from cenote.worker.results.packed_events import PackedEvents
-from cenote.worker.results.store import pack, pickled, unpack
 
 _CAN_LEND = hasattr(os, "memfd_create") and hasattr(mmap, "MAP_POPULATE")
 """Linux can, other systems send."""
@@ -91,7 +91,7 @@ class Parcel:
         _lent.add(descriptor)
         end = weakref.finalize(self, _take_back, descriptor)
         try:
-            for part in pack(self._events):
+            for part in pack_whole(self._events):
                 left = memoryview(part)
                 while left.nbytes:
                     left = left[os.write(descriptor, left) :]
@@ -125,8 +125,7 @@ def _take_back(descriptor: int) -> None:
 def _mapped(descriptor: int) -> Mapping[str, PackedEvents]:
     """With all its pages: it counts as memory of whoever has it, and a task that reads it need not wait for them."""
     flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
-    events: Mapping[str, PackedEvents] = unpack(memoryview(mmap.mmap(descriptor, 0, flags=flags, prot=mmap.PROT_READ)))
-    return events
+    return dict(unpack(memoryview(mmap.mmap(descriptor, 0, flags=flags, prot=mmap.PROT_READ))))
 
 
 def _received(body: bytes, *beside: pickle.PickleBuffer) -> Parcel:

@@ -31,11 +31,12 @@ from cenote.backends.dask.messages import (
 from cenote.backends.dask.parcels import Parcel
 from cenote.values import dataclass
 from cenote.worker.failure import failure_of
+from cenote.worker.process.alarm import end_when_over
 from cenote.worker.process.credentials import keep_credentials
 from cenote.worker.process.memory import EXIT_OUT_OF_MEMORY
 from cenote.worker.process.scratch import leave_scratch
+from cenote.worker.results.bundle import pack, unpack
 from cenote.worker.results.packed_events import PackedEvents
-from cenote.worker.results.store import pack, unpack
 from cenote.worker.run_task import TaskRunner
 from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec, TimeLimit
 
@@ -61,9 +62,11 @@ def pool_of(resource: str) -> str | None:
 class TaskPayload:
     """The inputs of one task, and what it hands over: products go home, events stay with the worker."""
 
-    def __init__(self, inputs: dict[str, Any]) -> None:
-        self._inputs = inputs
+    def __init__(self, spec: TaskSpec, inputs: dict[str, Any]) -> None:
+        self._key, self._inputs = spec.key, inputs
         self.exports: dict[str, PackedEvents] = {}
+        self.kept: dict[str, bytes] = {}
+        """For later runs, as the store has it."""
         self.products: bytes = b""
 
     def read(self, name: str) -> Any:
@@ -76,12 +79,12 @@ class TaskPayload:
         if isinstance(value, PackedEvents):
             self.exports[name] = value
             return 0
-        self.products = b"".join(pack(value))
-        return len(self.products)
-
-    def packed_exports(self) -> dict[str, bytes]:
-        """The events, as the store has them."""
-        return {name: b"".join(pack(events)) for name, events in self.exports.items()}
+        content = b"".join(pack(value))
+        if name == self._key:
+            self.products = content
+        else:
+            self.kept[name] = content
+        return len(content)
 
 
 @dataclass(frozen=True)
@@ -149,11 +152,14 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]  # distributed publishes n
 
     def on_step(self, key: str, task: int, stage: str, limit: TimeLimit | None) -> None:
         """A stage of a task begins in this thread."""
-        thread = threading.get_ident()
+        thread, now = threading.get_ident(), time.monotonic()
+        if limit is None and thread not in self.deadlines:
+            return
         if limit is None:
-            self.deadlines.pop(thread, None)
+            del self.deadlines[thread]
         else:
-            self.deadlines[thread] = (key, task, stage, limit, time.monotonic() + limit.seconds)
+            self.deadlines[thread] = (key, task, stage, limit, now + limit.seconds)
+        end_when_over(over - now for *_, over in list(self.deadlines.values()))
 
     def _watch(self) -> None:
         limit = self.worker.memory_manager.memory_limit
@@ -206,10 +212,9 @@ def _run_all(
     reports: list[TaskReport] = []
     exports: dict[str, PackedEvents] = {}
     for spec in specs:
-        parcel = TaskPayload(inputs)
+        parcel = TaskPayload(spec, inputs)
         outcome = plugin.runner.run(spec, exchange=parcel, on_step=partial(plugin.on_step, key, spec.task))
-        kept = parcel.packed_exports() if plugin.run_spec.segments[spec.segment].kept else {}
-        reports.append(TaskReport(outcome, parcel.products, kept))
+        reports.append(TaskReport(outcome, parcel.products, parcel.kept))
         if outcome.failure is None:
             exports.update(parcel.exports)
     plugin.send(BundleDone(plugin.worker.name, key, tuple(reports)))

@@ -90,7 +90,9 @@ class DaskSession(JoinedSession):
             self._configured.close()
             raise
         self._client.register_plugin(TaskPlugin(request.run_spec))
-        self._tasks = SentTasks(self._client, request.run_spec, store=Store(request.store), now=self._now)
+        self._tasks = SentTasks(
+            self._client, request.run_spec, pools=self._pools, store=Store(request.store), now=self._now
+        )
         self._slots: dict[str, int] = {}
         """Pool → slots of the workers that take tasks."""
         self._pool_of: dict[str, str] = {}
@@ -108,7 +110,6 @@ class DaskSession(JoinedSession):
         options = {
             "host": bracketed(host),
             "port": port,
-            "protocol": "tls",
             "security": self._security,
             "dashboard": False,
             "local_directory": str(self._scratch),
@@ -124,7 +125,7 @@ class DaskSession(JoinedSession):
         return worker_launch(
             self._request.run,
             self._pools[pool],
-            scheduler=self._network.told(self._cluster.scheduler_address),
+            scheduler=self._network.told(self._cluster.scheduler.address),
             lifetime=lifetime,
             place=self._network.workers,
             segments=self._request.run_spec.segments,

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from distributed import Client, Future
 
 from cenote.backends.dask.bundles import Bundle
-from cenote.backends.dask.launch import stated
+from cenote.backends.dask.launch import held
 from cenote.backends.dask.messages import TaskReport
 from cenote.backends.dask.run_bundle import pool_resource, run_bundle
 from cenote.backends.support.bundling import Bundling
 from cenote.backends.support.outcomes import STOPPED, event_of, failed, started, withdrawn
 from cenote.engine.messages import AnyEvent, FailureInfo, ResultLost, ResultNotNeeded, TaskFailed
 from cenote.language.execution import Amounts
+from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Segment, WriteStep
 from cenote.worker.results.skim import bring_home
 from cenote.worker.results.store import Store, is_worth_waiting
@@ -24,8 +25,16 @@ from cenote.worker.task_spec import Outcome, RunSpec, TaskSpec
 class SentTasks:
     """Tasks go to Dask in bundles and come back with their worker's word; what has to be told comes out as events."""
 
-    def __init__(self, client: Client, run_spec: RunSpec, *, store: Store, now: Callable[[], float]) -> None:
-        self._client, self._store, self._now = client, store, now
+    def __init__(
+        self,
+        client: Client,
+        run_spec: RunSpec,
+        *,
+        pools: Mapping[str, PlacedPool],
+        store: Store,
+        now: Callable[[], float],
+    ) -> None:
+        self._client, self._pools, self._store, self._now = client, pools, store, now
         self._segments, self._files = run_spec.segments, run_spec.files
         self._written = WrittenFiles(store.folder)
         self._bundling = Bundling()
@@ -71,7 +80,7 @@ class SentTasks:
         self._sent += 1
         key = f"{segment.stages[0]}-{first.kind}-{first.key}-{self._sent}"
         asked = segment.amounts if first.kind == "run" else Amounts()
-        resources = {pool_resource(pool): 1, **stated(asked)}
+        resources = {pool_resource(pool): 1, **held(asked, self._pools[pool].granted)}
         expected = self._bundling.expected(specs)
         future = self._client.submit(
             run_bundle, key, expected, specs, inline, *upstream, key=key, pure=False, resources=resources
@@ -83,7 +92,7 @@ class SentTasks:
     def _inputs(self, spec: TaskSpec) -> tuple[dict[str, bytes], list[Future]]:
         """Products travel with the task; events come from the workers that hold them."""
         events = [name for piece in spec.pieces for _, names in piece.imports for name in names if name]
-        stored = [*spec.parts, *(key for _, key in spec.products)]
+        stored = [*spec.parts, *(key for _, key in spec.products), *spec.given.values()]
         stored += [name for name in events if name not in self._futures]  # an earlier run on this machine left them
         inline = {name: bytes(self._store.read_packed(name)) for name in stored}
         return inline, [self._futures[name] for name in events if name in self._futures]
@@ -142,7 +151,7 @@ class SentTasks:
         events = self._outcomes(bundle, fetching)
         self._close(bundle)
         bundle.future = None  # Dask may forget it with the last of its names
-        if self._segments[bundle.segment].exports and bundle.kind == "run" and bundle.specs:
+        if any(spec.leaving for spec in bundle.specs.values()):
             bundle.slim()
             self._left[key] = bundle
         return events
@@ -175,11 +184,10 @@ class SentTasks:
         carries_skims = ran and "files" in segment.products.values()
         packed = bring_home(products, self._files, self._written, _writes(segment)) if carries_skims else [products]
         wait = is_worth_waiting(spec.kind, outcome.seconds)
-        for name, events in report.kept.items():
-            self._store.write_packed(name, [events], wait=wait)
+        for name, content in report.kept.items():
+            self._store.write_packed(name, [content])
         self._store.write_packed(spec.key, packed, wait=wait)
-        exports = segment.exports if ran else ()
-        self._futures.update({f"{spec.key}-{n}": bundle.future for n in range(len(exports))})
+        self._futures.update(dict.fromkeys(spec.leaving.values(), bundle.future))
 
     def made_again(self, key: str) -> list[AnyEvent]:
         """The events of finished tasks went with their worker, and Dask makes them again."""

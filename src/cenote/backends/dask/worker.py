@@ -31,7 +31,9 @@ from cenote.backends.dask.lending import LendingWorker
 from cenote.backends.dask.messages import SOFTWARE
 from cenote.backends.dask.run_bundle import OwnPlace, pool_resource
 from cenote.identity import Identity, refusal_in_words
+from cenote.start_failures import StartFailure
 from cenote.units import format_bytes
+from cenote.worker.process.alarm import listen_to_alarm
 from cenote.worker.process.lifetime import grace_of_job, lifetime_of_job
 from cenote.worker.process.memory import keep_freed_memory
 from cenote.worker.process.reach import PATIENCE, bracketed, facing, leave_if_unreachable
@@ -107,7 +109,8 @@ def _facing(scheduler: str, patience: float) -> str:
             return facing(scheduler)
         except OSError as problem:  # a name server may be late
             if time.monotonic() > until:
-                sys.exit(f"this worker could not start: no way to {scheduler}: {refusal_in_words(problem)}")
+                sys.stderr.write(f"this worker could not start: no way to {scheduler}: {refusal_in_words(problem)}\n")
+                sys.exit(StartFailure.NO_DRIVER.value.code)
             time.sleep(_LOOK_EVERY)
 
 
@@ -221,6 +224,7 @@ def main(differences: Sequence[software.Difference] = ()) -> None:
     """Run the worker, which differs so from its driver."""
     options = _options()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    listen_to_alarm()
     faulthandler.enable(all_threads=False)  # a crash in a library leaves its stack in stderr
     _keep_log(options.log)
     keep_freed_memory()

@@ -1,6 +1,7 @@
 """The local backend: all cores of this machine; pools limit how many tasks run at once.
 
-Work begins in this process. Where other cores bring more than it costs to use them, threads take over what is left if
+Somebody's own code has a process of its own, always: it may crash, start threads, or close what it did not open. Other
+work begins in this process. Where other cores bring more than it costs to use them, threads take over what is left if
 tasks compute without Python's lock, and worker processes if not.
 """
 
@@ -12,6 +13,7 @@ from pydantic import Field
 
 from cenote.backends.interface import Backend, Session, SessionRequest
 from cenote.plugins.settings import Seconds
+from cenote.worker.process.warm_processes import runs_own_code
 
 
 class LocalBackend(Backend):
@@ -27,13 +29,10 @@ class LocalBackend(Backend):
     """How long a worker process may be stopped until it is ended, and its task given to another one."""
 
     def open(self, request: SessionRequest) -> Session:
-        """In this process first, unless that is not possible or nothing for somebody's own code: it may end the process
-        that it runs in."""
-        from cenote.backends.local.worth import are_worth_it  # a file is planned without worker processes
-
+        """In this process first, where that is possible, nobody's own code runs, and no stage has to be stopped."""
         timed = any(step.may_be_stopped for segment in request.run_spec.segments for step in segment.steps)
-        own = bool(request.run_spec.plugins) and are_worth_it(request.work.seconds, request.cpus)
-        if timed or not request.in_process or (request.cpus > 1 and (request.processes_asked or own)):
+        asked = request.processes_asked and request.cpus > 1
+        if timed or asked or not request.in_process or runs_own_code(request.run_spec):
             from cenote.backends.local.processes import ProcessSession
 
             return ProcessSession(request, self.patience)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from cenote import signals
 from cenote.backends.interface import Session, SessionRequest
@@ -15,7 +11,7 @@ from cenote.backends.local.slots import SlotTable
 from cenote.backends.local.threads import ThreadSession, may_share_process
 from cenote.backends.local.worth import TO_START, are_worth_it, seconds_left
 from cenote.backends.support.bundling import ENOUGH_SECONDS, Bundling
-from cenote.backends.support.outcomes import STOPPED, event_of, lost_in, started, withdrawn
+from cenote.backends.support.outcomes import STOPPED, event_of, started, withdrawn
 from cenote.backends.support.process_state import seconds_without_core
 from cenote.engine.messages import AnyEvent, TaskFailed
 from cenote.signals import Interrupted
@@ -30,29 +26,6 @@ if TYPE_CHECKING:
 
 _TOO_LITTLE = 0.02
 """Seconds of work for which no thread is started."""
-
-
-class _EndedError(BaseException):
-    """Somebody's code called `os._exit`."""
-
-
-@contextmanager
-def _staying_alive() -> Iterator[list[int]]:
-    """Here a task shares its process with the driver, which must live: `os._exit` raises, and the codes are kept."""
-    end, process = os._exit, os.getpid()
-    ended: list[int] = []
-
-    def stay(status: int) -> NoReturn:
-        if os.getpid() != process:  # a child that the task forked
-            end(status)
-        ended.append(status)
-        raise _EndedError(status)
-
-    os._exit = stay
-    try:
-        yield ended
-    finally:
-        os._exit = end
 
 
 class InProcessSession(Session):
@@ -212,17 +185,11 @@ class InProcessSession(Session):
 
     def _outcome(self, spec: TaskSpec) -> Outcome:
         """Of a task that may take long: a signal stops it where it is."""
-        entered: list[str] = []
         try:
-            with signals.raised(), _staying_alive() as ended:
-                outcome = self._runner.run(spec, on_step=lambda stage, _limit: entered.append(stage))
+            with signals.raised():
+                return self._runner.run(spec)
         except Interrupted:
             return Outcome(task=spec.task, failure=STOPPED)
-        if outcome.failure is None or not ended:
-            return outcome
-        stage = next((stage for stage in reversed(entered) if stage), None)
-        told = f"its code ended the process with os._exit({ended[0]})"
-        return replace(outcome, failure=lost_in(stage, spec, self._request.run_spec, message=told))
 
     def _hand_over(self, others: Session | None) -> None:
         assert others is not None, "whoever is to have the work was called before"

@@ -24,7 +24,7 @@ from cenote.engine.messages import (
     WorkerAnswers,
     WorkerSilent,
 )
-from cenote.shell import RunningProcess, is_fault
+from cenote.shell import RunningProcess, exit_code, is_fault, is_overdue
 from cenote.start_failures import StartFailure
 from cenote.units import format_seconds
 from cenote.worker.process.last_output import tail
@@ -34,6 +34,8 @@ from cenote.worker.task_spec import Outcome, TaskSpec
 
 _LOOK_EVERY = 1.0
 """Seconds between two looks at how the processes are."""
+_TO_END = 2.0
+"""Seconds for a process that has hung up to be gone."""
 _STILLBORN = 3
 """So many processes that die before their first task mean that none will ever live."""
 
@@ -82,6 +84,7 @@ class ProcessSession(Session):
         self._pending: list[AnyEvent] = list(self._slots.joined(request.clock())) if joined else []
         request.run.make_folders()
         self._starter = ProcessStarter(request)
+        self._starter.warm()
 
     def prepare(self, tasks: int, seconds: float = 0) -> bool:
         """Have processes for so many tasks, which will come later; whether one could begin now. Called again, for it
@@ -109,7 +112,7 @@ class ProcessSession(Session):
     def events(self, seconds: float) -> list[AnyEvent]:
         self._dispatch()
         self._listen(0 if self._pending else seconds)
-        self._look_for_stopped()
+        self._look_at_processes()
         self._dispatch()
         told, self._pending = self._pending, []
         return told
@@ -144,7 +147,8 @@ class ProcessSession(Session):
             except OSError:
                 continue  # it died just now; the pipe tells so next time
         starting = sum(not worker.ready for worker in self._workers)
-        self._start_some(min(self._slots.waiting - starting, self._request.cpus - len(self._workers)))
+        most = min(self._request.cpus, self._slots.places)
+        self._start_some(min(self._slots.waiting - starting, most - len(self._workers)))
 
     def _begin_next(self, bundle: _Bundle) -> None:
         bundle.since = at = self._request.clock()
@@ -159,14 +163,16 @@ class ProcessSession(Session):
             self._start()
 
     def _start(self) -> None:
+        key = Store(self._request.store).key  # may have to be written, on a disk that is full
         self._started += 1
         ours, theirs = socket.socketpair()
         with theirs:
             whereabouts = Whereabouts.new()
             process = self._starter.start(self._name(self._started), [theirs.fileno(), whereabouts.descriptor])
         pipe = Connection(ours.detach())
+        run_spec = replace(self._request.run_spec, key=key)
         with suppress(OSError):  # one that was turned away is gone already; the pipe tells so
-            pipe.send(replace(self._request.run_spec, key=Store(self._request.store).key))
+            pipe.send(run_spec)
         self._workers.append(_Worker(process, pipe, whereabouts, self._started))
 
     def _listen(self, seconds: float) -> None:
@@ -175,12 +181,16 @@ class ProcessSession(Session):
             if isinstance(ready, Connection):
                 self._hear(pipes[ready])
 
-    def _look_for_stopped(self) -> None:
-        """Say which processes are stopped, and end those that stay so."""
+    def _look_at_processes(self) -> None:
+        """Say which are stopped, and end those that stay so. What one has started may keep its pipe open after its end,
+        which is then seen here."""
         now = self._request.clock()
         if now - self._looked < _LOOK_EVERY:
             return
         self._looked = now
+        for worker in [worker for worker in self._workers if worker.process.poll() is not None]:
+            if not worker.pipe.poll():  # else it has said something, or its end is known
+                self._lost(worker)
         for worker in [worker for worker in self._workers if worker.bundle is not None]:
             signs = vital_signs(worker.process.pid)
             if signs is None or not signs.stopped:
@@ -248,7 +258,7 @@ class ProcessSession(Session):
             self._slots.free(bundle.pool, bundle.place)
 
     def _lost(self, worker: _Worker) -> None:
-        code = worker.process.wait()
+        code = exit_code(worker.process, patience=_TO_END)  # its code may have closed the pipe, and go on
         worker.pipe.close()
         stage = worker.whereabouts.read()
         worker.whereabouts.close()
@@ -264,7 +274,8 @@ class ProcessSession(Session):
         self._slots.free(pool, place)
         self._slots.wait_first(others, pool)
         at = self._request.clock()
-        fate: LossCause = "silent" if was_stopped else "crashed" if is_fault(code) else "died"
+        by_itself: LossCause = "crashed" if is_fault(code) else "overdue" if is_overdue(code) else "died"
+        fate = "silent" if was_stopped else by_itself
         held = f"the worker process was stopped, and ended after {format_seconds(self._patience)}"
         told = held if was_stopped else self._last_words(worker, code)
         dead = lost_in(stage, spec, self._request.run_spec, message=told, fate=fate)

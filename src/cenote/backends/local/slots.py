@@ -22,6 +22,8 @@ class SlotTable:
         self._free = {pool.name: list(range(max(1, pool.most_slots))) for pool in self._pools}
         self._slots = {pool.name: max(1, pool.slots) for pool in self._pools}
         self._waiting: dict[str, deque[TaskSpec]] = {pool.name: deque() for pool in self._pools}
+        self.places = sum(len(places) for places in self._free.values())
+        """Of all pools together: so many tasks run at once at the most."""
         self._turns = deque(self._free)
         """Pools, the one whose turn it is first."""
 

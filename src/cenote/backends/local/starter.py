@@ -11,7 +11,7 @@ from dataclasses import replace
 from cenote.backends.interface import SessionRequest
 from cenote.language.execution import Amounts
 from cenote.launch import Launch, words
-from cenote.shell import RunningProcess, start_process
+from cenote.shell import ProcessGroup, RunningProcess, start_process
 from cenote.worker.process.forking import ForkedOutput, NoForkError, WarmProcess
 from cenote.worker.process.warm_processes import TEMPLATE_LOG, WarmProcesses, words_to_import
 
@@ -29,6 +29,10 @@ class ProcessStarter:
         threads = {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
         self._launch = request.complete(launch.with_variables(**threads))
         self._templates = WarmProcesses()
+
+    def warm(self) -> None:
+        """Begin to import what processes need: the driver has something to do until there are tasks."""
+        self._template()
 
     @property
     def is_ready(self) -> bool:
@@ -66,9 +70,10 @@ class ProcessStarter:
         return None
 
     def _in_full(self, name: str, shared: Sequence[int]) -> RunningProcess:
-        command, variables = replace(self._launch, arguments=words(*map(str, shared))).here(name)
+        command, made = replace(self._launch, arguments=words(*map(str, shared))).here(name)
         output = self._output(name)
-        return start_process(command, pass_fds=shared, variables=variables, stdout=output.stdout, stderr=output.stderr)
+        started = start_process(command, pass_fds=shared, environment=made, stdout=output.stdout, stderr=output.stderr)
+        return ProcessGroup(started)
 
     def _output(self, name: str) -> ForkedOutput:
         return ForkedOutput(self._launch.run.folder("out") / name, self._launch.run.folder("err") / name)

@@ -39,9 +39,9 @@ class _Told:
 
 
 def may_share_process(spec: RunSpec) -> bool:
-    """Whether nothing but compiled steps of ours runs: other code may hold Python's lock, print, or end the process."""
+    """Whether nothing but compiled steps runs: what is not compiled may hold Python's lock, or print."""
     steps = [step for segment in spec.segments for step in segment.steps]
-    return not spec.plugins and all(
+    return all(
         step.compiled and not step.writes and all(modifier.shares_process for modifier in step.modifiers)
         for step in steps
     )

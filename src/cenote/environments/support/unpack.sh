@@ -10,6 +10,8 @@
 #   DIGEST.new       what is being unpacked
 #   DIGEST.archive   what is being fetched
 #   DIGEST.old       what is being removed
+# A tree lists its own files with their sizes (.cenote/files). Those that the node removed or cut off are put back before
+# a worker uses the tree, one by one and whole, so that others who use it do not notice.
 # A worker inherits the descriptor that holds its lock, so the tree is in use until it ends, however it ends.
 #
 # A node may say by variables: CENOTE_KEEP_DAYS, after which trees that nobody used are removed (14), and
@@ -204,8 +206,8 @@ cenote_make_space() { # BYTES
         "$cenote_home has $(cenote_amount "$cenote_free") free, and the environment needs $(cenote_amount "$1")"
 }
 
-# Unpacks an archive, whose lock this shell holds alone.
-cenote_make() ( # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
+# Unpacks an archive into `new`, as it is to be in its place. In a subshell: it changes the umask and what traps do.
+cenote_fill() { # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
     umask 077
     new=$cenote_place.new
     trap 'cenote_remove "$new" "$cenote_place.archive"' EXIT
@@ -221,7 +223,7 @@ cenote_make() ( # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
         *[\'\"\`\$\\]*) cenote_fail "$cenote_NO_FOLDER" \
             "an environment cannot be in $cenote_place: files of it would break on the quotes, \$ or \\ in this name" ;;
     esac
-    cenote_remove "$new" "$cenote_place.archive" "$cenote_place.old" "$cenote_place"
+    cenote_remove "$new" "$cenote_place.archive" "$cenote_place.old"
     cenote_clean "${CENOTE_KEEP_DAYS:-14}"
     if [ -r "$1" ]; then
         cenote_make_space "$4"
@@ -249,10 +251,51 @@ cenote_make() ( # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
         said=$(cd "$new" && bin/python -I -S -B .cenote/relocate.py "$cenote_place" 2>&1) || cenote_fail \
             "$cenote_NOT_UNPACKED" "the environment cannot be moved to $cenote_place: $(cenote_last_line "$said")"
     fi
-    said=$({ cenote_boot >"$new/.cenote/ready" && mv "$new" "$cenote_place"; } 2>&1) || cenote_fail \
+}
+
+# Unpacks an archive, whose lock this shell holds alone.
+cenote_make() ( # as cenote_fill
+    cenote_remove "$cenote_place"
+    cenote_fill "$@"
+    said=$({ cenote_files "$new" >"$new/.cenote/files" && cenote_boot >"$new/.cenote/ready" &&
+        mv "$new" "$cenote_place"; } 2>&1) || cenote_fail \
         "$cenote_NOT_UNPACKED" "$cenote_place cannot be made: $(cenote_first_line "$said")"
     (exec >/dev/null 2>&1 </dev/null
         { sync -f "$cenote_place" || sync; } && : >"$cenote_place/.cenote/on-disk") &
+)
+
+# The files of a tree as lines of size and name, in order: what is compiled at use, and what is ours and changes, left out.
+cenote_files() ( # TREE
+    LC_ALL=C
+    export LC_ALL
+    unset TIME_STYLE QUOTING_STYLE BLOCK_SIZE LS_BLOCK_SIZE BLOCKSIZE POSIXLY_CORRECT  # by which ls writes otherwise
+    cd "$1" && find . ! -type d ! -path '*/__pycache__/*' ! -path './.cenote/ready' ! -path './.cenote/on-disk' \
+        ! -path './.cenote/files' -exec ls -ldn {} + |
+        sed 's/^[^ ]*  *[^ ]*  *[^ ]*  *[^ ]*  *\([0-9]*\)  *[^ ]*  *[^ ]*  *[^ ]* /\1 /' | sort
+)
+
+# What the tree should have and has not, as `cenote_files` writes it.
+cenote_missing() {
+    cenote_files "$cenote_place" 2>/dev/null | LC_ALL=C comm -23 "$cenote_place/.cenote/files" - 2>/dev/null
+}
+
+# Puts back what is missing in a tree that this shell and others share the lock of; the list of files is the lock of those
+# who put back. Exits with 1 where that was no use: the tree is then not there for those who come.
+cenote_mend() ( # as cenote_fill
+    [ -n "$(cenote_missing)" ] || exit 0
+    exec 3<"$cenote_place/.cenote/files" && flock -x 3
+    missing=$(cenote_missing)
+    [ -n "$missing" ] || exit 0  # somebody else did it
+    echo "cenote: the node removed or damaged $(printf '%s\n' "$missing" | grep -c '') files of the environment in" \
+        "$cenote_place: they are unpacked again (on $(uname -n))" >&2
+    cenote_fill "$@"
+    said=$(printf '%s\n' "$missing" | sed 's/^[0-9]* //; s/ -> .*//' | while IFS= read -r file; do
+        mkdir -p "$cenote_place/${file%/*}" && mv -f "$new/$file" "$cenote_place/$file" || exit 1
+    done 2>&1) && [ -z "$(cenote_missing)" ] && exit 0
+    echo "cenote: $cenote_place cannot be mended, and is unpacked again when no worker uses it:" \
+        "$(cenote_first_line "$said") (on $(uname -n))" >&2
+    rm -f "$cenote_place/.cenote/ready"
+    exit 1
 )
 
 # Which start of the node this is; nothing where nobody knows.
@@ -262,7 +305,7 @@ cenote_boot() {
 
 # Whether the tree is there, and whole also if the node went down before all of it was on the disk.
 cenote_is_there() {
-    [ -f "$cenote_place/.cenote/ready" ] || return 1
+    [ -f "$cenote_place/.cenote/ready" ] && [ -s "$cenote_place/.cenote/files" ] || return 1
     [ -f "$cenote_place/.cenote/on-disk" ] || [ "$(cat "$cenote_place/.cenote/ready")" = "$(cenote_boot)" ]
 }
 
@@ -285,6 +328,19 @@ cenote_ready() { # as cenote_make
     return 1
 }
 
+# The same, and all of it is there.
+cenote_whole() { # as cenote_make
+    cenote_ready "$@" || return 1
+    cenote_mend "$@" && return 0
+    cenote_code=$?
+    [ "$cenote_code" -eq 1 ] || exit "$cenote_code"
+    [ -z "$cenote_again" ] || cenote_fail "$cenote_NOT_UNPACKED" \
+        "$cenote_place is damaged as soon as it is unpacked: remove this folder"
+    cenote_again=yes
+    flock -u "$cenote_fd"
+    return 1
+}
+
 # An archive is unpacked here if it is not yet, and active afterwards. A LONGEST path of 0 is any.
 cenote_unpack() { # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
     cenote_check_platform "$6"
@@ -297,8 +353,8 @@ cenote_unpack() { # FILE DIGEST SIZE UNPACKED COMPRESSION PLATFORM LONGEST
     [ "$cenote_fd" -gt 3 ] || cenote_fail "$cenote_NOT_UNPACKED" 'a worker can have at most 6 archives'
     eval "exec $cenote_fd>>\"\$cenote_place.lock\""
 
-    cenote_until=
-    until cenote_ready "$@"; do
+    cenote_until= cenote_again=
+    until cenote_whole "$@"; do
         cenote_now=$(date +%s)
         cenote_until=${cenote_until:-$((cenote_now + ${CENOTE_LOCK_SECONDS:-600}))}
         [ "$cenote_now" -lt "$cenote_until" ] || cenote_fail "$cenote_LOCKED" \
