@@ -16,6 +16,7 @@ from cenote.operations.support.events import DatasetInfo, Events
 from cenote.plan.plan import FusedSteps, Step
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.products.support.fill_sums import sums_of
 from cenote.worker.compiled_group import CompiledGroup, Group, Ran
 from cenote.worker.join import side_by_side
 
@@ -95,6 +96,10 @@ def assert_same_product(found: Any, expected: Any) -> None:
     assert found.axes == expected.axes
     assert found.storage_type == expected.storage_type
     assert found.view(flow=True).tobytes() == expected.view(flow=True).tobytes()
+    sums, wanted = sums_of(found), sums_of(expected)
+    assert (sums is None) == (wanted is None)
+    if sums is not None and wanted is not None:
+        assert sums.view(np.int64).tolist() == wanted.view(np.int64).tolist()
 
 
 def assert_same_events(found: Events, expected: Events) -> None:

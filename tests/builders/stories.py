@@ -35,7 +35,7 @@ from cenote.engine.options import EngineOptions
 from cenote.engine.task_ranges import tasks_in
 from cenote.plan.plan import Plan
 
-Cause = Literal["error", "bad_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
+Cause = Literal["error", "bad_input", "changed_input", "timeout", "lost", "oom", "stopped", "damaged", "internal"]
 
 
 class Story:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from builders.plans import a_plan, a_segment
-from builders.stories import Cause, Story, done, failed, given_up, joined, lost, requested, started, taken
-from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, RunTask, StartWorkers, TaskGivenUp
+from builders.plans import a_plan, a_pool, a_segment
+from builders.stories import Cause, Story, done, failed, given_up, joined, later, lost, requested, started, taken
+from cenote.engine.messages import CancelTask, FinishRun, ForgetTask, LossCause, RunTask, StartWorkers, TaskGivenUp
 from cenote.engine.options import EngineOptions
 from cenote.language.execution import RunLimits
 
@@ -85,6 +85,27 @@ def test_tasks_that_shared_a_worker_that_crashed_are_not_blamed() -> None:
     story.after(lost("first", cause="crashed"))
     story.after(failed(0, "lost", worker="first", attempt=1), failed(1, "lost", worker="first", attempt=1))
     assert not story.engine.failures
+
+
+@pytest.mark.parametrize("cause", ["died", "crashed", "overdue"])
+def test_a_stage_that_ends_every_worker_uses_up_few_of_them_however_many_tasks_it_has(cause: LossCause) -> None:
+    pool = a_pool("default", workers=2)
+    story = Story(a_plan(partitions=100, pools=[pool]), EngineOptions(manages_workers=True, window_per_slot=50.0))
+    waiting = [one for one in story.after(started()) if isinstance(one, RunTask)]
+    lost_workers = 0
+    while not story.engine.failures:
+        lost_workers += 1
+        worker, at = f"default-{lost_workers}", 40.0 * lost_workers  # later than any pause
+        come = story.after(later(at), requested(worker, at=at), joined(worker, at=at))
+        waiting += [one for one in come if isinstance(one, RunTask)]
+        sent = waiting.pop(0)  # one that was tried comes after all that were sent ahead, so that tasks take turns
+        back = story.after(
+            taken(sent.task, worker, attempt=sent.attempt),
+            lost(worker, cause=cause, at=at),
+            failed(sent.task, "lost", worker=worker, attempt=sent.attempt, at=at),
+        )
+        waiting += [one for one in back if isinstance(one, RunTask)]
+    assert lost_workers <= 7, "three times as many as the pool has, and one"
 
 
 def test_the_first_failure_stops_the_run_and_calls_running_tasks_back() -> None:

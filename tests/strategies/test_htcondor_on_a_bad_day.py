@@ -173,7 +173,6 @@ def test_settings_become_lines_of_the_description() -> None:
         accounting_group="group_hep",
         classads={"ProjectName": "hep", "WantGPULab": True, "Rounds": 3},
         directives=["rank = Memory"],
-        variables=["HOME"],
         x509userproxy="/home/ada/proxy$1",
         oauth_services=["scitokens", "box"],
     )
@@ -191,7 +190,6 @@ def test_settings_become_lines_of_the_description() -> None:
         "+Rounds = 3",
         "accounting_group = group_hep",
         "rank = Memory",
-        "getenv = HOME",
         "x509userproxy = /home/ada/proxy$(DOLLAR)1",
         "use_oauth_services = scitokens, box",
         "should_transfer_files = NO",
@@ -200,6 +198,11 @@ def test_settings_become_lines_of_the_description() -> None:
     assert 'requirements = (OpSysAndVer == "AlmaLinux9") && ' in text
     assert 'BEARER_TOKEN_FILE=""$(DOLLAR){_CONDOR_CREDS}""/scitokens.use' in text
     assert "periodic_remove = JobStatus == 2 && time() - JobCurrentStartDate > 14400" in text
+
+
+def test_a_pool_that_names_no_memory_asks_for_two_gigabytes_for_each_cpu() -> None:
+    assert "request_memory = 1908" in lines(rendered(htcondor()[0], replace(LAUNCH, resources=Amounts())))
+    assert "request_memory = 7630" in lines(rendered(htcondor()[0], replace(LAUNCH, resources=Amounts(cpus=3.5))))
 
 
 def test_words_are_quoted_as_htcondor_reads_them() -> None:
@@ -250,10 +253,14 @@ def test_large_files_are_fetched_by_machines_that_lack_them_or_sent_to_all(tmp_p
     assert not [word for word in ("WantIOProxy", "condor_chirp", "transfer_input") if word in seen]
 
 
-def test_variables_of_this_machine_stay_here_where_they_must_not_come_along() -> None:
-    made = htcondor(variables=["HOME", "PATH", "PYTHONPATH", "CONDA_PREFIX", "X509_USER_PROXY"])[0]
-    launch = replace(a_launch("/bin/python", variables={"PATH": "/bin"}), unset=("PYTHONPATH", "CONDA_*"))
-    assert "getenv = HOME, X509_USER_PROXY" in rendered(made, launch).splitlines()
+def test_workers_get_the_usual_variables_and_those_that_are_named_and_no_others() -> None:
+    launch = replace(
+        a_launch("/bin/python", variables={"PATH": "/bin"}), passed=("ANALYSIS_*",), unset=("LD_LIBRARY_PATH", "LC_*")
+    )
+    (line,) = [line for line in rendered(htcondor()[0], launch).splitlines() if line.startswith("getenv = ")]
+    passed = line.removeprefix("getenv = ").split(", ")
+    assert {"HOME", "LANG", "ANALYSIS_*", "X509_CERT_DIR"} <= {*passed}
+    assert not {"PATH", "LD_LIBRARY_PATH", "LC_*", "X509_USER_PROXY", "BEARER_TOKEN_FILE"} & {*passed}
 
 
 def test_without_file_transfer_the_worker_logs_where_it_is_told_to() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cenote.engine.messages import JobState, LossCause
-from cenote.errors import CenoteError
+from cenote.errors import JOB_REFUSED, CenoteError
 from cenote.language.execution import Amounts
 from cenote.launch import WORKER, Launch, RunLocation
 from cenote.strategies.interface import JobId, JobStatus
@@ -83,6 +83,71 @@ def test_settings_become_directives() -> None:
         '--comment="cenote run=r1 pool=cpu"',
     } <= set(directives(script))
     assert script.splitlines()[-2:] == ["module load cuda", "exec python --name cpu-1"]
+
+
+def test_jobs_get_the_usual_variables_and_those_that_are_named_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LC_TIME", "ANALYSIS_TAG", "X509_USER_PROXY", "BEARER_TOKEN_FILE", "OWNER_SECRET"):
+        monkeypatch.setenv(name, "x")
+    launch = replace(LAUNCH, passed=("ANALYSIS_*",))
+    (written,) = [one for one in directives(rendered(slurm()[0], launch)) if one.startswith("--export=")]
+    names = {*written.removeprefix("--export=").split(",")}
+    assert {"HOME", "PATH", "LC_TIME", "ANALYSIS_TAG"} <= names
+    assert not {"X509_USER_PROXY", "BEARER_TOKEN_FILE", "OWNER_SECRET", "ALL"} & names
+    monkeypatch.setenv("SBATCH_EXPORT", "ALL")
+    with scripted_shell(sbatch="7") as shell:
+        slurm()[0].submit(launch, ["cpu-1"])
+    assert written in shell.typed[0], "what a shell says would count for more than the script"
+
+
+CLUSTER = """
+main|8|16000|(null)|1-00:00:00
+big|64|512000|(null)|infinite
+gpu|16|64000|gpu:a100:4(S:0-1),nvme:1|08:00:00
+"""
+NO_NODE = "sbatch: error: Batch job submission failed: Requested node configuration is not available"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "settings", "said", "hint"),
+    [
+        (
+            Amounts(memory=128 * 2**30),
+            {},
+            NO_NODE,
+            "these could hold it: big; choose one by `config: {partition: big}`",
+        ),
+        (Amounts(gpus=2), {}, NO_NODE, "these could hold it: gpu;"),
+        (Amounts(cpus=8), {}, NO_NODE, "these could hold it: big, gpu, main;"),
+        (
+            Amounts(gpus=2),
+            {"walltime": "9h"},
+            NO_NODE,
+            "no partition has a node with 2 GPUs for that long; there are: big, gpu, main",
+        ),
+        (Amounts(cpus=65), {}, NO_NODE, "no partition has a node with 65 CPUs"),
+        (
+            Amounts(),
+            {"partition": "bgi"},
+            "sbatch: error: invalid partition specified: bgi",
+            "hold it: big, gpu, main;",
+        ),
+        (Amounts(), {}, "sbatch: error: Invalid account or account/partition combination", None),
+        (Amounts(), {}, "sbatch: error: Invalid qos", None),
+    ],
+)
+def test_a_job_that_is_refused_for_its_size_is_told_where_it_could_go(
+    wanted: Amounts, settings: dict[str, str], said: str, hint: str | None
+) -> None:
+    with (
+        scripted_shell(sbatch=Reply(err=said, code=1), sinfo=CLUSTER, scancel=""),
+        pytest.raises(CenoteError) as caught,
+    ):
+        slurm(**settings)[0].submit(replace(LAUNCH, resources=wanted), ["cpu-1"])
+    (problem,) = caught.value.problems
+    assert problem.kind is JOB_REFUSED
+    assert said.removeprefix("sbatch: error: ") in problem.message
+    assert (problem.hint is None) == (hint is None)
+    assert (hint or "") in (problem.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from cenote.engine.messages import JobState
 from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
 from cenote.language.execution import Amounts
 from cenote.launch import FETCH, Blanks, Launch, NodeVariable, Raw, Word, plain_text, words
-from cenote.names import plain_name
+from cenote.names import can_name_variables, plain_name
 from cenote.plugins.settings import Seconds
 from cenote.strategies.htcondor.analysis import analysis_of, some_slot_holds
 from cenote.strategies.htcondor.files import LargeFiles, blanks, transfers, with_ways
@@ -59,6 +59,8 @@ _ANALYSE_SECONDS = 60.0
 _NEVER_TWICE = "(MY.NumJobStarts =?= undefined || MY.NumJobStarts == 0)"
 """A worker that lost its machine must not return: its name was given up."""
 _OVERDUE = "JobStatus == 2 && time() - JobCurrentStartDate"
+_USUAL_MEMORY = 2_000_000_000
+"""Bytes for each CPU of a worker whose pool names no memory: HTCondor itself would ask for next to nothing."""
 _TO_COME_HOME = 10.0
 """Seconds in which a worker that was let go ends and its output is brought home; removing it would lose that."""
 
@@ -67,6 +69,7 @@ class HTCondor(BatchStrategy):
     """Starts workers as HTCondor jobs; without `transfer_files` the machines must see the run's folder.
 
     A request that no machine of the pool could ever meet is refused at once, with the conditions that none meets.
+    A pool that names no `memory` asks for 2 GB for each CPU.
     """
 
     example: ClassVar[str] = """
@@ -100,8 +103,6 @@ class HTCondor(BatchStrategy):
     """Further attributes of the jobs: `{ProjectName: hep}`; text is written in quotes."""
     directives: tuple[str, ...] = ()
     """Further lines of the submit description: `[rank = Memory]`."""
-    variables: tuple[str, ...] = ("HOME", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "X509_USER_PROXY", "X509_CERT_DIR")
-    """Environment variables of the submitting shell that the workers get."""
     x509userproxy: str | None = None
     """File with a proxy that jobs carry by HTCondor's own means, so that sites see its VO: `$X509_USER_PROXY`. Tasks
     get the credential `x509` without it."""
@@ -191,6 +192,7 @@ class HTCondor(BatchStrategy):
         name = workers[0] if len(workers) == 1 else "$(worker)"
         (executable, *arguments), variables = self._start(launch, name)
         wanted, run = launch.resources, launch.run
+        cpus = max(1, math.ceil(wanted.cpus or 1))
         files = {stream: f"{plain(str(run.folder(stream)))}/" for stream in ("out", "err", "logs")}
         lines = {
             "universe": "vanilla",
@@ -201,13 +203,13 @@ class HTCondor(BatchStrategy):
             "environment": quoted_words(variables),
             "x509userproxy": plain(filled_in(self.x509userproxy)) if self.x509userproxy else None,
             "use_oauth_services": ", ".join(self.oauth_services) or None,
-            "getenv": ", ".join(filter(launch.inherits, self.variables)) or "false",
+            "getenv": ", ".join(filter(can_name_variables, launch.inheritable)) or "false",
             "output": files["out"] + name,
             "error": files["err"] + name,
             "log": files["logs"] + f"{plain_name(launch.pool)}.htcondor",
             **self._transfers(launch, name),
-            "request_cpus": str(max(1, math.ceil(wanted.cpus or 1))),
-            "request_memory": str(mebibytes(wanted.memory)) if wanted.memory else None,
+            "request_cpus": str(cpus),
+            "request_memory": str(mebibytes(wanted.memory or _USUAL_MEMORY * cpus)),
             "request_disk": str(-(-wanted.disk // 1024)) if wanted.disk else None,
             "request_gpus": str(wanted.gpus) if wanted.gpus else None,
             "requirements": f"({self.requirements}) && {_NEVER_TWICE}" if self.requirements else _NEVER_TWICE,

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 from cenote.engine.messages import JobState
 from cenote.launch import Launch
 from cenote.machine import GPU_VARIABLE, visible_gpus
-from cenote.shell import RunningProcess, end_processes, start_process
+from cenote.shell import ProcessGroup, RunningProcess, end_processes, start_process
 from cenote.strategies.interface import JobId, JobStatus, Strategy, TracedJob
 from cenote.strategies.local.marked_processes import end_marked, marked_processes, marks
 from cenote.strategies.support.exits import exit_status
@@ -49,8 +49,8 @@ class LocalStrategy(Strategy):
     def render(self, launch: Launch, workers: Sequence[str]) -> list[str]:
         """The commands, as one would type them."""
         return [
-            " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)])
-            for command, variables in map(launch.here, workers)
+            " ".join([*(f"{name}={shlex.quote(value)}" for name, value in own.items()), shlex.join(command)])
+            for command, own in (_own(launch, worker) for worker in workers)
         ]
 
     def submit(self, launch: Launch, workers: Sequence[str]) -> list[JobId]:
@@ -68,7 +68,8 @@ class LocalStrategy(Strategy):
         here = visible_gpus()
         taken = [gpu for job, gpus in self._gpus.items() if self._processes[job].poll() is None for gpu in gpus]
         gpus = gpus_for(launch.resources.gpus or 0, here, taken)
-        own = {**marks(launch, worker), **({GPU_VARIABLE: ",".join(gpus)} if here else {})}
+        told = here and GPU_VARIABLE not in launch.variables
+        own = {**marks(launch, worker), **({GPU_VARIABLE: ",".join(gpus)} if told else {})}
         process = self._forked(launch, worker, own) or _started(launch, worker, own)
         job = JobId(str(process.pid))
         self._processes[job], self._gpus[job] = process, gpus
@@ -87,7 +88,7 @@ class LocalStrategy(Strategy):
         with suppress(NoForkError):
             return template.fork(
                 words,
-                variables={**own, **variables},
+                variables={**variables, **own},
                 output=_output(launch, worker),
                 shown=tuple(marks(launch, worker)),
             )
@@ -120,10 +121,17 @@ class LocalStrategy(Strategy):
         return found
 
 
+def _own(launch: Launch, worker: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command of a worker, and what the launch sets of its environment."""
+    command, environment = launch.here(worker)
+    return command, {name: environment[name] for name in launch.variables if name in environment}
+
+
 def _started(launch: Launch, worker: str, own: Mapping[str, str]) -> RunningProcess:
-    command, variables = launch.here(worker)
+    command, environment = launch.here(worker)
     output = _output(launch, worker)
-    return start_process(command, variables={**own, **variables}, stdout=output.stdout, stderr=output.stderr)
+    made = {**environment, **own}
+    return ProcessGroup(start_process(command, environment=made, stdout=output.stdout, stderr=output.stderr))
 
 
 def _output(launch: Launch, worker: str) -> ForkedOutput:

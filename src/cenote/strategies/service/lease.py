@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from cenote.client.constants import RESERVED
+from cenote.client.constants import RESERVED, why_no_constant
 from cenote.client.python_call import PythonCall
 from cenote.client.records import NewTask, QueuedTaskRecord
-from cenote.launch import LOG, WORKER, Blank, Blanks, Launch, NodeVariable, RunLocation, Sent, Word, plain_text
+from cenote.launch import LOG, PERSON, WORKER, Blank, Blanks, Launch, NodeVariable, RunLocation, Sent, Word, plain_text
 from cenote.strategies.interface import JobId, TracedJob
 from cenote.text import format_amount
 
@@ -22,10 +22,10 @@ _FOLDER = "LEASE_FOLDER"
 """Variable of the shell: where the files are that were sent along."""
 
 
-def lease(launch: Launch, worker: str, *, inherited: Iterable[str], python: str) -> NewTask:
+def lease(launch: Launch, worker: str, *, python: str) -> NewTask:
     """A task that is this worker, without a pool and without terms. `python` is the interpreter of agents: a launch
     that asks for the same one is forked from a process that has its imports."""
-    given = {name: os.environ[name] for name in inherited if name in os.environ and launch.inherits(name)}
+    given = {name: value for name, value in launch.inherited(os.environ).items() if _travels(name, value)}
     forked = _forked(launch, worker, python)
     constants = _plain(launch) if forked else {}
     return NewTask(
@@ -38,6 +38,11 @@ def lease(launch: Launch, worker: str, *, inherited: Iterable[str], python: str)
         labels=labels(launch, worker),
         requeue=False,  # a worker that comes back would have a name that was given up
     )
+
+
+def _travels(name: str, value: str) -> bool:
+    """Whether a variable of this shell can be a constant: whose account it is, the agent knows."""
+    return name not in PERSON and not why_no_constant(name, value)
 
 
 def lease_name(launch: Launch, worker: str) -> str:

@@ -70,8 +70,6 @@ class ServiceStrategy(Strategy):
     """Whose share of the pool they count for, where the service has groups."""
     grace: Seconds = Field(default=30, ge=5)
     """How long a worker has to finish its tasks and hand over its data when its lease is taken back."""
-    variables: tuple[str, ...] = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "X509_USER_PROXY", "X509_CERT_DIR")
-    """Environment variables of the submitting shell that the workers get."""
 
     _connection: Connection | None = PrivateAttr(default=None)
     _leases: dict[JobId, tuple[Launch, str]] = PrivateAttr(default_factory=dict)
@@ -148,7 +146,7 @@ class ServiceStrategy(Strategy):
     # submitting
 
     def _asked(self, launch: Launch, worker: str, pool: str) -> NewTask:
-        made = lease(launch, worker, inherited=self.variables, python=self._python)
+        made = lease(launch, worker, python=self._python)
         return msgspec.structs.replace(
             made,
             pool=pool,

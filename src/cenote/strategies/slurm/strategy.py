@@ -1,14 +1,16 @@
 """The Slurm strategy: workers are batch jobs, many of them one job array.
 
 Seen with Slurm 22.05; it needs `sbatch`, `squeue`, `scontrol` and `scancel`, and no accounting database. To send files
-it needs `srun` and `sbcast` too.
+it needs `srun` and `sbcast` too, and `sinfo` to say where a job that was refused could go.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
@@ -16,11 +18,13 @@ from urllib.parse import quote
 from pydantic import PrivateAttr
 
 from cenote.engine.messages import JobState
-from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, error
+from cenote.errors import BATCH_SYSTEM, JOB_REFUSED, CenoteError, error
+from cenote.language.execution import Amounts
 from cenote.launch import LOG, Blank, Blanks, Launch, NodeVariable, Raw, Sent, Word
 from cenote.strategies.interface import OVER, JobId, JobStatus, TracedJob
 from cenote.strategies.slurm.file_transfer import QUICK_POLLS, FileTransfers
 from cenote.strategies.slurm.node_shell import FOLDER, OUTPUT, job_lines
+from cenote.strategies.slurm.partitions import hint_for
 from cenote.strategies.slurm.queue import job_details, job_status, number_of, own_jobs, own_numbers, queued
 from cenote.strategies.support.batch import (
     BatchStrategy,
@@ -135,13 +139,24 @@ class Slurm(BatchStrategy):
     # submitting
 
     def _submitted(self, launch: Launch, workers: tuple[str, ...]) -> list[JobId]:
-        answer = hand_in(["sbatch", "--parsable"], self._script(launch, workers), passing=_PASSING)
+        # a variable of the shell would count for more than what the script says
+        again = [f"--export={_exported(launch)}"] if "SBATCH_EXPORT" in os.environ else []
+        try:
+            answer = hand_in(["sbatch", "--parsable", *again], self._script(launch, workers), passing=_PASSING)
+        except CenoteError as refused:
+            raise self._with_hint(refused, launch.resources) from refused
         number = answer.strip().splitlines()[-1].partition(";")[0] if answer.strip() else ""
         if not number.isdecimal():
             raise error(BATCH_SYSTEM, f"sbatch did not answer with the number of a job but with {answer.strip()!r}")
         if len(workers) == 1:
             return [JobId(number)]
         return [JobId(f"{number}_{index}") for index in series_of(workers).numbers]
+
+    def _with_hint(self, refused: CenoteError, wanted: Amounts) -> CenoteError:
+        """With the partitions that could hold a job which was refused for its size."""
+        (problem,) = refused.problems
+        hint = hint_for(problem.message, wanted, self.walltime) if problem.kind is JOB_REFUSED else None
+        return CenoteError(replace(problem, hint=hint or problem.hint))
 
     def _script(self, launch: Launch, workers: tuple[str, ...]) -> str:
         ready = launch.filled(self._blanks(launch, _worker(workers)))
@@ -175,6 +190,7 @@ class Slurm(BatchStrategy):
             "comment": f"cenote run={run.id} pool={quote(launch.pool)}{home}",
             "output": _NOWHERE if self.transfer_files else _file(run.folder("out"), workers),
             "error": _NOWHERE if self.transfer_files else _file(run.folder("err"), workers),
+            "export": _exported(launch),
             "chdir": "/" if self.transfer_files else None,
             "nodes": "1",
             "ntasks": "1",
@@ -239,6 +255,11 @@ class Slurm(BatchStrategy):
 
     def _traced(self) -> list[TracedJob]:
         return own_jobs()
+
+
+def _exported(launch: Launch) -> str:
+    """The variables of this shell that jobs get; those of Slurm come too."""
+    return ",".join(sorted(launch.inherited(os.environ))) or "NIL"
 
 
 def _job_name(launch: Launch, workers: tuple[str, ...]) -> str:
