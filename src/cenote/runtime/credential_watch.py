@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -18,7 +19,7 @@ from cenote.worker.process.credentials import DeliveredCredential
 LOOK_EVERY = 5.0
 """Seconds between two looks at the credentials: a file that changed is with the workers soon after."""
 RENEW_AGAIN = 60.0
-"""Seconds until a renewal that failed, or did not help, is tried again."""
+"""Seconds between two renewals, at most; those of a short life come sooner."""
 
 Deliver = Callable[[str, Sequence[DeliveredCredential]], None]
 """Sends the workers of a pool what they have from now on."""
@@ -128,7 +129,8 @@ class CredentialWatch:
         now = self._clock()
         ends = one.facts.ends if one.facts else None
         if credential.renews and ends is not None and ends - now < credential.renew_before and now >= one.renew_at:
-            one.renew_at = now + RENEW_AGAIN
+            assert one.facts is not None
+            one.renew_at = now + renewal_pause(one.facts, now)
             self._renew(one)
         found = one.named.delivered()
         if found is None and one.sent is not None:
@@ -151,12 +153,20 @@ class CredentialWatch:
             one.named.renew()
         except Exception as problem:
             words = _in_words(problem)
-            self._warn(f"the credential '{one.named.type}' could not be renewed, retrying every minute: {words}")
+            self._warn(f"the credential '{one.named.type}' could not be renewed, trying again: {words}")
 
     def _warn(self, words: str) -> None:
         if words not in self._warned:
             self._warned.add(words)
             self._news.put(Warned(at=self._clock(), message=words))
+
+
+def renewal_pause(facts: CredentialFacts, now: float) -> float:
+    """Seconds until a credential that is renewed now may be renewed again, whether or not that helps: a quarter of what
+    is left of it, or of its whole life where nothing is."""
+    ends = math.inf if facts.ends is None else facts.ends
+    life = ends - now if ends > now else ends - (-math.inf if facts.begins is None else facts.begins)
+    return max(LOOK_EVERY, min(RENEW_AGAIN, life / 4))
 
 
 def _in_words(problem: Exception) -> str:

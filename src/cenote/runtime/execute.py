@@ -27,19 +27,23 @@ from cenote.plan.outputs.outside import links_outside
 from cenote.plan.plan import Plan
 from cenote.plan.record import PlanRecord, write_record
 from cenote.plugins.capabilities import runs_here
+from cenote.runs.before import keep_before
 from cenote.runs.configured import WorkerSetup, backend_of, strategy_of
 from cenote.runs.driver.socket import reachable
 from cenote.runs.folder import Pulse, RunFolder
+from cenote.runs.ingredients import Ingredients, ingredients_of, read_ingredients, write_ingredients
 from cenote.runs.journal import Journal
 from cenote.runs.provenance import Provenance
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import FailureRecord
-from cenote.runtime.earlier_results import EarlierResults, Reuse
+from cenote.runtime.demand import Demand
 from cenote.runtime.loop import Loop
 from cenote.runtime.modifier_files import ModifierFiles
-from cenote.runtime.publish import Publication, Publisher
-from cenote.runtime.task_specs import TaskSpecs, make_run_spec
+from cenote.runtime.publish import Publication, Publisher, seals_of_pickles
+from cenote.runtime.results import Results
+from cenote.runtime.task_specs import make_run_spec
 from cenote.runtime.watched_run import Hearer, RunListener, WatchedRun
+from cenote.runtime.why import running_stages, why
 from cenote.signals import Interrupted, Interruptions
 from cenote.strategies.interface import Strategy
 from cenote.values import dataclass
@@ -62,8 +66,8 @@ class RunOptions:
 
     fresh: bool = False
     """Forget what earlier runs left in the folder; otherwise what is unchanged is not done again."""
-    force: frozenset[int] = frozenset()
-    """Tasks to be done again although nothing of them has changed."""
+    force: frozenset[str] = frozenset()
+    """Stages to be done again with all that follows them, although nothing of them has changed."""
     keep_going: bool = False
     workers: int | None = None
     """Processes at the most; None for one per core."""
@@ -105,24 +109,43 @@ def execute(
         with signals.raised():  # nothing of the run is there yet
             setup.prepare(on_packing)
         resumed = folder.holds_run and not options.fresh
+        keep_before(folder)
         folder.prepare(fresh=options.fresh)
         if astray := [*links_outside(plan, folder.path)]:
             raise CenoteError(astray)
         folder.summary.unlink(missing_ok=True)  # of an earlier attempt: this one is not over
-        reuse = Reuse(plan, folder, options.force, resumed=resumed)
+        results = Results(plan, folder, options.force, fresh=options.fresh)
+        before, after = read_ingredients(folder) if resumed else None, ingredients_of(plan)
         record = PlanRecord.of(plan)
         write_record(folder.plan, record)
         storage.write_text(folder.picture, _picture(plan))
-        write_record(folder.provenance, Provenance.of(plan, setup.describe(), command=options.command))
+        write_ingredients(folder.ingredients, after)
+        provenance = Provenance.of(plan, setup.describe(), command=options.command)
+        write_record(folder.provenance, provenance)
         watched = WatchedRun(plan, record, pulse, time.time, listen, hear)
         journal = Journal(folder.path)
         try:
-            driver = _Driver(plan, setup, folder, options, journal, watched, reuse, interruptions, unreachable)
+            driver = _Driver(
+                plan,
+                setup,
+                folder,
+                options,
+                journal,
+                watched,
+                results,
+                interruptions,
+                unreachable,
+                resumed=resumed,
+                provenance=provenance,
+                before=before,
+                after=after,
+            )
             with setup.credentials.used_here():
                 while driver.drive():
                     pass  # a stored result was damaged: once more, with what is whole
         finally:
             journal.close()
+            results.close()
     return folder
 
 
@@ -158,25 +181,33 @@ class _Driver:
     options: RunOptions
     journal: Journal
     watched: WatchedRun
-    reuse: Reuse
+    results: Results
     interruptions: Interruptions
     warnings: Sequence[str]
     """Of the run, which the plan does not know."""
+    resumed: bool
+    provenance: Provenance
+    before: Ingredients | None
+    """What the results of the run before in this folder are made of, and those of this one."""
+    after: Ingredients
 
     def __post_init__(self) -> None:
         self.store = Store(self.folder.store)
 
     def drive(self) -> bool:
         """Run it once; returns whether to do so again, because a stored result proved to be damaged."""
-        plan, reuse = self.plan, self.reuse
-        specs = TaskSpecs(plan)
+        plan, results = self.plan, self.results
         again = False
         run = uuid.uuid4().hex[:12]
         started = time.time()
         ending = _Ending()
         at_last = ExitStack()
-        found = reuse.found(specs)
-        session = self._open(run, _expected_work(plan, settled=len(found.whole) + len(found.spared)), at_last)
+        specs = results.lay_out()
+        if results.owners:
+            others = tuple(sorted(results.owners))
+            write_record(self.folder.provenance, msgspec.structs.replace(self.provenance, results_of=others))
+        settled = len(plan.tasks) - len(specs.demand.made)
+        session = self._open(run, _expected_work(plan, settled=settled), at_last)
         with ending.brought_about():
             choices = EngineOptions(
                 keep_going=self.options.keep_going,
@@ -195,14 +226,14 @@ class _Driver:
                 if not session.occupies_driver:
                     publisher.hear(events)
 
-            loop = Loop(engine, session, self.journal, specs, self.store, files, listen, self.interruptions)
+            loop = Loop(engine, session, self.journal, specs, results, files, listen, self.interruptions)
             try:
-                ending.status = loop.run(self._first_events(found, run=run, at=started))
-                again = ending.status != "cancelled" and reuse.drop_damaged(engine.failures.values())
+                ending.status = loop.run(self._first_events(specs.demand, run=run, at=started))
+                again = ending.status != "cancelled" and results.drop_damaged(engine.failures.values())
                 if ending.status != "cancelled" and not again:
                     ending.publication = self._publish(publisher)
             except DamagedResultError as problem:  # one that the driver itself reads: to send it, or to publish it
-                again = reuse.drop([problem.name])
+                again = results.drop([problem.name])
                 if not again:
                     raise errors.error(errors.DAMAGED_RESULT, f"{problem}, repeatedly") from problem
         with ending.brought_about():
@@ -210,23 +241,38 @@ class _Driver:
         if ending.status != "succeeded":  # workers that were ended may have been writing
             for file in storage.unfinished(self.folder.path):
                 storage.remove_unfinished(file)
+        if not self.journal.is_there:  # nothing is left that could tell of the run: whatever was written is no run
+            words = f"{self.folder.path} was removed while the run was going on: what was in it is lost"
+            raise errors.error(errors.DAMAGED_RUN, words, hint="run again") from ending.problem
         if again and ending.problem is None and ending.status != "cancelled":
             return True
         with ending.brought_about():
-            kept = len(plan.tasks) if ending.status == "succeeded" else len(reuse.found(specs))
-            self._finish(ending, started=started, kept=kept)
+            if ending.status == "succeeded":
+                results.make_room(specs, seals_of_pickles(self.folder), plan.workflow.execution.store.limit)
+                settled = len(plan.tasks)
+            else:
+                settled = len(plan.tasks) - len(results.demand().made)
+            self._finish(ending, started=started, kept=settled)
         if ending.problem is not None:
             raise ending.problem
         return False
 
-    def _first_events(self, found: EarlierResults, *, run: str, at: float) -> list[AnyEvent]:
-        """The start, what is known beforehand, and the tasks that an earlier run has done."""
-        plan, reuse = self.plan, self.reuse
-        events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=reuse.resumed)]
-        warnings = (*plan.warnings, *reuse.warnings, *self.warnings)
+    def _first_events(self, demand: Demand, *, run: str, at: float) -> list[AnyEvent]:
+        """The start, what is known beforehand, and the tasks that need not run."""
+        plan = self.plan
+        rows = why(plan, running_stages(plan, demand), self.before, self.after, self.options.force)
+        events: list[AnyEvent] = [RunStarted(at=at, run=run, tasks=len(plan.tasks), resumed=self.resumed, why=rows)]
+        warnings = (*plan.warnings, *self._new_warnings(), *self.warnings)
         events += [Warned(at=at, message=message) for message in warnings]
-        events += [TaskReused(at=at, task=task) for task in found.whole]
+        idle = [task for task in range(len(plan.tasks)) if not demand.runs(task)]
+        events += [TaskReused(at=at, task=task, needed=demand.reads(task)) for task in idle]
         return events
+
+    def _new_warnings(self) -> list[str]:
+        """What there is to say of earlier results."""
+        found = list(self.results.warnings)
+        self.results.warnings.clear()
+        return found
 
     def _open(self, run: str, work: ExpectedWork, at_last: ExitStack) -> Session:
         """Start what runs the tasks; `at_last` ends it."""
@@ -288,7 +334,7 @@ class _Driver:
         if ending.publication.failures and ending.status == "succeeded":
             ending.status = "partial"
         with ending.brought_about():
-            self._warn(dict.fromkeys(ending.publication.warnings))
+            self._warn(dict.fromkeys([*self._new_warnings(), *ending.publication.warnings]))
             self._warn(self._conclude_modifiers())
         at = time.time()
         with ending.brought_about():  # the summary may find room where the journal did not

@@ -24,13 +24,14 @@ from cenote.engine.messages import (
     StartWorkers,
     StopWorkers,
     TaskDone,
+    TaskFailed,
     Tick,
 )
 from cenote.runs.journal import Journal
 from cenote.runtime.modifier_files import ModifierFiles
+from cenote.runtime.results import Results
 from cenote.runtime.task_specs import TaskSpecs
 from cenote.signals import Interruptions
-from cenote.worker.results.store import Store
 
 _WAIT = 0.25
 """Seconds without news after which the engine gets a Tick."""
@@ -44,7 +45,7 @@ class Loop:
     session: Session
     journal: Journal
     specs: TaskSpecs
-    store: Store
+    results: Results
     files: ModifierFiles
     listen: Callable[[Sequence[AnyEvent]], None]
     """Gets every event after it is journalled."""
@@ -80,6 +81,10 @@ class Loop:
         self._journal(events)
         try:
             for event in events if decide_on is None else decide_on:
+                if isinstance(event, TaskDone):
+                    self.results.keep(self.specs, event)
+                if isinstance(event, TaskDone | TaskFailed):
+                    self.results.take_away(self.specs, event.task)
                 for command in self.engine.handle(event):
                     self._carry_out(command)
         finally:
@@ -94,6 +99,7 @@ class Loop:
         match command:
             case RunTask(task, pool, attempt, split, missing):
                 spec = self.specs.write(task, attempt=attempt, split=split, missing=missing)
+                self.results.lay_out_for(spec, self.specs)
                 self.session.run(spec, pool)
             case CancelTask(task):
                 self.session.cancel(task)
@@ -106,10 +112,7 @@ class Loop:
             case Record(event):
                 self._journal([event])
             case ForgetTask(task):
-                names = self.specs.stored_names(task)
-                self.session.forget(names)
-                for name in names if not self.specs.is_kept(task) else ():
-                    self.store.remove(name)
+                self.session.forget(self.results.forget(self.specs, task))
             case FinishRun(status):
                 self.status = status
             case _:

@@ -23,16 +23,16 @@ class PlacesOfColumns:
     def __init__(self, plan: Plan) -> None:
         self._partitions = plan.partitions
         self._sources: dict[int, Source] = {}
-        self._known: OrderedDict[tuple[int, int], Mapping[int, bytes]] = OrderedDict()
+        self._known: OrderedDict[tuple[int, str, int], Mapping[int, bytes]] = OrderedDict()
 
     def of(self, segment: Segment, position: int) -> bytes:
         """For a task of this segment on the partition with this position; empty where it has to look itself."""
         step = segment.source
         if step is None or self._partitions[position].dataset not in step.columns:
             return b""
-        key = (segment.index, position // TOGETHER)
+        key = (segment.index, segment.part, position // TOGETHER)
         if key not in self._known:
-            start = key[1] * TOGETHER
+            start = key[2] * TOGETHER
             some = range(start, min(start + TOGETHER, len(self._partitions)))
             self._known[key] = self._looked_up(segment.index, step, some)
             while len(self._known) > KEPT:

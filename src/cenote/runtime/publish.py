@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from cenote.engine.messages import AnyEvent, TaskDone
 from cenote.errors import CenoteError, ErrorKind, words_of
 from cenote.language.workflow import Render
 from cenote.names import listed
+from cenote.operations.interface import Operation
+from cenote.operations.support.varied import as_varied
 from cenote.plan.fingerprint import digest_of
 from cenote.plan.outputs.names import plot_stem, product_stem
 from cenote.plan.plan import Plan, ProductPlan, maker_of
@@ -39,14 +41,25 @@ from cenote.worker.results.written_files import WrittenFiles
 
 @dataclass
 class Publication:
-    """Everything that was published, and the pictures that could not be drawn."""
+    """Everything that was published, and what could not be."""
 
     products: list[ProductRecord] = field(default_factory=list)
     failures: list[FailureRecord] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    """What is odd about products, as their kinds and renderers see it."""
+    """What is odd about products, as their kinds and renderers see it, and the pictures that could not be drawn."""
     skims: set[Path] = field(default_factory=set)
     """Files that workers wrote, as far as their lists are published."""
+
+    def blame(self, product: ProductPlan, kind: ErrorKind, message: str) -> None:
+        """Something of a product is missing: the run is partial."""
+        self.failures.append(FailureRecord(stage=product.stage, cause="error", kind=kind.name, message=message))
+
+    def miss(self, product: ProductPlan, render: Render, message: str) -> None:
+        """A picture is missing, which leaves the numbers whole, or a file that others compute with."""
+        if registry.load(PluginKind.RENDERER, render.name).holds_numbers:
+            self.blame(product, errors.RENDER_FAILED, message)
+        else:
+            self.warnings.append(f"stage '{product.stage}' has no picture: {message}")
 
     def add(self, other: Publication) -> None:
         """What was published elsewhere."""
@@ -65,10 +78,11 @@ PublishProgress = Callable[[int, int], None]
 
 class Publisher:
     """Saves and draws products: in a thread beside the tasks that still run, as far as only code of ours is needed, and
-    the rest when the run is over."""
+    the rest when the run is over and that thread has ended: matplotlib draws one picture at a time."""
 
     def __init__(self, plan: Plan, store: Store, folder: RunFolder, specs: TaskSpecs) -> None:
         self._plan, self._store, self._folder, self._specs = plan, store, folder, specs
+        self._steps = {step.stage: step for segment in plan.segments for step in segment.steps}
         self._by_task: dict[int, list[ProductPlan]] = {}
         for product in plan.products:
             self._by_task.setdefault(product.task, []).append(product)
@@ -86,11 +100,18 @@ class Publisher:
         """Publish what is left, wait for all, and remove what earlier runs published and this one did not."""
         publication, total = Publication(), len(self._plan.products)
         progress(0, total)
-        for task, products in self._by_task.items():
-            begun = self._begun.get(task)
+        left = dict(self._by_task)
+        for task, begun in self._begun.items():
             with signals.raised():
-                found = None if begun is None else begun.result()
-            publication.add(found or self._published(products))
+                found = begun.result()
+            if found is not None:
+                publication.add(found)
+                del left[task]
+                progress(len(publication.products), total)
+        with signals.raised():
+            self.close()
+        for products in left.values():
+            publication.add(self._published(products))
             progress(len(publication.products), total)
         self._draw_together(publication)
         order = {product.name: number for number, product in enumerate(self._plan.products)}
@@ -136,11 +157,11 @@ class Publisher:
         plot = self._folder.plots / plot_stem(product.name, product.renders.index(render), render)
         words = f"{render.name} cannot draw {listed(parts)} together"
         drawn: list[Path] = []
-        with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
+        with _blamed(plot, words, partial(publication.miss, product, render)), signals.raised():
             renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
-            partial = any(self._specs.is_partial(part.task) for part in parts.values())
+            incomplete = any(self._specs.is_partial(part.task) for part in parts.values())
             context = draw_context(self._plan.workflow, render.by or "")
-            context = replace(context, partial=partial, warn=publication.warnings.append)
+            context = replace(context, partial=incomplete, warn=publication.warnings.append)
             drawn = renderer.draw_together(self._values(parts), plot, context)
             WrittenFiles(self._folder.store).note(product.name, *drawn)
         return [_shown(path, self._folder) for path in drawn]
@@ -149,25 +170,38 @@ class Publisher:
         """Products by the names of a picture; one that is not there is an error."""
         found = {}
         for called, product in parts.items():
-            name = self._specs.name_of(product.task)
-            bundle = self._store.read(name) if name in self._store else {}
+            bundle = self._bundle(product.task)
             if product.name not in bundle:
                 raise errors.error(errors.RENDER_FAILED, f"stage '{product.stage}' left no product")
-            found[called] = bundle[product.name]
+            found[called] = self._dressed(product, bundle[product.name])
         return found
 
     def _published_early(self, products: Sequence[ProductPlan]) -> Publication | None:
-        return self._published(products) if self._specs.name_of(products[0].task) in self._store else None
+        return self._published(products) if self._bundle(products[0].task) else None
+
+    def _bundle(self, task: int) -> dict[str, Any]:
+        """The products of a task, of this run and of earlier ones, as far as they are there."""
+        names = [name for name in self._specs.bundles(task) if name in self._store]
+        return {product: value for name in names for product, value in self._store.read(name).items()}
+
+    def _dressed(self, product: ProductPlan, value: Any) -> Any:
+        """A product with what only pictures and tables need."""
+        step = self._steps.get(product.stage)
+        built_in = step is not None and step.op in registry.built_in_names(PluginKind.OPERATION)
+        if step is None or not built_in or product.name != product.stage:
+            return value
+        operation: Operation = registry.make(PluginKind.OPERATION, step.op, step.params).for_stage(step.stage)
+        return as_varied(operation, step.varied, step.fillings).dressed(value)
 
     def _published(self, products: Sequence[ProductPlan]) -> Publication:
         """Of one task, which lie together in the store: what thousands of them share is read once."""
         publication, task = Publication(), products[0].task
-        name = self._specs.name_of(task)
-        bundle = self._store.read(name) if name in self._store else {}
+        bundle = self._bundle(task)
         self._folder.plots.mkdir(exist_ok=True)
-        partial = self._specs.is_partial(task)
+        incomplete = self._specs.is_partial(task)
         for product in (product for product in products if product.name in bundle):
-            _publish_one(self._plan, product, bundle[product.name], self._folder, publication, partial=partial)
+            value = self._dressed(product, bundle[product.name])
+            _publish_one(self._plan, product, value, self._folder, publication, incomplete=incomplete)
         return publication
 
 
@@ -194,11 +228,11 @@ def _write_snapshots(plan: Plan, folder: RunFolder) -> None:
 def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> None:
     """Remove what earlier runs published and this one did not, except that of stages that were not chosen this time.
 
-    Skims of stages that are still there stay until a whole list of them says that they are not part of it: tasks that
+    Skims of stages that still write some stay until a whole list of them says that they are not part of it: tasks that
     are to be reused wrote them.
     """
     record = WrittenFiles(folder.store)
-    stages = {stage.id for stage in plan.workflow.stages}
+    writing = {stage.id for stage in plan.workflow.stages if stage.write}
     unchosen = plan.workflow.helpers | plan.workflow.left_out
     published = {folder.path / file for product in publication.products for file in (*product.files, *product.plots)}
     published |= publication.skims
@@ -208,7 +242,7 @@ def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> No
     for file, product in record.products().items():
         stage = maker_of(product)
         is_skim = product != stage
-        if stage in unchosen or file in published or (is_skim and stage in stages and product not in whole):
+        if stage in unchosen or file in published or (is_skim and stage in writing and product not in whole):
             kept[file] = product
         else:
             stale.append(file)
@@ -217,12 +251,13 @@ def _remove_stale(plan: Plan, folder: RunFolder, publication: Publication) -> No
 
 
 def _publish_one(
-    plan: Plan, product: ProductPlan, value: Any, folder: RunFolder, publication: Publication, *, partial: bool
+    plan: Plan, product: ProductPlan, value: Any, folder: RunFolder, publication: Publication, *, incomplete: bool
 ) -> None:
     kind = product_kind(product.kind)
     target = folder.products / product_stem(product.name)
     written = WrittenFiles(folder.store)
-    with _blamed(product, target, "its product cannot be saved", errors.STAGE_FAILED, publication):
+    blame = partial(publication.blame, product, errors.STAGE_FAILED)
+    with _blamed(target, "its product cannot be saved", blame):
         if product.kind == "files":
             parts, value = value, merge_parts(value, plan.writes_of(product.stage), folder.products)
             publication.skims.update(folder.products / one["path"] for one in (*parts, *value))
@@ -233,13 +268,13 @@ def _publish_one(
         written.note(product.name, *saved)
         plots: list[Path] = []
         context = draw_context(plan.workflow, product.stage)
-        context = replace(context, partial=partial, warn=publication.warnings.append)
+        context = replace(context, partial=incomplete, warn=publication.warnings.append)
         for number, render in enumerate(product.renders):
             if render.together:
                 continue  # when all of them are there
             plot = folder.plots / plot_stem(product.name, number, render)
             words = f"{render.name} cannot draw it"
-            with _blamed(product, plot, words, errors.RENDER_FAILED, publication), signals.raised():
+            with _blamed(plot, words, partial(publication.miss, product, render)), signals.raised():
                 renderer: Renderer = registry.make(PluginKind.RENDERER, render.name, render.settings)
                 draw = renderer.draw_each if render.per_dataset else renderer.draw
                 drawn = draw(value, plot, context)
@@ -252,7 +287,7 @@ def _publish_one(
                 kind=product.kind,
                 files=tuple(_shown(path, folder) for path in saved),
                 plots=tuple(_shown(path, folder) for path in plots),
-                partial=partial,
+                partial=incomplete,
                 description=kind.describe(value),
                 stage=product.stage,
             )
@@ -265,8 +300,8 @@ def _shown(path: Path, folder: RunFolder) -> str:
 
 
 @contextmanager
-def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publication: Publication) -> Iterator[None]:
-    """What somebody's code raises, be it SystemExit, is a failure of that product; what a disk refuses ends it all."""
+def _blamed(target: Path, what: str, blame: Callable[[str], None]) -> Iterator[None]:
+    """What somebody's code raises, be it SystemExit, is told of; what a disk refuses ends it all."""
     try:
         yield
     except Interrupted:
@@ -275,9 +310,7 @@ def _blamed(product: ProductPlan, target: Path, what: str, kind: ErrorKind, publ
         if refused := storage.refusal(problem, target):
             raise refused from problem
         words = str(problem) if isinstance(problem, CenoteError) else words_of(problem)
-        publication.failures.append(
-            FailureRecord(stage=product.stage, cause="error", kind=kind.name, message=f"{what}: {words}")
-        )
+        blame(f"{what}: {words}")
 
 
 def is_own_pickle(folder: RunFolder, file: Path) -> bool:
@@ -290,6 +323,11 @@ def is_own_pickle(folder: RunFolder, file: Path) -> bool:
     except DamagedResultError:
         return False
     return digest == digest_of_file(file)
+
+
+def seals_of_pickles(folder: RunFolder) -> set[str]:
+    """Names in the store of the digests of all pickles among the products."""
+    return {_seal_name(file) for file in folder.products.rglob("*.pkl")}
 
 
 def _seal_name(file: Path) -> str:

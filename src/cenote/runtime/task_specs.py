@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cenote.plan.fingerprint import digest_of
-from cenote.plan.plan import MERGE, Plan, Segment
-from cenote.plan.tasks import applies, product_tasks
+from cenote.plan.identity import combined
+from cenote.plan.plan import MERGE, RUN, Plan, Segment, columns_of, events_of, is_skim, maker_of
+from cenote.plan.tasks import part_numbers, place_of, product_tasks
 from cenote.plugins import own_files
 from cenote.plugins.resources import packed
 from cenote.plugins.shipped import own_path
+from cenote.runtime.demand import Demand, SegmentParts, everything, made_in_full, positions_of
 from cenote.runtime.places import PlacesOfColumns
 from cenote.worker.task_spec import Piece, RunSpec, TaskSpec
 
@@ -32,106 +34,151 @@ def make_run_spec(plan: Plan, *, store: Path, files: Path) -> RunSpec:
     )
 
 
-class TaskSpecs:
-    """Writes specs for the tasks of one plan."""
+_FIRST_STAGE = 3
+"""In the store, `KEY` is what a task made, `KEY-1` and `KEY-2` what earlier runs made of it, and from here on
+what its stages do to events."""
 
-    def __init__(self, plan: Plan) -> None:
+
+class TaskSpecs:
+    """Writes specs for the tasks of one plan, as far as there is something to do."""
+
+    def __init__(self, plan: Plan, demand: Demand | None = None) -> None:
         self._plan = plan
+        self.demand = everything(plan) if demand is None else demand
         self._number_of = {info.own_name: number for number, info in enumerate(plan.datasets)}
         self._partial: dict[int, str] = {}
         """Merges with parts missing → the name that their result lies under instead."""
         self._places = PlacesOfColumns(plan)
-        self._imports_for: dict[tuple[int, str], tuple[str, ...]] = {}
-        self._part: list[int] = []
-        counts: dict[tuple[str, str], int] = {}
-        for partition in plan.partitions:
-            counts[partition.source, partition.dataset] = counts.get((partition.source, partition.dataset), -1) + 1
-            self._part.append(counts[partition.source, partition.dataset])
+        self._parts = SegmentParts()
+        self._part = part_numbers(plan.partitions)
+        self.held = {
+            self.name_of_events(task, stage): (task, events_of(stage), self._leaving_of(task)[stage])
+            for task, stages in self.demand.held.items()
+            for stage in stages
+        }
+        """Name of events that earlier runs handed over → the task, the product that they were kept as, and its id."""
 
     def write(self, task: int, *, attempt: int, split: int = 1, missing: Sequence[int] = ()) -> TaskSpec:
         """The spec of a task; `missing` are the parts of a merge that failed."""
         table = self._plan.tasks
         segment = self._plan.segments[int(table.segment[task])]
-        key = table.key(task)
+        made = self.demand.made[task]
         if table.kind[task] == MERGE:
-            parts = tuple(self.name_of(need) for need in table.needs_of(task) if need not in missing)
-            if parts != tuple(table.key(need) for need in table.needs_of(task)):
+            needs = table.needs_of(task)
+            parts = tuple(name for need in needs if need not in missing for name in self.bundles(need))
+            if parts != tuple(name for need in needs for name in self._whole_bundles(need)):
                 # a result with parts missing must never be taken for the whole by a later run
-                self._partial[task] = digest_of(["partial", key, parts])
-            return TaskSpec(task, self.name_of(task), "merge", segment.index, parts=parts, attempt=attempt)
-        positions = self._positions(segment, int(table.partition[task]))
+                self._partial[task] = digest_of(["partial", table.key(task), parts])
+            name = self.name_of(task)
+            return TaskSpec(task, name, "merge", segment.index, parts=parts, attempt=attempt, wanted=made)
+        positions = positions_of(self._plan, segment, int(table.partition[task]))
+        stages = self.demand.leaving.get(task, frozenset[str]())
         return TaskSpec(
             task,
-            key,
+            table.key(task),
             "run",
             segment.index,
-            pieces=tuple(self._piece(segment, position) for position in positions),
+            pieces=tuple(self._piece(task, position) for position in positions),
             products=self._products(segment, positions),
             attempt=attempt,
             split=split,
+            wanted=made,
+            leaving={stage: self.name_of_events(task, stage) for stage in segment.exports if stage in stages},
+            whole=made_in_full(self._plan, task, self.demand),
+            given=self.given(task),
+            # of a partition that did not fit into memory whole, no more is held there than must be
+            for_later={} if split > 1 else {product: name for product, (name, _) in self.for_later(task).items()},
         )
 
-    def _positions(self, segment: Segment, number: int) -> list[int]:
-        if segment.scope == "partition":
-            return [number]
-        wanted = self._plan.datasets[number].own_name if segment.scope == "dataset" else None
-        return [
-            position
-            for position, partition in enumerate(self._plan.partitions)
-            if partition.source == segment.root
-            and (wanted is None or partition.dataset == wanted)
-            and applies(segment, partition.dataset)
-        ]
-
-    def _piece(self, segment: Segment, position: int) -> Piece:
+    def _piece(self, task: int, position: int) -> Piece:
         partition = self._plan.partitions[position]
-        layout, table = self._plan.layout, self._plan.tasks
+        layout = self._plan.layout
+        part = self._parts.of_task(self._plan, task, self.demand, partition.dataset)
         imports = []
-        for stage in self._imports(segment, partition.dataset):
-            names = []
-            for crossing in layout.crossings[layout.flavour_of[partition.dataset], stage]:
-                if crossing.segment < 0:
-                    names.append("")
-                    continue
-                exports = list(self._plan.segments[crossing.segment].exports)
-                key = table.key(layout.runs[crossing.segment][position])
-                names.append(f"{key}-{exports.index(crossing.stage)}")
+        for stage in part.imports_for(partition.dataset):
+            names = [
+                ""
+                if crossing.segment < 0
+                else self.name_of_events(layout.runs[crossing.segment][position], crossing.stage)
+                for crossing in layout.crossings[layout.flavour_of[partition.dataset], stage]
+            ]
             imports.append((stage, tuple(names)))
-        places = self._places.of(segment, position)
+        places = self._places.of(part, position)
         return Piece(partition, self._part[position], imports=tuple(imports), places=places)
-
-    def _imports(self, segment: Segment, dataset: str) -> tuple[str, ...]:
-        key = (segment.index, dataset)
-        if key not in self._imports_for:
-            self._imports_for[key] = segment.imports_for(dataset)
-        return self._imports_for[key]
 
     def _products(self, segment: Segment, positions: Sequence[int]) -> tuple[tuple[str, str], ...]:
         whole = segment.scope == "run" or not positions
         number = -1 if whole else self._number_of[self._plan.partitions[positions[0]].dataset]
         needed = product_tasks(self._plan.layout.product_tasks, segment, number, self._plan.datasets)
-        return tuple((stage, self._plan.tasks.key(task)) for stage, task in needed)
+        return tuple((stage, name) for stage, task in needed for name in self.bundles(task))
 
     def name_of(self, task: int) -> str:
-        """The name under which this task's products lie in the store."""
+        """The name under which this task leaves its products in the store."""
         return self._partial.get(task) or self._plan.tasks.key(task)
+
+    def name_of_found(self, task: int) -> str:
+        """The name under which those of its products lie there that earlier runs made."""
+        return f"{self._plan.tasks.key(task)}-1"
+
+    def name_of_found_files(self, task: int) -> str:
+        """The same, of lists of the files that they wrote."""
+        return f"{self._plan.tasks.key(task)}-2"
+
+    def name_of_events(self, task: int, stage: str) -> str:
+        """The name under which the events of a stage lie there that leave this task."""
+        known_by = self._leaving_of(task)[stage]
+        return combined(
+            f"leaving {stage}", [known_by, place_of(self._plan.partitions[int(self._plan.tasks.partition[task])])]
+        ).hex()
+
+    def given(self, task: int) -> dict[str, str]:
+        """Stages that a task need not run → the name under which what they do to events lies there."""
+        return {stage: self._name_of_columns(task, stage) for stage in self.demand.given.get(task, ())}
+
+    def for_later(self, task: int) -> dict[str, tuple[str, bytes]]:
+        """What a task that runs may keep for later runs → under which name, and what it is known by then."""
+        segment = self._plan.segments[int(self._plan.tasks.segment[task])]
+        ids = self._plan.ids.of(self._plan.tasks, task)
+        kept = [name for name in ids if name.endswith(columns_of(""))]
+        is_one = segment.scope == "partition" and self._plan.tasks.kind[task] == RUN and self.demand.runs(task)
+        if not is_one or not (kept or segment.exports) or not self._plan.workflow.execution.store.limit:
+            return {}
+        dataset = self._plan.partitions[int(self._plan.tasks.partition[task])].dataset
+        part = self._parts.of_task(self._plan, task, self.demand, dataset)
+        runs = self._parts.running(part, dataset)
+        found = {
+            name: (self._name_of_columns(task, maker_of(name)), ids[name]) for name in kept if maker_of(name) in runs
+        }
+        leaving = self._leaving_of(task)
+        for stage in self.demand.leaving.get(task, ()):
+            found[events_of(stage)] = (f"{self.name_of_events(task, stage)}-1", leaving[stage])
+        return found
+
+    def _leaving_of(self, task: int) -> dict[str, bytes]:
+        return self._plan.ids.leaving_of(self._plan.segments[int(self._plan.tasks.segment[task])], task)
+
+    def _name_of_columns(self, task: int, stage: str) -> str:
+        segment = self._plan.segments[int(self._plan.tasks.segment[task])]
+        return f"{self._plan.tasks.key(task)}-{_FIRST_STAGE + segment.stages.index(stage)}"
+
+    def bundles(self, task: int) -> tuple[str, ...]:
+        """Every name under which its products lie there: of this run, and of earlier ones."""
+        return ((self.name_of(task),) if self.demand.runs(task) else ()) + self._found(task)
+
+    def _whole_bundles(self, task: int) -> tuple[str, ...]:
+        return ((self._plan.tasks.key(task),) if self.demand.runs(task) else ()) + self._found(task)
+
+    def _found(self, task: int) -> tuple[str, ...]:
+        found = {is_skim(product) for product in self.demand.found.get(task, ())}
+        names = ((False, self.name_of_found(task)), (True, self.name_of_found_files(task)))
+        return tuple(name for of_files, name in names if of_files in found)
 
     def is_partial(self, task: int) -> bool:
         """Whether this task's products lack some of the data."""
         return task in self._partial
 
-    def is_kept(self, task: int) -> bool:
-        """Whether its results stay for later runs, although no task reads them any more."""
-        return self._plan.segments[int(self._plan.tasks.segment[task])].kept
-
-    def stored_names(self, task: int) -> list[str]:
-        """Every name under which this task's results lie in the store."""
-        name = self.name_of(task)
-        if self._plan.tasks.kind[task] == MERGE:
-            return [name]
-        segment = self._plan.segments[int(self._plan.tasks.segment[task])]
-        if not segment.exports:
-            return [name]
-        dataset = self._plan.partitions[int(self._plan.tasks.partition[task])].dataset
-        leaving = {step.stage for step in segment.steps if step.applies(dataset)}
-        return [name, *(f"{name}-{n}" for n, stage in enumerate(segment.exports) if stage in leaving)]
+    def names_of_events(self, task: int) -> list[str]:
+        """Every name under which events that leave it lie in the store, of this run and of earlier ones."""
+        demand = self.demand
+        stages = demand.leaving.get(task, frozenset()) | demand.held.get(task, frozenset())
+        return [self.name_of_events(task, stage) for stage in sorted(stages)]

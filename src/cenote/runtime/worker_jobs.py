@@ -214,9 +214,9 @@ class WorkerJobs(Session):
         self._events.append(Warned(at=self._clock(), message=words))
 
     def jobs_refused(self, pool: str, workers: Sequence[str], problem: Problem) -> None:
+        reason = "; ".join(filter(None, (problem.message, problem.hint)))
         self._events += [
-            WorkerLost(at=self._clock(), worker=worker, pool=pool, reason=problem.message, cause="refused")
-            for worker in workers
+            WorkerLost(at=self._clock(), worker=worker, pool=pool, reason=reason, cause="refused") for worker in workers
         ]
 
     def jobs_polled(self, pool: str, found: Mapping[JobId, JobStatus]) -> None:
