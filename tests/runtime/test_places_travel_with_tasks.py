@@ -104,7 +104,9 @@ def test_the_cache_forgets_places_before_it_grows_without_end(
     assert FILES < len(looked_at) < 2 * FILES
 
 
-def test_a_file_that_changes_after_planning_is_read_as_it_is(folder: Path) -> None:
+def test_a_file_that_changes_after_planning_fails_its_task(folder: Path) -> None:
     plan = cenote.load(folder / "flow.yaml").plan()
     write_muons(folder / "0.root", events=60, seed=9)
-    assert run_all(folder, plan) == [50] * FILES
+    runner = TaskRunner(make_run_spec(plan, store=folder / "work", files=folder / "files"))
+    failures = [runner.run(spec).failure for spec in specs_of(plan)]
+    assert [one.error_kind if one else None for one in failures] == ["changed-input", *[None] * (FILES - 1)]

@@ -70,6 +70,29 @@ def test_a_record_that_points_out_of_the_folder_removes_nothing_there(tmp_path: 
     assert (tmp_path / "thesis.tex").exists()
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(b"\xff\xfe\x80", b"\x00" * 64, b"[" * 100_000, b'[["H"], "plots/a"]\n'),
+        *(b'["H", "plots/\\u0000.png"]\n', b'["H", "plots/\\ud800.png"]\n'),
+    ],
+    ids=["no UTF-8", "zeros", "nested", "no product", "no name", "no text"],
+)
+def test_a_damaged_record_costs_only_the_lines_that_are_damaged(tmp_path: Path, damage: bytes) -> None:
+    run = a_run(tmp_path / "out")
+    record = WrittenFiles(run.store)
+    picture = run.plots / "own.png"
+    run.plots.mkdir(exist_ok=True)
+    picture.touch()
+    record.replace({picture: "H"})
+    with (run.store / "written" / "all").open("ab") as file:
+        file.write(damage)
+    assert record.products() == {picture: "H"}
+    RunFolder(run.path).prepare(fresh=True)
+    assert not picture.exists()
+    assert record.products() == {}
+
+
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(CenoteError, match="not empty"):
