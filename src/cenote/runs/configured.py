@@ -10,10 +10,12 @@ import msgspec
 
 from cenote import errors, software
 from cenote.backends.interface import Backend
+from cenote.credential_files.places import LEADING_THERE
 from cenote.environments.current import CurrentEnvironment
 from cenote.environments.interface import Environment
 from cenote.language.workflow import Workflow
 from cenote.launch import Launch, LaunchingRun
+from cenote.names import can_name_variables
 from cenote.packing.progress import Progress
 from cenote.placement.pools import PlacedPool
 from cenote.plan.plan import Plan
@@ -129,7 +131,16 @@ class WorkerSetup(PoolEnvironments):
     def complete(self, launch: Launch) -> Launch:
         """Add what the launch's pool asks for, its environment, and the driver's software for workers to compare."""
         name, environment = self._environment(launch.pool)
-        return completed(launch, name, environment, software=self._software)
+        return completed(replace(launch, passed=self._passed(launch.pool)), name, environment, software=self._software)
+
+    def _passed(self, pool: str) -> tuple[str, ...]:
+        """Variables of this process that workers of a pool get. Where everything runs here, tasks read credentials
+        where the driver does, and find them as it does: those that the workflow names, or whatever is there."""
+        if not self._one_for_all:
+            return self._execution.pass_variables_of(pool)
+        named = [name for one in self.credentials.of("") for name in one.variables()]
+        found = named if self._execution.credentials else LEADING_THERE
+        return (*self._execution.pass_variables, *filter(can_name_variables, found))
 
     def launch(self, pool: PlacedPool, run: LaunchingRun, *, lifetime: Lifetime | None) -> Launch | None:
         """How workers of a pool would be started; None where the backend starts them itself."""

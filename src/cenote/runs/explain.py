@@ -14,6 +14,7 @@ from cenote.engine.task_classes import CandidatePools
 from cenote.names import did_you_mean, listed
 from cenote.plan.probes.result import in_a_sentence
 from cenote.plan.record import PlannedPool, PlannedSegment
+from cenote.runs.changed.rows import tasks_in_words
 from cenote.runs.counting.pool_words import pool_word
 from cenote.runs.summary import PoolRecord, StageRecord, seconds_from
 from cenote.runs.varied_stages import stages_for_people
@@ -118,7 +119,7 @@ def _paragraph(view: RunView, stage: StageRecord, cut_off: bool) -> str:
     segment = view.plan.segments[stage.segment]
     rows = stages_for_people([one for one in view.stages if one.segment == segment.index])
     others = [words for words, one in rows if one.id != stage.id]
-    sentences = [_progress(stage, others, cut_off)]
+    sentences = [_progress(stage, others, cut_off), *_why_again(view, stage)]
     if stage.done < stage.tasks:
         sentences += _data(view, segment)
         if not view.finished and not cut_off:
@@ -140,6 +141,12 @@ def _progress(stage: StageRecord, others: Sequence[str], cut_off: bool) -> str:
     parts += [f"{stage.failed} failed"] if stage.failed else []
     parts += [f"{stage.not_run} not run"] if stage.not_run else []
     return f"Stage '{stage.id}'{together}: {', '.join(parts)}."
+
+
+def _why_again(view: RunView, stage: StageRecord) -> Iterator[str]:
+    for row in view.why:
+        if row.stage == stage.id and row.causes:
+            yield f"It ran again ({tasks_in_words(row)}): {'; '.join(row.causes)}."
 
 
 def _data(view: RunView, segment: PlannedSegment) -> Iterator[str]:

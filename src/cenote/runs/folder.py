@@ -34,6 +34,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.store = path / "work"
+        self.results = self.store / "results"
+        """The result store, where `execution.store` says that it is in the run's folder."""
         """Intermediate results under their content hash: what the next run finds again."""
         self.products = path / PRODUCTS
         """Histograms, tables and skims in open formats."""
@@ -41,6 +43,8 @@ class RunFolder:
         """Pictures."""
         self.reports = path / REPORTS
         """Texts that the workflow asks for."""
+        self.before = path / "before"
+        """What the run before the last one published, for `cenote diff`."""
         self.debug_root = path / "debug"
         """What helps to find out what went wrong."""
         self.debug = self.debug_root / "distributed"
@@ -57,9 +61,19 @@ class RunFolder:
         """The plan that was run."""
         self.picture = path / "plan.svg"
         """The plan as a picture."""
+        self.ingredients = path / "ingredients.json"
+        """What results are made of, for the next run here to compare."""
         self.provenance = path / "provenance.json"
         """Inputs, software, options."""
-        self._files = (self.journal, self.summary, self.plan, self.picture, self.provenance, self.report)
+        self._files = (
+            self.journal,
+            self.summary,
+            self.plan,
+            self.picture,
+            self.provenance,
+            self.ingredients,
+            self.report,
+        )
 
     @property
     def holds_run(self) -> bool:
@@ -89,6 +103,7 @@ class RunFolder:
 
         WrittenFiles(self.store).clear()
         Store(self.store).clear()
+        storage.remove_tree(self.results)
         for file in self._files:
             file.unlink(missing_ok=True)
         for folder in (self.debug, self.modifiers):
@@ -98,10 +113,8 @@ class RunFolder:
                 folder.rmdir()
 
     def _refuse_foreign(self) -> None:
-        ours = {path.name for path in (self.store, self.products, self.plots, self.reports, self.debug_root)} | {
-            LOCK,
-            "error.txt",
-        }
+        folders = (self.store, self.products, self.plots, self.reports, self.before, self.debug_root)
+        ours = {path.name for path in folders} | {LOCK, "error.txt"}
         if (self.path / LOCK).exists():  # a run began here, and came no further: the disk was full
             ours.update(file.name for file in self._files)
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
@@ -119,9 +132,11 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             file = open(self.path / LOCK, "a+", opener=storage.not_by_a_link)  # noqa: SIM115  # the caller closes it
         except OSError as problem:
+            found = storage.problem_of(problem, self.path.absolute())
             raise errors.error(
-                storage.KINDS.get(problem.errno or 0, errors.USAGE),
+                found.kind if found else errors.USAGE,
                 f"{self.path} is not writable: {problem.strerror}",
+                details=found.details if found else (),
                 hint="choose another folder for the run",
             ) from None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -34,6 +35,14 @@ class Journal:
         lines = [_encoder.encode(event) for event in events]
         if lines:
             self._append(b"\n".join(lines) + b"\n")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether others still find it: somebody may have removed the run's folder, or begun another run there."""
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+        except OSError:
+            return False
 
     def close(self) -> None:
         """End writing; closing twice is not an error."""

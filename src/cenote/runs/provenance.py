@@ -77,6 +77,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     git: GitRecord | None = None
     environments: dict[str, dict[str, Any]] = {}
     """Pool → the environment of its workers: its type and settings, and what it says of itself."""
+    results_of: tuple[str, ...] = ()
+    """Whose results were used, besides one's own, as their keys are called here."""
 
     @classmethod
     def of(cls, plan: Plan, environments: dict[str, dict[str, Any]], *, command: Sequence[str] | None) -> Self:

@@ -8,13 +8,14 @@ from typing import Self
 import msgspec
 
 from cenote import errors
-from cenote.engine.messages import FailureInfo, FellBack, TaskSplit
+from cenote.engine.messages import FailureInfo, FellBack, TaskSplit, WhyRow
 from cenote.modifiers.support.measures import MeasuredStage
 from cenote.plan.plan import SkippedFile
 
 _KINDS = {
     "error": errors.STAGE_FAILED,
     "bad_input": errors.UNREADABLE_INPUT,
+    "changed_input": errors.CHANGED_INPUT,
     "timeout": errors.TIMED_OUT,
     "lost": errors.WORKER_LOST,
     "stopped": errors.INTERRUPTED,
@@ -47,6 +48,21 @@ class TaskTotals(msgspec.Struct, frozen=True):
     """Of all of them together."""
     kept: int | None = None
     """Those that the next run need not repeat; null while the run is in progress."""
+
+
+class KeptRecord(msgspec.Struct, frozen=True):
+    """What is kept for later runs of what a stage does to events, its columns or the events that leave its segment."""
+
+    what: str
+    """`columns` or `events`."""
+    kept: int = 0
+    """Tasks that kept it in this run."""
+    read: int = 0
+    """Tasks that read it, as an earlier run kept it, instead of running the stage."""
+    bytes: int = 0
+    """Of all these tasks together."""
+    seconds: float = 0.0
+    """What it took to compute it, in this run or in earlier ones."""
 
 
 class StageRecord(msgspec.Struct, frozen=True):
@@ -83,6 +99,8 @@ class StageRecord(msgspec.Struct, frozen=True):
     """The stage that it is a variation of; empty for a stage of the file."""
     variation: str = ""
     """The variation that it runs for."""
+    for_later: tuple[KeptRecord, ...] = ()
+    """What is kept of it beside its products."""
 
 
 class CompiledRecord(msgspec.Struct, frozen=True):
@@ -211,7 +229,8 @@ class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
     stage: str | None = None
     task: int | None = None
     cause: str = ""
-    """`error` (the stage's own code), `bad_input`, `timeout`, `lost` (its worker), `oom`, `damaged` or `internal`."""
+    """`error` (the stage's own code), `bad_input`, `changed_input`, `timeout`, `lost` (its worker), `oom`, `damaged` or
+    `internal`."""
     kind: str | None = None
     """The name of an ErrorKind."""
     message: str
@@ -252,6 +271,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Of all tasks."""
     tasks: TaskTotals
     """Merges included."""
+    why: tuple[WhyRow, ...] = ()
+    """Why stages ran again, each that did; empty where there was no earlier run to compare with."""
     merges: TaskTotals = TaskTotals(0, 0)
     retries: int
     """How often a task was tried again."""

@@ -30,6 +30,7 @@ from cenote.engine.messages import (
     TaskSplit,
     TaskStarted,
     Warned,
+    WhyRow,
     WorkerAnswers,
     WorkerJoined,
     WorkerLost,
@@ -38,6 +39,7 @@ from cenote.engine.messages import (
 )
 from cenote.engine.task_ranges import tasks_in
 from cenote.modifiers.support.warnings_kept import MOST_OF_RUN, KeptWarnings
+from cenote.plan.plan import maker_of
 from cenote.plan.probes.result import Probed
 from cenote.plan.record import PlannedPool, PlannedSegment, PlannedStage, PlanRecord
 from cenote.runs.counting.counts import ModifierTally, StageTally, TaskTally, totals
@@ -90,6 +92,8 @@ class RunView:
     def _reset(self) -> None:
         self.run: str | None = None
         self.resumed = False
+        self.why: tuple[WhyRow, ...] = ()
+        """Why stages run again."""
         self.status: RunStatus = "waiting"
         self.started: float | None = None
         self.ended: float | None = None
@@ -125,7 +129,7 @@ class RunView:
             case TaskDone():
                 self._task_done(event)
             case TaskReused():
-                self._task_reused(event.task)
+                self._task_reused(event.task, needed=event.needed)
             case TasksNotNeeded():
                 for task in tasks_in(event.tasks):
                     self._task_reused(task, needed=False)
@@ -170,7 +174,7 @@ class RunView:
 
     def _run_started(self, event: RunStarted) -> None:
         self._reset()
-        self.run, self.resumed = event.run, event.resumed
+        self.run, self.resumed, self.why = event.run, event.resumed, event.why
         self.started = self.now = event.at
         self.status = "running"
         for pool in self._pools.values():
@@ -213,6 +217,9 @@ class RunView:
         for stage, stats in event.stages.items():
             if stage in self._stages:
                 self._stages[stage].add(stats)
+        for product, kept in event.kept.items():
+            if (stage := maker_of(product)) in self._stages:
+                self._stages[stage].keep(product.removeprefix(f"{stage}:"), kept)
         for group in event.groups:
             if group.stages not in self._compiled:
                 planned = next((one for one in self.plan.stages if one.id == group.stages[0]), None)
@@ -220,7 +227,7 @@ class RunView:
                     continue
                 self._compiled[group.stages] = ModifierTally(planned)
             self._compiled[group.stages].add(group.modifiers)
-        if not event.stages and len(stages) == 1:
+        if not event.stages and not event.kept and len(stages) == 1:
             self._stages[stages[0]].seconds += event.seconds
             self._stages[stages[0]].events_in += event.events
 
@@ -367,6 +374,7 @@ class RunView:
             time_left=0.0 if self.finished else tasks.time_left(self.clock),
             variation_of=stage.variation_of,
             variation=stage.variation,
+            for_later=own.for_later,
         )
 
     @property
@@ -418,6 +426,7 @@ class RunView:
             seconds=rounded(self.seconds),
             cpu_seconds=rounded(self.cpu_seconds),
             tasks=totals(self._tallies, kept=kept),
+            why=self.why,
             merges=self.merges,
             retries=self.retries,
             events=self.events_read,

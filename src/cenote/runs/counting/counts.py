@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cenote.engine.messages import StageStats, TaskDone
+import msgspec
+
+from cenote.engine.messages import KeptStats, StageStats, TaskDone
 from cenote.modifiers.support.measures import Measured, MeasuredStage, Tally
 from cenote.plan.record import PlannedStage
-from cenote.runs.summary import TaskTotals, rounded
+from cenote.runs.summary import KeptRecord, TaskTotals, rounded
 
 
 @dataclass(slots=True)
@@ -126,6 +128,23 @@ class StageTally:
         self.events_in = 0
         self.events_out = 0
         self._modifiers = ModifierTally(stage)
+        self._kept: dict[str, KeptRecord] = {}
+
+    def keep(self, what: str, stats: KeptStats) -> None:
+        """One more task kept this for later runs, or read it."""
+        before = self._kept.get(what, KeptRecord(what))
+        self._kept[what] = KeptRecord(
+            what,
+            kept=before.kept + (not stats.read),
+            read=before.read + stats.read,
+            bytes=before.bytes + stats.bytes,
+            seconds=before.seconds + stats.seconds,
+        )
+
+    @property
+    def for_later(self) -> tuple[KeptRecord, ...]:
+        """What is kept of it."""
+        return tuple(msgspec.structs.replace(one, seconds=rounded(one.seconds)) for one in self._kept.values())
 
     def add(self, stats: StageStats) -> None:
         """One more task."""

@@ -21,10 +21,12 @@ class TasksSeen:
         """Pools whose tasks run side by side in one process: whose memory it is cannot be known."""
 
     def take(self, event: AnyEvent) -> None:
-        """Tasks that are done count, unless they were taken in pieces."""
+        """Tasks that are done count, unless they were taken in pieces, or an earlier run has done a part of them."""
         if isinstance(event, TaskSplit):
             self._split.add(event.task)
         if not isinstance(event, TaskDone) or event.task in self._split or self._plan.tasks.kind[event.task] == MERGE:
+            return
+        if any(kept.read for kept in event.kept.values()):
             return
         key = self._keys[int(self._plan.tasks.segment[event.task])]
         peak = 0 if event.pool in self._shared else event.peak_memory

@@ -1,0 +1,1 @@
+"""Words for what changed between two runs: pure functions on plain data."""
