@@ -10,8 +10,8 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count, islice
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import assert_never
 
@@ -19,7 +19,7 @@ import msgspec
 
 from cenote import __version__, errors, storage
 from cenote.client.access_records import UploadedFile
-from cenote.client.definitions import InstanceState, TaskDefinition
+from cenote.client.definitions import InstanceState, TaskDefinition, TaskState
 from cenote.client.functions.call_files import PYTHON
 from cenote.client.python_call import RETURNED
 from cenote.client.records import (
@@ -44,6 +44,7 @@ from cenote.engine.pool_status import PoolState
 from cenote.names import plain_name
 from cenote.runs.summary import iso_time
 from cenote.service.accounts import user_name
+from cenote.service.allocator.allocator import Allocator
 from cenote.service.allocator.kept import TaskKept
 from cenote.service.allocator.messages import (
     PoolClosed,
@@ -60,12 +61,14 @@ from cenote.service.allocator.messages import (
 from cenote.service.allocator.refusals import HIGHEST_PRIORITY
 from cenote.service.allocator.task_kept import restored_task
 from cenote.service.allocator.views import PoolView, TaskView, view_instances, view_task
-from cenote.service.forecast import Forecast, PastDurations
+from cenote.service.forecast import Forecast, ForeseenTask, PastDurations
 from cenote.service.history.slots import SlotsOverTime
 from cenote.service.log import ServiceLog
 from cenote.service.profiles import Profiles
 from cenote.service.protocol import AttemptKey, StreamName
 from cenote.service.service import Service
+from cenote.service.turns import in_turns
+from cenote.service.user_limits import refuse_pool, refuse_priority, refuse_strategy
 from cenote.text import plural
 from cenote.units import format_seconds
 
@@ -75,6 +78,12 @@ _MOST_RETURNED = 4 * 1024 * 1024
 """Of such bytes in one answer."""
 _LONGEST = 366 * 86400.0
 """Seconds that a forecast may look ahead."""
+_REMEMBERED = 300
+"""Ended tasks that a forecast takes durations from."""
+_CANCELLED_AT_ONCE = 100
+"""Tasks of a pool that is deleted: they are written down together."""
+_ENDED_SHOWN = 100
+"""The latest ended tasks that are among the others, where nobody says how many."""
 PlaceFiles = Callable[[Path], tuple[str, ...]]
 """Puts files that were uploaded into a folder, and returns where they are."""
 
@@ -99,6 +108,7 @@ class ServiceRequests:
     ) -> None:
         self._service, self._log, self._profiles = service, log, profiles
         self._home, self._private, self._clock, self._started = home, private, clock, clock()
+        self._owner = user_name(os.geteuid())
         self._added = 0
         """Tasks since it was started."""
         self.url = self.fingerprint = ""
@@ -108,7 +118,7 @@ class ServiceRequests:
         """Of itself."""
         return ServiceRecord(
             version=__version__,
-            user=user_name(os.geteuid()),
+            user=self._owner,
             pid=os.getpid(),
             python_version=PYTHON,
             started=iso_time(self._started),
@@ -123,7 +133,7 @@ class ServiceRequests:
     def is_idle(self) -> bool:
         """Whether it has neither pools that somebody asked for nor tasks."""
         open_ones = (view for view in self._service.allocator.pools() if view.state is not PoolState.CLOSED)
-        return all(view.definition.on_demand for view in open_ones) and not self._service.allocator.tasks()
+        return all(view.definition.on_demand for view in open_ones) and not self._service.allocator.has_tasks
 
     def sweep(self) -> None:
         """Remove what tasks printed and left that ended long ago, aside."""
@@ -149,8 +159,7 @@ class ServiceRequests:
     @property
     def running(self) -> int:
         """Instances that run, or were given to a worker and may have begun by now."""
-        begun = (InstanceState.RUNNING, InstanceState.ASSIGNED)
-        return sum(view.counts.get(state, 0) for view in self._service.allocator.tasks() for state in begun)
+        return sum(view.busy for view in self._service.allocator.pools())
 
     def drain(self) -> None:
         """Begin nothing more; the service ends when what runs is over."""
@@ -175,23 +184,33 @@ class ServiceRequests:
         """Read files that are asked for, while others are served."""
         await self._service.read_ahead(names)
 
-    def create_pool(self, asked: NewPool, user: str, *, key: str = "", place: PlaceFiles = no_files) -> LivePoolRecord:
+    def create_pool(
+        self, asked: NewPool, user: str, *, admin: bool = False, key: str = "", place: PlaceFiles = no_files
+    ) -> LivePoolRecord:
         """Add a pool; the service gives it a name of one word. A request with the key of another made this already."""
-        there = [view.definition for view in self._service.allocator.pools()]
+        views = self._service.allocator.pools()
+        there = [view.definition for view in views]
         for made in there:
             if key and (made.request, made.user) == (key, user):
                 return self.pool(made.name)
         taken = {pool.name for pool in there}
         name = next(name for name in _names(plain_name(asked.name.strip().replace(" ", "_"))) if name not in taken)
         _refuse_files(asked.resources, asked.uploads)
+        made = self._profiles.pool(name, asked, user)
+        if self._is_limited(user, admin=admin):
+            refuse_strategy(self._service.allocator.rules, asked.profile, self._profiles.names)
+            open_ones = [view.definition for view in views if view.state is not PoolState.CLOSED]
+            refuse_pool(self._service.allocator.rules, made, open_ones)
         uploaded = place(self._service.home.pools / f"{name}-{uuid.uuid4().hex[:8]}")
-        pool = msgspec.structs.replace(
-            self._profiles.pool(name, asked, user), resource_files=(*asked.resources, *uploaded), request=key
-        )
+        pool = msgspec.structs.replace(made, resource_files=(*asked.resources, *uploaded), request=key)
         if (why_not := self._service.allocator.why_no_pool(pool)) is not None:
             raise errors.error(errors.BAD_VALUE, why_not)
         self._service.add_pool(pool)
         return self.pool(name)
+
+    def _is_limited(self, user: str, *, admin: bool) -> bool:
+        """Whether the rules for users with a token hold: not for admins, nor for tasks of the owner."""
+        return not admin and user != self._owner
 
     def close_pool(self, name: str) -> LivePoolRecord:
         """Let a pool end when what it runs is over. Raises where something still waits for it."""
@@ -206,38 +225,45 @@ class ServiceRequests:
         found = [view for view in self._service.allocator.pools() if view.definition.name == name]
         return self._pool_record(found[0]) if found else closed_pool(self._pool_record(known))
 
-    def delete_pool(self, name: str) -> None:
-        """Stop what a pool runs, and forget it."""
-        known, at = self._known_pool(name), self._clock()
-        theirs = [
-            view.definition.id
-            for view in self._service.allocator.tasks()
-            if view.definition.pool == known.definition.name
-        ]
-        cancelled = [TaskCancelled(at=at, task=task, reason="its pool was deleted") for task in theirs]
-        self._service.ask([*cancelled, PoolRemoved(at=at, pool=known.definition.name), Tick(at=at)])
+    async def delete_pool(self, name: str) -> None:
+        """Stop what a pool runs, and forget it. It takes nothing more while its tasks are cancelled, some at a time."""
+        pool = self._known_pool(name).definition.name
+        self._service.ask([PoolClosed(at=self._clock(), pool=pool)])
+        theirs = self._service.allocator.tasks_of(pool)
+        async for start in in_turns(range(0, len(theirs), _CANCELLED_AT_ONCE)):
+            at, some = self._clock(), theirs[start : start + _CANCELLED_AT_ONCE]
+            self._service.ask([TaskCancelled(at=at, task=task, reason="its pool was deleted") for task in some])
+        at = self._clock()
+        self._service.ask([PoolRemoved(at=at, pool=pool), Tick(at=at)])
 
-    def tasks(
+    async def tasks(
         self,
         *,
         pool: str | None = None,
-        state: str | None = None,
+        state: TaskState | None = None,
         label: str | None = None,
         runs: bool = False,
         most: int | None = None,
-    ) -> list[QueuedTaskRecord]:
-        """Tasks, or those that drive `runs`, the latest first; at most so many. `label` is one that they have, as
-        `name` or `name=value`. Only what is shown is asked why it waits."""
-        live = reversed(self._service.allocator.tasks())
-        found = (
-            view
-            for view in chain(live, map(_restored, self._log.ended_tasks()))
-            if pool in (None, view.definition.pool)
-            and state in (None, view.state)
-            and (label is None or _has_label(view, label))
-            and (view.definition.run or not runs)
-        )
-        return [self._task_record(view) for view in islice(found, most)]
+    ) -> AsyncIterator[QueuedTaskRecord]:
+        """Tasks, or those that drive `runs`, the latest submitted first; at most so many. `label` is one that they
+        have, as `name` or `name=value`. Only what is shown is asked why it waits."""
+        ended = self._log.latest_ended(_ENDED_SHOWN if most is None else max(most, _ENDED_SHOWN))
+        submitted = {**ended, **self._service.allocator.submitted()}
+        left = len(submitted) if most is None else most
+        in_order = sorted(zip(submitted.values(), submitted, strict=True), reverse=True)
+        async for _, name in in_turns(in_order):
+            if left <= 0:
+                return
+            view = self._view(name)
+            if (
+                view is not None
+                and pool in (None, view.definition.pool)
+                and state in (None, view.state)
+                and (label is None or _has_label(view, label))
+                and (view.definition.run or not runs)
+            ):
+                left -= 1
+                yield self._task_record(view)
 
     def task(self, task: str) -> QueuedTaskRecord:
         """One task, by its id or the beginning of it."""
@@ -254,7 +280,7 @@ class ServiceRequests:
         return str(state) if state.is_over else ""
 
     def create_task(
-        self, asked: NewTask, user: str, *, key: str = "", place: PlaceFiles = no_files
+        self, asked: NewTask, user: str, *, admin: bool = False, key: str = "", place: PlaceFiles = no_files
     ) -> QueuedTaskRecord:
         """Put a task into the queue; one that could never run is refused. The key of a request gives the task its id:
         the same request sent twice makes one task."""
@@ -275,6 +301,8 @@ class ServiceRequests:
         _refuse_files(asked.resources, asked.uploads)
         if (why_never := self._service.allocator.why_never(task, self._log.ending_of)) is not None:
             raise errors.error(errors.NEVER_FITS, why_never)
+        if self._is_limited(user, admin=admin):
+            refuse_priority(self._service.allocator.rules, user, task.priority)
         self._added += 1
         uploaded = place(self._service.home.task(name) / "resources")
         task = msgspec.structs.replace(task, resources=(*task.resources, *uploaded))
@@ -290,10 +318,9 @@ class ServiceRequests:
             over = sum(count for state, count in view.counts.items() if state.is_over)
             if over <= view.definition.instances - len(numbers):
                 continue  # none of these
-            found = {one.number: one for one in self.instances(task)}
-            for number in numbers:
-                if room > 0 and number in found and found[number].state.is_over:
-                    ended.append(self._ended_instance(view, found[number]))
+            for one in self._instances(view.definition.id, numbers):
+                if room > 0 and one.state.is_over:
+                    ended.append(self._ended_instance(view, one))
                     room -= len(ended[-1].returned)
         return EndedInstances(added=self._added, ended=tuple(ended))
 
@@ -303,9 +330,11 @@ class ServiceRequests:
         returned = file.read_bytes() if file is not None and size is not None and size <= _SMALL else b""
         return EndedInstance(task=view.definition.id, instance=one, why=view.reason, returned=returned, size=size)
 
-    def change_task(self, task: str, verb: TaskVerb, given: TaskChange, user: str) -> QueuedTaskRecord:
+    def change_task(
+        self, task: str, verb: TaskVerb, given: TaskChange, user: str, *, admin: bool = False
+    ) -> QueuedTaskRecord:
         """Cancel, pause, resume, move, prioritise a task, or put it ahead of another."""
-        name, at = self._known_task(task).definition.id, self._clock()
+        name, at, limited = self._known_task(task).definition.id, self._clock(), self._is_limited(user, admin=admin)
         if self._service.allocator.task(name) is None:
             if verb == "cancel":
                 return self.task(name)
@@ -320,9 +349,14 @@ class ServiceRequests:
             case "move":
                 event = self._moved(name, given.pool)
             case "priority":
+                if limited:
+                    refuse_priority(self._service.allocator.rules, user, given.priority)
                 event = TaskPrioritised(at=at, task=name, priority=_priority(given.priority))
             case "ahead":
-                event = TaskPutAhead(at=at, task=name, of=self._known_task(given.of).definition.id)
+                of = self._known_task(given.of).definition
+                if limited:
+                    refuse_priority(self._service.allocator.rules, user, of.priority)  # it gets at least that
+                event = TaskPutAhead(at=at, task=name, of=of.id)
             case _:
                 assert_never(verb)
         self._service.ask([event])
@@ -335,26 +369,30 @@ class ServiceRequests:
 
     def instances(
         self, task: str, *, first: int = 0, last: int | None = None, state: InstanceState | None = None
-    ) -> list[TaskInstance]:
+    ) -> AsyncIterator[TaskInstance]:
         """Instances of a task, or those of them in a state, from the `first` to before the `last`."""
-        view = self._known_task(task)
-        kept = self._log.ended_task(view.definition.id)
+        return in_turns(self._instances(self._known_task(task).definition.id, slice(first, last), state))
+
+    def _instances(
+        self, task: str, which: slice | Collection[int], state: InstanceState | None = None
+    ) -> Iterator[TaskInstance]:
+        kept = self._log.ended_task(task)
         found = (
-            self._service.allocator.instances(view.definition.id, first, last, state)
+            self._service.allocator.instances(task, which, state)
             if kept is None
-            else view_instances(restored_task(kept), first, last, state)
+            else view_instances(restored_task(kept), which, state)
         )
-        return [msgspec.convert(one, TaskInstance, from_attributes=True) for one in found]
+        return (msgspec.convert(one, TaskInstance, from_attributes=True) for one in found)
 
     def output_file(self, task: str, stream: str, *, instance: int | None = None) -> Path:
         """Where what a task printed is, or one of its instances in its last attempt."""
         known, which = self._known_task(task).definition.id, msgspec.convert(stream, StreamName)
         if instance is None:
             return self._service.output.file_of_task(known, which)
-        found = self.instances(known, first=instance, last=instance + 1) if instance >= 0 else []
-        if not found:
+        found = next(self._instances(known, [instance]), None)
+        if found is None:
             raise errors.error(errors.USAGE, f"task {known} has no instance {instance}")
-        return self._service.output.file_of_attempt(AttemptKey(known, instance, found[0].attempts), which)
+        return self._service.output.file_of_attempt(AttemptKey(known, instance, found.attempts), which)
 
     def result_names(self, task: str) -> tuple[str, ...]:
         """Files that a task left so far."""
@@ -371,39 +409,45 @@ class ServiceRequests:
         """Files that a task left so far are not needed any more."""
         self._service.output.forget_results(self._known_task(task).definition.id)
 
-    def queue(self, pool: str | None = None) -> dict[str, list[QueuedTaskRecord]]:
+    async def queue(self, pool: str | None = None) -> dict[str, list[QueuedTaskRecord]]:
         """Pool → tasks that wait for it, in the order in which they would start now. Closed pools are there only as
         long as something waits for them."""
         views = self._service.allocator.pools() if pool is None else [self._known_pool(pool)]
         shown = [view for view in views if pool is not None or view.waiting or view.state is not PoolState.CLOSED]
         names = [view.definition.name for view in shown]
         found: dict[str, list[QueuedTaskRecord]] = {}
-        for name in names:
+        async for name in in_turns(names):
             ids = dict.fromkeys(entry.task for entry in self._service.allocator.queue(name))
             found[name] = [self.task(one) for one in ids]
         return found
 
-    def forecast(
+    async def forecast(
         self, duration: float = 600.0, startup: float = 30.0, horizon: float = 7 * 86400.0
     ) -> Callable[[], QueueForecast]:
-        """When the tasks of the queue would start and end: a copy of everything is made now, and looked at later,
+        """When the tasks of the queue would start and end: a copy of everything is made here, and looked at later,
         elsewhere. Durations are those of ended tasks, or as given."""
         if not (0 < duration < _LONGEST and 0 <= startup < _LONGEST and 0 < horizon < _LONGEST):
             raise errors.error(errors.BAD_VALUE, "`duration`, `startup` and `horizon` should be seconds, up to a year")
-        allocator, now = self._service.allocator, self._clock()
-        history = PastDurations(self._log.ended_tasks(most=1000), duration)
-        views = [view for view in allocator.tasks() if not view.state.is_over]
-        kept = allocator.compacted()
-        busy = {one.task.id: one.busy for one in kept if isinstance(one, TaskKept)}
-        durations = {
-            view.definition.id: history.of(
-                view.definition, busy[view.definition.id], view.counts[InstanceState.SUCCEEDED]
+        async for _ in in_turns(self._service.allocator.copy_ahead()):
+            pass
+        ended, copied, now = self._log.ended_tasks(most=_REMEMBERED), self._service.allocator.copied(), self._clock()
+        trouble = [f"the service cannot write its log: {self._service.trouble}"] if self._service.trouble else []
+
+        def look() -> QueueForecast:
+            kept = copied()
+            queue, history = Allocator.replay(kept), PastDurations(ended, duration)
+            busy = {one.task.id: one.busy for one in kept if isinstance(one, TaskKept)}
+            views = {view.definition.id: view for view in queue.tasks() if not view.state.is_over}
+            durations = {
+                name: history.of(view.definition, busy[name], view.counts[InstanceState.SUCCEEDED])
+                for name, view in views.items()
+            }
+            foreseen = Forecast(kept, durations, now=now, startup=startup, horizon=horizon).look()
+            return QueueForecast(
+                tasks=tuple(_forecast_record(one, views[one.task], queue, trouble) for one in foreseen)
             )
-            for view in views
-        }
-        ahead = {view.definition.id: allocator.ahead_of(view.definition.id) for view in views}
-        records = {view.definition.id: self._task_record(view) for view in views}
-        return lambda: _foreseen(Forecast(kept, durations, now=now, startup=startup, horizon=horizon), records, ahead)
+
+        return look
 
     def _known_pool(self, name: str) -> PoolView:
         views = {view.definition.name: view for view in self._service.allocator.pools()}
@@ -414,18 +458,19 @@ class ServiceRequests:
         return views[name]
 
     def _known_task(self, task: str) -> TaskView:
+        if (view := self._view(task)) is not None:
+            return view
+        meant = {*self._service.allocator.tasks_meant(task), *self._log.ended_meant(task)} if task else set()
+        if len(meant) == 1 and (view := self._view(meant.pop())) is not None:
+            return view
+        what = f"there are {len(meant)} tasks" if meant else "there is no task"
+        raise errors.error(errors.UNKNOWN_STAGE, f"{what} '{task}'", hint="`cenote tasks` lists them with their ids")
+
+    def _view(self, task: str) -> TaskView | None:
+        """A task of the queue or of the archive, by its whole id."""
         if (view := self._service.allocator.task(task)) is not None:
             return view
-        if (kept := self._log.ended_task(task)) is not None:
-            return _restored(kept)
-        views = [*self._service.allocator.tasks(), *(_restored(kept) for kept in self._log.ended_tasks(most=1000))]
-        found = [
-            view for view in views if task and (view.definition.id.startswith(task) or view.definition.name == task)
-        ]
-        if len(found) == 1:
-            return found[0]
-        what = f"there are {len(found)} tasks" if found else "there is no task"
-        raise errors.error(errors.UNKNOWN_STAGE, f"{what} '{task}'", hint="`cenote tasks` lists them with their ids")
+        return None if (kept := self._log.ended_task(task)) is None else view_task(restored_task(kept))
 
     def _pool_record(self, view: PoolView) -> LivePoolRecord:
         hindered = self._service.hindrances(view.definition.name)
@@ -461,23 +506,19 @@ class ServiceRequests:
         )
 
 
-def _foreseen(forecast: Forecast, records: dict[str, QueuedTaskRecord], ahead: dict[str, int]) -> QueueForecast:
-    return QueueForecast(
-        tasks=tuple(
-            ForecastRecord(
-                task=one.task,
-                name=records[one.task].name,
-                user=records[one.task].user,
-                pool=one.pool or records[one.task].pool,
-                ahead=ahead[one.task],
-                starts=None if one.starts is None else iso_time(one.starts),
-                ends=None if one.ends is None else iso_time(one.ends),
-                seconds=one.duration.seconds,
-                duration=one.duration.source,
-                why=records[one.task].why,
-            )
-            for one in forecast.look()
-        )
+def _forecast_record(one: ForeseenTask, view: TaskView, queue: Allocator, trouble: list[str]) -> ForecastRecord:
+    task = view.definition
+    return ForecastRecord(
+        task=one.task,
+        name=task.name,
+        user=task.user,
+        pool=one.pool or task.pool,
+        ahead=queue.ahead_of(one.task),
+        starts=None if one.starts is None else iso_time(one.starts),
+        ends=None if one.ends is None else iso_time(one.ends),
+        seconds=one.duration.seconds,
+        duration=one.duration.source,
+        why=(view.reason,) if view.reason else (*trouble, *queue.why(one.task)),
     )
 
 
@@ -492,10 +533,6 @@ def _has_label(view: TaskView, label: str) -> bool:
     name, equals, value = label.partition("=")
     found = view.definition.labels.get(name)
     return found is not None and (not equals or found == value)
-
-
-def _restored(kept: TaskKept) -> TaskView:
-    return view_task(restored_task(kept))
 
 
 def closed_pool(before: LivePoolRecord) -> LivePoolRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from cenote.client.definitions import InstanceState, PoolDefinition, TaskDefinition
 from cenote.client.rules import ShareRules
@@ -14,7 +14,7 @@ from cenote.service.allocator.decide.fallback import clear_removed, fall_back
 from cenote.service.allocator.decide.patience import time_out
 from cenote.service.allocator.decide.sizes import resize_pools, send_away_again
 from cenote.service.allocator.fold.event import fold
-from cenote.service.allocator.fold.kept import kept_state
+from cenote.service.allocator.fold.kept import copied_state, copy_ahead, in_order, kept_state
 from cenote.service.allocator.kept import Span, TaskKept
 from cenote.service.allocator.messages import (
     ArchiveTask,
@@ -26,7 +26,7 @@ from cenote.service.allocator.messages import (
     ServiceStarted,
 )
 from cenote.service.allocator.queue import QueueEntry, queue
-from cenote.service.allocator.reasons import ahead_of, why
+from cenote.service.allocator.reasons import Lines, ahead_of, why
 from cenote.service.allocator.refusals import Ending, why_never, why_no_pool, why_not_there
 from cenote.service.allocator.state import ServiceState
 from cenote.service.allocator.task_kept import keep_task
@@ -45,6 +45,8 @@ class Allocator:
 
     def __init__(self) -> None:
         self._state = ServiceState()
+        self._lines = Lines(self._state)
+        """Until something happens."""
 
     @classmethod
     def replay(cls, events: Iterable[ServiceEvent]) -> Allocator:
@@ -54,9 +56,11 @@ class Allocator:
             fold(allocator._state, event)
         return allocator
 
-    def resume(self, now: float, patience: float = PATIENCE) -> list[ServiceCommand]:
-        """What to do after a replay. What workers were sent is sent again when they come back (InstancesKnown)."""
-        event = ServiceStarted(at=now, patience=patience)
+    def resume(self, now: float, patience: float = PATIENCE, *, careful: bool = False) -> list[ServiceCommand]:
+        """What to do after a replay. What workers were sent is sent again when they come back (InstancesKnown). Where
+        the end of the log is missing, nothing is begun (`careful`) before all workers came back or are lost."""
+        event = ServiceStarted(at=now, patience=patience, careful=careful)
+        self._lines = Lines(self._state)
         fold(self._state, event)
         self._state.autoscaler.scale_soon()
         ended = [ArchiveTask(task.id) for task in self._state.tasks.values() if task.state is not None]
@@ -67,12 +71,22 @@ class Allocator:
         too, does no harm twice."""
         if isinstance(event, OwnDecision):
             return []
+        self._lines = Lines(self._state)
         fold(self._state, event)
         return [*answers(self._state, event), *self._decide()]
 
     def compacted(self) -> list[KeptEvent]:
         """A short log that leads to the same state."""
         return kept_state(self._state)
+
+    def copy_ahead(self) -> Iterator[str]:
+        """Prepare `copied`, task by task: others may have their turn in between."""
+        return copy_ahead(self._state)
+
+    def copied(self) -> Callable[[], list[KeptEvent]]:
+        """What `compacted` gives now. Most of it was copied ahead; the rest of the work is done where it is called."""
+        others, tasks = copied_state(self._state)
+        return lambda: [*others, *in_order(tasks)]
 
     def record_of(self, task: str) -> TaskKept:
         """What the archive keeps of a task."""
@@ -125,16 +139,34 @@ class Allocator:
         """All tasks that are not in the archive, in the order in which they were added."""
         return [view_task(task) for task in self._state.tasks.values()]
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there are any of these."""
+        return bool(self._state.tasks)
+
+    def submitted(self) -> dict[str, float]:
+        """Ids of these tasks, in the same order → when they were submitted."""
+        return {name: task.definition.submitted for name, task in self._state.tasks.items()}
+
+    def tasks_of(self, pool: str) -> list[str]:
+        """Ids of those that wait or run in a pool."""
+        return [name for name, task in self._state.tasks.items() if task.definition.pool == pool]
+
+    def tasks_meant(self, text: str) -> list[str]:
+        """Ids that begin so, and those of tasks with this name."""
+        tasks = self._state.tasks.items()
+        return [name for name, task in tasks if name.startswith(text) or task.definition.name == text]
+
     def task(self, task: str) -> TaskView | None:
         """One task; None where it is not known, or in the archive."""
         known = self._state.tasks.get(task)
         return view_task(known) if known else None
 
     def instances(
-        self, task: str, first: int = 0, last: int | None = None, state: InstanceState | None = None
-    ) -> list[InstanceView]:
-        """Instances of a task, or those of them in a state, from `first` to before `last`."""
-        return list(view_instances(self._state.tasks[task], first, last, state))
+        self, task: str, which: slice | Collection[int] = slice(None), state: InstanceState | None = None
+    ) -> Iterator[InstanceView]:
+        """Instances of a task: a part of all, or of those in a state, or these numbers."""
+        return view_instances(self._state.tasks[task], which, state)
 
     def workers(self) -> list[tuple[str, str]]:
         """Every worker that is there, leaves or was asked for: its pool and its name."""
@@ -146,16 +178,18 @@ class Allocator:
         return frozenset(self._state.pools[pool].seats.slots)
 
     def queue(self, pool: str, most: int = 100) -> list[QueueEntry]:
-        """The order in which the instances that wait for a pool would start now: so many entries."""
-        return queue(self._state, self._state.pools[pool], most=most)
+        """The order in which the instances that wait for a pool would start now: so many entries; none where it is
+        gone."""
+        known = self._state.pools.get(pool)
+        return queue(self._state, known, most=most) if known else []
 
     def ahead_of(self, task: str) -> int:
         """How many instances of other tasks would start before its next one; counted up to a thousand."""
-        return ahead_of(self._state, self._state.tasks[task])
+        return ahead_of(self._state, self._state.tasks[task], self._lines)
 
     def why(self, task: str) -> list[str]:
         """Why instances of a task wait, and what is ahead of them; empty where none waits."""
-        return why(self._state, self._state.tasks[task])
+        return why(self._state, self._state.tasks[task], self._lines)
 
 
 def entries(event: ServiceEvent, commands: Iterable[ServiceCommand]) -> list[ServiceEvent]:

@@ -131,8 +131,8 @@ def too_dear(rules: ShareRules, pool: PoolDefinition, user: str, timeout: int | 
     budget = budget_of(rules, user_key(user))
     least = amount_of(slot_rate(pool) * moment(_least_seconds(timeout) + RESERVE))
     if budget is not None and budget.amount < least:
-        until = "its time limit" if timeout is not None else "the shortest time"
-        return f"the budget of user '{user}' is {budget.amount:.4g}, and one instance takes {_up(least)} up to {until}"
+        span = "up to its time limit" if timeout is not None else "for the shortest time"
+        return f"the budget of user '{user}' is {budget.amount:.4g}, and one instance takes {_up(least)} {span}"
     return None
 
 

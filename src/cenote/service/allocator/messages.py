@@ -197,6 +197,9 @@ class InstancesKnown(Event, frozen=True, tag=True):
     running: tuple[AttemptId, ...] = ()
     finished: tuple[AttemptId, ...] = ()
     """Those that ended while it could not say so: InstanceEnded follows for each."""
+    over: tuple[AttemptId, ...] = ()
+    """The last that it told the end of, for a service whose log has lost its own: it tells that again when it is to
+    start them."""
 
 
 WorkerEvent = WorkerRequested | JobChanged | WorkerJoined | WorkerLeaving | WorkerSilent | WorkerAnswers | WorkerLost
@@ -298,6 +301,8 @@ class ServiceStarted(Event, frozen=True, tag=True):
     """The service was started again: workers have so many seconds to come back, and get nothing before they do."""
 
     patience: float
+    careful: bool = False
+    """Whether a worker may run what the log does not know of: all have to come back, or be lost, first."""
 
 
 OwnDecision = (

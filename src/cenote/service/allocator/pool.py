@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from cenote.service.allocator.seats import FreeSeats
 from cenote.service.allocator.share import SlotsInUse
 from cenote.service.allocator.waiting import WaitingTasks
 
+_SPREAD = 15.0
+"""Seconds after a worker joined, in which the others are waited for."""
 _WORK_FOR_EVER = 1 << 40
 """An open pool expects work without end, so that it keeps its size."""
 
@@ -49,6 +52,10 @@ class LongLivedPool:
         """Where they differ from those of the definition."""
         self.ended: dict[str, float] = {}
         """Workers that a budget ended → when they were last told. Not kept: they are told again."""
+        self.careful = False
+        """Whether nothing is begun before all its workers came back, or are lost."""
+        self.grew = -math.inf
+        """When a worker joined last. Not kept: it matters for some seconds."""
         self.closed = False
         self.removed = False
 
@@ -65,7 +72,14 @@ class LongLivedPool:
     @property
     def may_start(self) -> bool:
         """Whether work and a slot for it are here."""
-        return not self.closed and self.seats.free > 0 and bool(self.waiting.instances)
+        held = self.closed or (self.careful and bool(self.workers.silent))
+        return not held and self.seats.free > 0 and bool(self.waiting.instances)
+
+    def waits_for_workers(self, now: float) -> bool:
+        """Whether more workers of a fixed number are about to come, and each can have an instance of its own."""
+        coming = self.definition.workers is not None and self.workers.size > len(self.workers.observed)
+        enough = self.waiting.instances + len(self.live) <= self.workers.size
+        return coming and enough and now - self.grew < _SPREAD
 
     def load(self) -> Load:
         """The work that its size follows."""

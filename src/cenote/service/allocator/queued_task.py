@@ -8,7 +8,7 @@ from array import array
 import msgspec
 
 from cenote.client.definitions import InstanceState, TaskDefinition, TaskState
-from cenote.service.allocator.kept import LiveInstance, Trouble
+from cenote.service.allocator.kept import LiveInstance, TaskKept, Trouble
 
 CODES = tuple(InstanceState)
 """The state of an instance is the place of its name here, as one byte."""
@@ -53,6 +53,8 @@ class QueuedTask:
         self.workers: dict[str, int] = {}
         self.counts = [many, 0, 0, 0, 0, 0]
         """Instances in each state, in the order of `CODES`."""
+        self.copied: TaskKept | None = None
+        """All of this, where it was copied ahead and has not changed since."""
         self._fresh = 0
         """No instance from here on was ever taken."""
         self._returned: list[int] = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from cenote.service.allocator.budgets import can_pay, pool_budget_words, user_words
 from cenote.service.allocator.pool import LongLivedPool
@@ -18,7 +20,56 @@ _NAMED = 3
 """Tasks ahead that are named."""
 
 
-def why(state: ServiceState, task: QueuedTask) -> list[str]:
+class Ahead(NamedTuple):
+    """What would start before a task."""
+
+    instances: int
+    words: str
+
+
+class Lines:
+    """What is ahead of the tasks of each pool, as long as the state does not change: one walk along the beginning of a
+    pool's queue answers for all its tasks."""
+
+    def __init__(self, state: ServiceState) -> None:
+        self._state = state
+        self._pools: dict[str, tuple[dict[str, Ahead], Ahead]] = {}
+
+    def ahead(self, pool: LongLivedPool, task: str) -> Ahead:
+        """Of a task that waits here."""
+        if pool.name not in self._pools:
+            self._pools[pool.name] = self._walk(pool)
+        near, far = self._pools[pool.name]
+        return near.get(task, far)
+
+    def _walk(self, pool: LongLivedPool) -> tuple[dict[str, Ahead], Ahead]:
+        """Tasks whose turn comes within the instances that are counted, and what is said to the others."""
+        found: dict[str, Ahead] = {}
+        ahead: Counter[str] = Counter()
+        most: list[str] = []
+        for count, (name, _) in enumerate(starts(self._state, pool)):
+            if name not in found:
+                found[name] = Ahead(count, self._words(ahead, most))
+            if count == _COUNTED:
+                break
+            ahead[name] += 1
+            most = sorted(dict.fromkeys((*most, name)), key=lambda each: -ahead[each])[:_NAMED]
+        return found, Ahead(_COUNTED, f"more than {_COUNTED:,} instances are ahead of it: {self._names(ahead, most)}")
+
+    def _words(self, ahead: Counter[str], most: Sequence[str]) -> str:
+        many = ahead.total()
+        if not many:
+            return "it is next"
+        return f"{plural(many, 'instance')} {'is' if many == 1 else 'are'} ahead of it: {self._names(ahead, most)}"
+
+    def _names(self, ahead: Counter[str], most: Sequence[str]) -> str:
+        tasks = [(ahead[name], self._state.tasks[name].definition) for name in most]
+        named = [f"{many:,} of '{task.name}' ({task.user or 'no user'})" for many, task in tasks]
+        rest = len(ahead) - len(named)
+        return ", ".join(named) + (f" and {plural(rest, 'other task')}" if rest > 0 else "")
+
+
+def why(state: ServiceState, task: QueuedTask, lines: Lines) -> list[str]:
     """Why instances of a task wait, the most important first; empty where none does."""
     if task.state is not None or not task.waiting:
         return []
@@ -27,7 +78,7 @@ def why(state: ServiceState, task: QueuedTask) -> list[str]:
     if (pool := state.pools.get(task.definition.pool)) is None:
         return [f"there is no pool '{task.definition.pool}': move it to another, or cancel it"]
     own = _user_reasons(state, pool, task)
-    return _pool_reasons(state, pool) or [*own, *_slot_reasons(state, pool), *_ahead(state, pool, task)]
+    return _pool_reasons(state, pool) or [*own, *_slot_reasons(state, pool), lines.ahead(pool, task.id).words]
 
 
 def pool_words(state: ServiceState, pool: LongLivedPool) -> str:
@@ -90,39 +141,12 @@ def _slot_reasons(state: ServiceState, pool: LongLivedPool) -> list[str]:
     budget = pool_budget_words(state, pool)
     if pool.seats.free:
         return []
-    return [f"all {plural(slots, 'slot')} of pool '{pool.name}' are in use", *([budget] if budget else [])]
+    all_in_use = "the only slot" if slots == 1 else f"all {slots} slots"
+    verb = "is" if slots == 1 else "are"
+    return [f"{all_in_use} of pool '{pool.name}' {verb} in use", *([budget] if budget else [])]
 
 
-def ahead_of(state: ServiceState, task: QueuedTask) -> int:
+def ahead_of(state: ServiceState, task: QueuedTask, lines: Lines) -> int:
     """How many instances of other tasks would start before its next one; counted up to a thousand."""
     pool = state.pools.get(task.definition.pool)
-    if pool is None or task.id not in pool.waiting:
-        return 0
-    for number, (name, _) in enumerate(starts(state, pool)):
-        if name == task.id or number == _COUNTED:
-            return number
-    return 0
-
-
-def _ahead(state: ServiceState, pool: LongLivedPool, task: QueuedTask) -> list[str]:
-    """Instances of other tasks that would start before the first of this one."""
-    ahead: Counter[str] = Counter()
-    for count, (name, _) in enumerate(starts(state, pool)):
-        if name == task.id:
-            break
-        if count == _COUNTED:
-            return [f"more than {_COUNTED:,} instances are ahead of it: {_names(state, ahead)}"]
-        ahead[name] += 1
-    many = ahead.total()
-    if not many:
-        return ["it is next"]
-    return [f"{plural(many, 'instance')} {'is' if many == 1 else 'are'} ahead of it: {_names(state, ahead)}"]
-
-
-def _names(state: ServiceState, ahead: Counter[str]) -> str:
-    named = [
-        f"{many:,} of '{state.tasks[name].definition.name}' ({state.tasks[name].definition.user or 'no user'})"
-        for name, many in ahead.most_common(_NAMED)
-    ]
-    rest = len(ahead) - len(named)
-    return ", ".join(named) + (f" and {plural(rest, 'other task')}" if rest > 0 else "")
+    return 0 if pool is None or task.id not in pool.waiting else lines.ahead(pool, task.id).instances

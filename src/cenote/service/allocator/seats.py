@@ -12,7 +12,7 @@ class FreeSeats:
         self.free = 0
         """Slots that could be used now."""
         self._free: dict[str, int] = {}
-        """Workers that may get work → their free slots."""
+        """Workers that may get work → their free slots; below 0 where they came back with more than they can hold."""
         self._by_room: dict[int, dict[str, None]] = {}
         """Free slots → the workers that have so many, those first that have had them for longest."""
 
@@ -33,7 +33,7 @@ class FreeSeats:
         """A worker may get work from now on; so many of its slots are in use."""
         if worker in self._free:
             self._move(worker, None)
-        self._move(worker, max(0, self.slots[worker] - taken))
+        self._move(worker, self.slots[worker] - taken)
 
     def close(self, worker: str) -> None:
         """It gets nothing more, for now."""
@@ -48,7 +48,7 @@ class FreeSeats:
     def take(self, worker: str) -> None:
         """One slot of it is used from now on."""
         if worker in self._free:
-            self._move(worker, max(0, self._free[worker] - 1))
+            self._move(worker, self._free[worker] - 1)
 
     def give_back(self, worker: str) -> None:
         """One slot of it is free again."""
@@ -57,14 +57,14 @@ class FreeSeats:
 
     def best(self) -> str | None:
         """The worker with the most room: work is spread."""
-        room = max((room for room, workers in self._by_room.items() if room and workers), default=0)
-        return next(iter(self._by_room[room])) if room else None
+        room = max((room for room, workers in self._by_room.items() if workers), default=0)
+        return next(iter(self._by_room[room])) if room > 0 else None
 
     def _move(self, worker: str, room: int | None) -> None:
         if (before := self._free.pop(worker, None)) is not None:
-            self.free -= before
+            self.free -= max(0, before)
             del self._by_room[before][worker]
         if room is not None:
-            self.free += room
+            self.free += max(0, room)
             self._free[worker] = room
             self._by_room.setdefault(room, {})[worker] = None

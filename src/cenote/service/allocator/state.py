@@ -12,6 +12,7 @@ from cenote.client.rules import OTHERS, Budget, ShareRules
 from cenote.engine.autoscaler import Autoscaler
 from cenote.language.execution import RunLimits
 from cenote.service.allocator.accounts import RESERVE, Account, Charge, moment, rate_of
+from cenote.service.allocator.deadlines import Deadlines
 from cenote.service.allocator.kept import LiveInstance, Span, Trouble
 from cenote.service.allocator.pool import LongLivedPool, placed
 from cenote.service.allocator.queued_task import SUCCEEDED, WAITING, QueuedTask
@@ -42,8 +43,8 @@ class ServiceState:
         """Worker → what it runs."""
         self.dependents: dict[str, set[str]] = {}
         """Task → tasks that wait for its success."""
-        self.impatient: dict[str, None] = {}
-        """Tasks that have no slot and may not wait for ever."""
+        self.deadlines = Deadlines()
+        """Of tasks that have no slot and may not wait for ever."""
         self.next_order = 1
         self.next_serial = 1
         self.returned: dict[tuple[str, int], None] = {}
@@ -130,16 +131,27 @@ class ServiceState:
 
     def _note_wait(self, task: QueuedTask) -> None:
         """Remember since when a task has had no slot, though it lacks nothing else."""
+        task.copied = None
         if task.may_start and task.waiting and not task.live:
             task.waiting_since = self.at if task.waiting_since is None else task.waiting_since
         else:
             task.waiting_since = None
-        pool = self.pools.get(task.definition.pool)
-        limits = (task.definition.queue_timeout, pool.definition.queue_timeout if pool else None)
-        if task.waiting_since is not None and any(limit is not None for limit in limits):
-            self.impatient[task.id] = None
+        ends = [end for end in self.ends_of_patience(task) if end is not None]
+        if ends:
+            self.deadlines.set(task.id, min(ends))
         else:
-            self.impatient.pop(task.id, None)
+            self.deadlines.clear(task.id)
+
+    def ends_of_patience(self, task: QueuedTask) -> tuple[float | None, float | None]:
+        """Until when a task may wait by its own `queue_timeout`, and by that of its pool."""
+        if task.waiting_since is None:
+            return None, None
+        own, pool = task.definition.queue_timeout, self.pools.get(task.definition.pool)
+        pools = pool.definition.queue_timeout if pool else None
+        return (
+            None if own is None else task.waiting_since + own,
+            None if pools is None else max(task.waiting_since, task.arrived) + pools,
+        )
 
     def redefine(self, task: QueuedTask, **changes: str | int) -> None:
         """Give a task another pool or another priority; what runs stays where it is."""
@@ -163,7 +175,7 @@ class ServiceState:
     def forget_task(self, task: QueuedTask) -> None:
         """A task is known no more."""
         del self.tasks[task.id]
-        self.impatient.pop(task.id, None)
+        self.deadlines.clear(task.id)
         self.settled.pop(task.id, None)
         for other in task.pending:
             self.dependents.get(other, set()).discard(task.id)
@@ -202,6 +214,7 @@ class ServiceState:
             self._close([user_key(task.definition.user)], self._slot_charge(live))
         self._forget_victim(task, live)
         pool.preempted -= live.preempted
+        task.copied = None
         task.change(live, **changes)
         self._remember(task, task.live[live.instance])
 

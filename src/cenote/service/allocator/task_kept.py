@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import zlib
 from array import array
+from functools import lru_cache
 
 from cenote.service.allocator.kept import TaskKept
 from cenote.service.allocator.queued_task import CODES, QueuedTask
+
+_SMALL = 4096
 
 
 def keep_task(task: QueuedTask, at: float) -> TaskKept:
@@ -16,7 +19,7 @@ def keep_task(task: QueuedTask, at: float) -> TaskKept:
         at=at,
         task=task.definition,
         order=task.order,
-        states=zlib.compress(task.states),
+        states=_compressed(bytes(task.states)),
         attempts=_packed(task.attempts),
         seats=_packed(task.seats),
         workers=tuple(task.workers),
@@ -54,7 +57,15 @@ def restored_task(kept: TaskKept) -> QueuedTask:
 
 
 def _packed(numbers: array[int]) -> bytes:
-    return zlib.compress(_little_endian(numbers).tobytes())
+    return _compressed(_little_endian(numbers).tobytes())
+
+
+def _compressed(data: bytes) -> bytes:
+    """Tasks that wait are alike, and compressing takes most of the time of keeping a small one."""
+    return _compressed_before(data) if len(data) < _SMALL else zlib.compress(data)
+
+
+_compressed_before = lru_cache(maxsize=1000)(zlib.compress)
 
 
 def _unpacked(packed: bytes) -> array[int]:

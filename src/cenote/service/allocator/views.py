@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -106,15 +107,14 @@ def view_task(task: QueuedTask) -> TaskView:
 
 
 def view_instances(
-    task: QueuedTask, first: int = 0, last: int | None = None, state: InstanceState | None = None
+    task: QueuedTask, which: slice | Collection[int] = slice(None), state: InstanceState | None = None
 ) -> Iterator[InstanceView]:
-    """Instances of a task, or those of them in a state, from `first` to before `last`."""
+    """Instances of a task, one after the other: a part of all, or of those in a state, or these numbers."""
     workers = ["", *task.workers]
     numbers: Sequence[int] = range(len(task.states))
     if state is not None:
-        code = CODES.index(state)
-        numbers = [number for number in numbers if task.states[number] == code]
-    for number in numbers[first:last]:
+        numbers = [each.start() for each in re.finditer(re.escape(bytes([CODES.index(state)])), task.states)]
+    for number in numbers[which] if isinstance(which, slice) else [one for one in which if one in numbers]:
         trouble, succeeded = task.troubles.get(number), task.states[number] == SUCCEEDED
         exit_code = 0 if succeeded else trouble.exit_code if trouble else None
         yield InstanceView(

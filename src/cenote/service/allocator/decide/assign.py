@@ -28,8 +28,13 @@ from cenote.service.allocator.waiting import Owner
 def assign(state: ServiceState) -> Iterator[ServiceCommand]:
     """Every free slot that someone may use."""
     for pool in state.pools.values():
-        while pool.may_start and (task := next_task(state, pool)) is not None:
+        while pool.may_start and not waits_to_spread(state, pool) and (task := next_task(state, pool)) is not None:
             yield from _assign_next(state, pool, task)
+
+
+def waits_to_spread(state: ServiceState, pool: LongLivedPool) -> bool:
+    """Whether all workers that are there have something, and others are about to come for the rest."""
+    return pool.seats.best() in state.on_worker and pool.waits_for_workers(state.now)
 
 
 def preempt(state: ServiceState) -> Iterator[ServiceCommand]:

@@ -21,6 +21,8 @@ from cenote.text import plural
 
 LIMITS = RunLimits()
 """How often an instance may lose its worker: as often as a task of a run may."""
+_ENDED_AT_ONCE = 200
+"""Tasks: thousands may come after one that fails."""
 _LOST_SLOT = ("lost", "refused", "stopped", "preempted", "evicted")
 """Causes that are no fault of the instance."""
 
@@ -40,9 +42,11 @@ def give_up(state: ServiceState) -> Iterator[ServiceCommand]:
 
 
 def end_tasks(state: ServiceState) -> Iterator[ServiceCommand]:
-    """Tasks of which nothing is left, or which can never start; those that came after them may end with them."""
-    while state.settled:
-        name = next(iter(state.settled))
+    """Tasks of which nothing is left, or which can never start; those that came after them may end with them. Where
+    they are many, the others end with the next events: there is one every moment."""
+    for _ in range(_ENDED_AT_ONCE):
+        if (name := next(iter(state.settled), None)) is None:
+            return
         del state.settled[name]
         task = state.tasks.get(name)
         if task is None or task.state is not None or task.live or (task.doomed is None and task.unfinished):

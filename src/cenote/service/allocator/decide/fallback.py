@@ -4,27 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cenote.engine.messages import StopWorkers
+from cenote.engine.scaling import needed_workers
 from cenote.language.execution import RunLimits
 from cenote.service.allocator.decide.answers import stop
 from cenote.service.allocator.fold.event import fold
-from cenote.service.allocator.messages import RecordDecision, ServiceCommand, TaskCancelled, TaskFellBack
+from cenote.service.allocator.messages import (
+    RecordDecision,
+    ServiceCommand,
+    TaskCancelled,
+    TaskFellBack,
+    WorkersSentAway,
+)
 from cenote.service.allocator.pool import LongLivedPool
 from cenote.service.allocator.queued_task import QueuedTask
 from cenote.service.allocator.refusals import lacks
 from cenote.service.allocator.state import ServiceState
 from cenote.units import format_seconds
 
+AT_ONCE = 200
+"""Tasks that move, or whose time is over, after one event: thousands may wait for the same."""
 _NO_WORKER_FOR = RunLimits().no_worker_for
 
 
 def fall_back(state: ServiceState) -> Iterator[ServiceCommand]:
-    """Tasks of pools that have had no worker for too long, or never will."""
+    """Tasks of pools that have had no worker for too long, or never will; the rest of many with the next event."""
+    left = AT_ONCE
     for pool in list(state.pools.values()):
         if pool.definition.fallback and pool.waiting.instances and (reason := why_leave(pool, state.now)):
             for name in sorted(pool.waiting.tasks, key=lambda each: state.tasks[each].order):
                 task = state.tasks[name]
                 if (target := next_pool(state, pool, task)) is not None:
+                    if not left:
+                        state.autoscaler.scale_soon()
+                        return
+                    left -= 1
                     yield move(state, task, target, reason)
+            yield from call_off(state, pool)
+
+
+def call_off(state: ServiceState, pool: LongLivedPool) -> Iterator[ServiceCommand]:
+    """Workers that were asked for and have not come, where all that waited for them went elsewhere: they could still
+    start, and cost, with nothing to do."""
+    workers = pool.workers
+    surplus = workers.size - needed_workers(pool.load(), workers.pool.size)
+    names = tuple(reversed(workers.requested))[: max(0, surplus)]
+    if names and not pool.waiting.instances and not pool.live:
+        reason = "what waited for it went to another pool"
+        event = WorkersSentAway(at=state.now, pool=pool.name, workers=names, reason=reason)
+        fold(state, event)
+        yield RecordDecision(event)
+        yield StopWorkers(pool.name, names, reason)
 
 
 def clear_removed(state: ServiceState) -> Iterator[ServiceCommand]:

@@ -58,7 +58,7 @@ def _change_task(state: ServiceState, task: QueuedTask, event: InstanceDecision 
                 _assign(state, event)
         case InstancePreempted():
             if (live := state.live(event.task, event.instance, event.attempt)) is not None:
-                state.change_live(live, preempted=True, stop_reason=event.reason)
+                state.change_live(live, preempted=True, stop_reason=event.reason or _gave_way(state, event.ahead))
         case InstanceGivenUp():
             state.returned.pop((task.id, event.instance), None)
             if task.states[event.instance] == WAITING:
@@ -80,6 +80,12 @@ def _change_task(state: ServiceState, task: QueuedTask, event: InstanceDecision 
             state.check_end(task)
         case _:
             assert_never(event)
+
+
+def _gave_way(state: ServiceState, ahead: str) -> str:
+    """In words that stay true; empty where the other task is not known any more."""
+    other = state.tasks.get(ahead)
+    return f"it gave way to task '{other.definition.name}' ({ahead}) of higher priority" if other else ""
 
 
 def _assign(state: ServiceState, event: InstanceAssigned) -> None:
@@ -127,7 +133,7 @@ def _change_pool(pool: LongLivedPool, event: PoolDecision) -> None:
 def _start_again(state: ServiceState, pool: LongLivedPool, event: ServiceStarted) -> None:
     """Whether those came that were only asked for cannot be known; those that were there have to say so."""
     workers = pool.workers
-    workers.planned = 0
+    workers.planned, pool.careful = 0, event.careful
     for worker in sorted(workers.observed | workers.leaving):
         workers.silent[worker] = (event.at, event.patience)
         pool.seats.close(worker)

@@ -67,13 +67,9 @@ def _was_stopped(state: ServiceState, live: LiveInstance) -> bool:
     """Whether the allocator wanted it to end, however it did; then it is done with here."""
     if state.tasks[live.task].cancelled is not None:
         state.unseat(live, CANCELLED)
-    elif live.preempted and not state.tasks[live.task].definition.requeue:
-        before = _before(state, live)
-        _wait_again(
-            state, live, msgspec.structs.replace(before, cause="preempted", message=live.stop_reason or _GAVE_WAY)
-        )
     elif live.preempted:
-        state.unseat(live, WAITING)
+        before, message = _before(state, live), live.stop_reason or _GAVE_WAY
+        _wait_again(state, live, msgspec.structs.replace(before, exit_code=None, cause="preempted", message=message))
     else:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import assert_never
 
@@ -16,6 +17,32 @@ from cenote.service.allocator.task_kept import keep_task, restored_task
 
 def kept_state(state: ServiceState) -> list[KeptEvent]:
     """Events that lead to this state, when they are folded into an empty one."""
+    return [*_kept_service(state), *in_order(keep_task(task, state.now) for task in state.tasks.values())]
+
+
+def copy_ahead(state: ServiceState) -> Iterator[str]:
+    """Copy task after task. What changes meanwhile is copied once more, by `copied_state`."""
+    for task in list(state.tasks.values()):
+        if task.copied is None:
+            task.copied = keep_task(task, state.now)
+            yield task.id
+
+
+def copied_state(state: ServiceState) -> tuple[list[KeptEvent], list[TaskKept]]:
+    """The same events, those of tasks apart and in no order: there is little to do after `copy_ahead`."""
+    tasks = [task.copied or keep_task(task, state.now) for task in state.tasks.values()]
+    for task in state.tasks.values():
+        task.copied = None
+    return _kept_service(state), tasks
+
+
+def in_order(tasks: Iterable[TaskKept]) -> list[TaskKept]:
+    """As they come in the queue, where nothing else counts."""
+    return sorted(tasks, key=lambda kept: (kept.order, kept.task.id))
+
+
+def _kept_service(state: ServiceState) -> list[KeptEvent]:
+    """Everything but tasks."""
     start = ServiceKept(
         at=state.now,
         next_order=state.next_order,
@@ -25,9 +52,7 @@ def kept_state(state: ServiceState) -> list[KeptEvent]:
         sizes=state.sizes,
         accounts={key: (account.begins, account.closed) for key, account in sorted(state.accounts.items())},
     )
-    pools = [_keep_pool(pool, state.now) for pool in state.pools.values()]
-    tasks = sorted(state.tasks.values(), key=lambda task: (task.order, task.id))
-    return [start, *pools, *(keep_task(task, state.now) for task in tasks)]
+    return [start, *(_keep_pool(pool, state.now) for pool in state.pools.values())]
 
 
 def fold_kept(state: ServiceState, event: KeptEvent) -> None:

@@ -65,6 +65,7 @@ def _join(state: ServiceState, pool: LongLivedPool, event: WorkerJoined) -> None
     """A worker came, or came back; one that was sent away meanwhile gets nothing more."""
     pool.workers.silent.pop(event.worker, None)
     if pool.workers.join(event):
+        pool.grew = event.at
         pool.seats.slots[event.worker] = event.slots
         pool.seats.open(event.worker, taken_on(state, event.worker))
 
