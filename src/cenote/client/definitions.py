@@ -69,6 +69,8 @@ class PoolDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the strategy."""
     environment: dict[str, Any] = {}
     """The software of its workers: `type` and settings; empty for that of the service."""
+    pass_variables: tuple[str, ...] = ()
+    """Environment variables of the service that its workers, and so all tasks, get besides the usual ones."""
     folder: str = ""
     """From where relative paths in these settings are meant."""
     fallback: tuple[str, ...] = ()

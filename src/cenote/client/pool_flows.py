@@ -61,12 +61,15 @@ class PoolFlows:
         minimum_total_slots: int = 0,
         maximum_total_slots: int = 1,
         minimum_idle_slots: int = 0,
-        resize_period: int = 90,
+        minimum_idle_time_seconds: int = 300,
         resize_factor: float = 1.0,
-        idle_time: int = 300,
+        resize_period: int = 90,
+        *,
+        idle_time: int | None = None,
     ) -> None:
         """Let it grow and shrink with its tasks, within these numbers of slots. A worker that has had nothing to do for
-        `idle_time` seconds goes; every `resize_period` seconds is decided."""
+        `minimum_idle_time_seconds` goes; every `resize_period` seconds is decided. Names and order are those of
+        Qarnot's SDK; `idle_time` is the same time by its name in pool profiles."""
         if self._record is not None:
             raise errors.error(errors.USAGE, f"pool '{self.name}' is submitted already", hint="set it up before")
         try:
@@ -76,7 +79,7 @@ class PoolFlows:
                 idle_slots=minimum_idle_slots,
                 resize_period=resize_period,
                 resize_factor=resize_factor,
-                idle_time=idle_time,
+                idle_time=minimum_idle_time_seconds if idle_time is None else idle_time,
             )
         except ValueError as problem:
             raise errors.error(errors.BAD_VALUE, f"pool '{self.name}': {problem}") from problem

@@ -25,15 +25,16 @@ class ServiceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Of these answers; what changes them is a new number."""
     user: str
     pid: int
+    """For its owner and admins; 0 for others."""
     python_version: str = ""
     """Its first two numbers, which those of its workers are as well."""
     started: str
     private: bool = False
     """Whether it was started for one user's programs, and ends when nobody uses it."""
     python: str = ""
-    """The interpreter of the service and its agents."""
+    """The interpreter of the service and its agents; empty for those who see no `pid`."""
     home: str = ""
-    """Its folder, on the machine that it runs on."""
+    """Its folder, on the machine that it runs on; empty for those who see no `pid`."""
     url: str = ""
     """Where it listens for others, over HTTPS; empty where it does not."""
     fingerprint: str = ""

@@ -63,6 +63,14 @@ class ShareRules(msgspec.Struct, frozen=True, kw_only=True):
     """User → slots that they may have at once, in all pools together; `OTHERS` for the others."""
     budgets: dict[str, Budget] = {}
     """User → what the slots that they use may cost; `OTHERS` for each of the others."""
+    most_pools: dict[str, int] = {}
+    """User → open pools of their own; `OTHERS` for each of the others. Like what follows, not for owner and admins."""
+    most_workers: dict[str, int] = {}
+    """User → workers that these pools may have together."""
+    highest_priority: dict[str, int] = {}
+    """User → the highest priority that they may give their tasks."""
+    strategies: tuple[str, ...] = ("local",)
+    """Those that pools may be made of without a profile."""
     pools: dict[str, PoolRules] = {}
     """Pool, or pool profile → its rules."""
     timezone: str = "UTC"

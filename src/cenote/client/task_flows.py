@@ -15,6 +15,7 @@ from cenote.client.definitions import InstanceState, TaskState
 from cenote.client.pool_flows import PoolFlows
 from cenote.client.queue_view import tasks_table
 from cenote.client.records import NewTask, QueuedTaskRecord, TaskVerb
+from cenote.client.shown_output import ShownOutput
 from cenote.language.execution import AMOUNTS, Amounts
 from cenote.names import did_you_mean
 from cenote.text import plural
@@ -34,7 +35,9 @@ class TaskFlows:
         self._pool = pool
         self.name, self.instancecount = name, instances
         self._record: QueuedTaskRecord | None = None
-        self._shown: dict[str, int] = {}
+        self._shown = ShownOutput()
+        self._told: set[str] = set()
+        """Lines about its numbers."""
         self._is_being_submitted = False
         self.command = ""
         """For a shell; or a constant `CMD` or `DOCKER_CMD`."""
@@ -192,15 +195,14 @@ class TaskFlows:
 
     def _show(self, record: QueuedTaskRecord) -> Flow[None]:
         """New output of its instances, and a line when its numbers change."""
-        text = yield from asked(get(f"/tasks/{record.id}/stdout", bytes, since=self._shown.get("stdout", 0)))
-        self._shown["stdout"] = self._shown.get("stdout", 0) + len(text)
-        sys.stdout.write(text.decode(errors="replace"))
+        text = yield from asked(get(f"/tasks/{record.id}/stdout", bytes, since=self._shown.size))
+        sys.stdout.write(self._shown.text_of(text, last=record.state.is_over))
         sys.stdout.flush()
         counts = {state: record.counts.get(state, 0) for state in InstanceState}
         words = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         line = f"{record.name}: {record.state}, {plural(record.instances, 'instance')}: {words}"
-        if self._shown.get(line) is None:
-            self._shown[line] = 1
+        if line not in self._told:
+            self._told.add(line)
             sys.stderr.write(f"{line}\n")
 
     def output_flow(self, stream: str, instance: int | None) -> Flow[str]:

@@ -61,6 +61,7 @@ def agent_launch(pool: PoolDefinition, door: AgentDoor, lifetime: Lifetime | Non
         module=MODULE,
         arguments=words(*options),
         files=(identity,),
+        passed=pool.pass_variables,
     )
 
 

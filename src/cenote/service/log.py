@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self, TypeVar
@@ -26,6 +26,8 @@ from cenote.service.allocator.messages import ServiceEvent, TaskArchived
 LOG_VERSION = 1
 """Of the tables and of the events in them; a log of a higher one is not touched."""
 _NAME = "service.sqlite"
+_LAST = "service.last"
+"""The number of the last event that is safe."""
 _TABLES = """
 create table events (id integer primary key, at real not null, body blob not null);
 create table tasks (id text primary key, name text not null, user text not null, pool text not null,
@@ -45,6 +47,8 @@ class ServiceLog:
         self._folder = folder
         self._lock: IO[str] | None = None
         self._opened: sqlite3.Connection | None = None
+        self.missing = 0
+        """Events that were here when it was last written, and are not any more: its end was damaged."""
 
     def __enter__(self) -> Self:
         self.open()
@@ -82,26 +86,25 @@ class ServiceLog:
         with self.change() as database:
             _add(database, events)
 
-    def archive(self, record: TaskKept, at: float) -> TaskArchived:
-        """Put an ended task into the archive, and say so in the log: the event is for the allocator.
+    def archive(self, records: Sequence[TaskKept], at: float) -> list[TaskArchived]:
+        """Put ended tasks into the archive, and say so in the log: the events are for the allocator.
 
         One that is there already is not an error.
         """
-        event = TaskArchived(at=at, task=record.task.id)
-        state = record.state or TaskState.FAILURE
-        given = record.task
-        row = (given.id, given.name, given.user, given.pool, str(state), given.submitted, record.ended or at)
+        if not records:
+            return []
+        events = [TaskArchived(at=at, task=record.task.id) for record in records]
         with self.change() as database:
-            body = msgspec.json.encode(record)
-            database.execute("insert or replace into tasks values (?, ?, ?, ?, ?, ?, ?, ?)", (*row, body))
-            _add(database, [event])
-        return event
+            database.executemany(
+                "insert or replace into tasks values (?, ?, ?, ?, ?, ?, ?, ?)", (_row(record, at) for record in records)
+            )
+            _add(database, events)
+        return events
 
     def compact(self, events: Iterable[ServiceEvent]) -> None:
         """Put these in the place of all events so far, or change nothing."""
         with self.change() as database:
-            database.execute("delete from events")
-            _add(database, events)
+            _add(database, events, instead_of=_last(database))  # numbers only grow
         with self._explained():
             self._database.execute("pragma wal_checkpoint(truncate)")
 
@@ -135,6 +138,17 @@ class ServiceLog:
         with self._explained():
             return {str(name) for (name,) in self._database.execute("select id from tasks where ended < ?", (at,))}
 
+    def latest_ended(self, most: int) -> dict[str, float]:
+        """The tasks of the archive that were submitted last → when."""
+        rows = self.ask("select id, submitted from tasks order by submitted desc limit ?", most)
+        return {name: float(submitted) for name, submitted in rows}
+
+    def ended_meant(self, text: str) -> list[str]:
+        """Ids that begin so, and those of tasks with this name, of the tasks that ended last."""
+        latest = "select id, name from tasks order by ended desc limit 1000"
+        rows = self.ask(f"select id from ({latest}) where name = ? or substr(id, 1, ?) = ?", text, len(text), text)
+        return [name for (name,) in rows]
+
     def ended_tasks(self, *, user: str | None = None, most: int = 100) -> list[TaskKept]:
         """Records of tasks, those first that ended last."""
         where = "" if user is None else "where user = ?"
@@ -160,6 +174,18 @@ class ServiceLog:
                     self._database.execute("rollback")
                 raise
             self._database.execute("commit")
+            self._note_last()
+
+    def _note_last(self) -> None:
+        """Remember elsewhere how far the log goes: SQLite takes a damaged end of its journal for none. Where that
+        cannot be written, an older number stays, which is no harm."""
+        with suppress(OSError):
+            number = f"{_last(self._database):020}\n".encode()
+            descriptor = os.open(self._folder / _LAST, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.pwrite(descriptor, number, 0)
+            finally:
+                os.close(descriptor)
 
     def ask(self, question: str, *given: str | int) -> list[tuple[str, ...]]:
         """The rows that answer a question."""
@@ -180,6 +206,8 @@ class ServiceLog:
             database.executescript(f"begin immediate; {_TABLES} pragma user_version = {LOG_VERSION}; commit;")
         elif (verdict := database.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(verdict)
+        self.missing = max(0, _noted(self._folder / _LAST) - _last(database))
+        database.execute("create index if not exists tasks_by_submission on tasks (submitted)")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -190,9 +218,30 @@ class ServiceLog:
             raise CenoteError(_problem_of(problem, self._file)) from problem
 
 
-def _add(database: sqlite3.Connection, events: Iterable[ServiceEvent]) -> None:
+def _last(database: sqlite3.Connection) -> int:
+    """The number of the last event; 0 where there is none."""
+    return int(database.execute("select coalesce(max(id), 0) from events").fetchone()[0])
+
+
+def _noted(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _add(database: sqlite3.Connection, events: Iterable[ServiceEvent], *, instead_of: int = 0) -> None:
+    """After the others; or instead of all up to a number."""
     rows = ((event.at, msgspec.json.encode(event)) for event in events)
     database.executemany("insert into events (at, body) values (?, ?)", rows)
+    if instead_of:
+        database.execute("delete from events where id <= ?", (instead_of,))
+
+
+def _row(record: TaskKept, at: float) -> tuple[str | float | bytes, ...]:
+    task, state = record.task, str(record.state or TaskState.FAILURE)
+    ended = record.ended or at
+    return task.id, task.name, task.user, task.pool, state, task.submitted, ended, msgspec.json.encode(record)
 
 
 def _read(decoder: msgspec.json.Decoder[Found], body: str | bytes, what: str, file: Path) -> Found:

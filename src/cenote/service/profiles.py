@@ -32,11 +32,12 @@ class Profiles:
         self.file = file
         if file is not None and (problems := _layers(file, {}, "").problems):
             raise errors.CenoteError(problems)  # before anything else reads it: it may be no YAML, or not there
-        self._known = _profile_names(file)
+        self.names = _profile_names(file)
+        """Of the pool profiles."""
         self.rules, self._execution = ShareRules(), None
         """Rules of sharing, as the file has them."""
         if file is not None:
-            self.rules, self._execution = _rules_and_execution(file, self._known)
+            self.rules, self._execution = _rules_and_execution(file, self.names)
 
     @property
     def pools(self) -> tuple[PoolDefinition, ...]:
@@ -49,8 +50,8 @@ class Profiles:
     def pool(self, name: str, asked: NewPool, user: str) -> PoolDefinition:
         """A pool that somebody asks for. Raises where there is no such profile, or its settings are wrong."""
         strategies = registry.names(PluginKind.STRATEGY)
-        if asked.profile not in self._known and asked.profile not in strategies:
-            known = sorted({*self._known, *strategies})
+        if asked.profile not in self.names and asked.profile not in strategies:
+            known = sorted({*self.names, *strategies})
             raise errors.error(
                 errors.UNKNOWN_PROFILE,
                 f"there is no pool profile '{asked.profile}'",
@@ -58,7 +59,7 @@ class Profiles:
                 hint=did_you_mean(asked.profile, known),
             )
         written: dict[str, object] = (
-            {"use": asked.profile} if asked.profile in self._known else {"strategy": asked.profile}
+            {"use": asked.profile} if asked.profile in self.names else {"strategy": asked.profile}
         )
         if asked.slots is not None:
             written["slots"] = asked.slots
@@ -118,6 +119,7 @@ class Profiles:
             strategy=pool.strategy or execution.strategy,
             config=dict(execution.config_of(pool.name)),
             environment=dict(execution.environment_of(pool.name)),
+            pass_variables=execution.pass_variables_of(pool.name),
             folder=str(self.file.absolute().parent) if self.file is not None else "",
             fallback=pool.fallback,
             no_worker_for=pool.fallback_when.no_worker_for,

@@ -174,6 +174,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Seconds until it begins nothing more, because its walltime is nearly over; None where it has none."""
     held: tuple[HeldAttempt, ...] = ()
     """All that is not acknowledged. Ends are told again after Welcome."""
+    over: tuple[AttemptKey, ...] = ()
+    """The last of those whose end was acknowledged: it tells it again when it is to start them."""
 
 
 class Started(_OfAttempt, frozen=True, kw_only=True, tag=True):

@@ -15,6 +15,9 @@ from cenote.language.execution import Pool
 from cenote.language.schema.document import WorkflowModel
 from cenote.language.schema.service import BudgetModel, PoolRulesModel, ServiceModel
 from cenote.language.yaml.source import Located
+from cenote.names import did_you_mean, listed
+from cenote.plugins import registry
+from cenote.plugins.kinds import PluginKind
 from cenote.service.calendar import nearest_zone, zone_of
 
 Value = TypeVar("Value")
@@ -36,6 +39,12 @@ def read_rules(
     if zone_of(model.timezone) is None:
         message = f"there is no time zone '{model.timezone}'"
         findings.report(errors.BAD_VALUE, message, node.get("timezone"), hint=nearest_zone(model.timezone))
+    strategies = registry.names(PluginKind.STRATEGY)
+    for name in [name for name in model.strategies if name not in strategies]:
+        message, place = f"there is no strategy '{name}'", node.get("strategies") or node
+        findings.report(
+            errors.UNKNOWN_PLUGIN, message, place, hint=did_you_mean(name, strategies) or f"one of {listed(strategies)}"
+        )
     for name, written in model.pools.items():
         _check_pool(name, written, node, {**profiles, **pools}, findings)
     return ShareRules(
@@ -43,6 +52,10 @@ def read_rules(
         group_weights=dict(model.shares.groups),
         most_slots=_with_others(model.most_slots),
         budgets={name: _budget(one) for name, one in _with_others(model.budgets).items()},
+        most_pools=_with_others(model.most_pools),
+        most_workers=_with_others(model.most_workers),
+        highest_priority=_with_others(model.highest_priority),
+        strategies=model.strategies,
         pools={name: _rules(one) for name, one in model.pools.items()},
         timezone=model.timezone,
         keep_output=model.keep_output,

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import field
 from pathlib import Path
 
-from cenote import storage
+from cenote import garbage, storage
 from cenote.authority import identities_of
 from cenote.client.address import TOKEN_VARIABLE
 from cenote.client.home import ServiceHome
@@ -120,6 +120,7 @@ class _Serving:
                 await doors.open_network(self._options.door)
                 requests.url, requests.fingerprint = doors.url, doors.fingerprint
             self._tell(requests.record())
+            garbage.look_at_few()
             await self._keep_going(service, requests, hub)
         finally:
             await doors.close()

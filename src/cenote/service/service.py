@@ -82,6 +82,7 @@ from cenote.service.protocol import (
 )
 from cenote.service.write_ahead import WriteAhead
 from cenote.strategies.interface import OVER
+from cenote.text import plural
 
 _LOG = logging.getLogger("cenote.service")
 ROOM_AGAIN = 5.0
@@ -132,6 +133,8 @@ class Service:
         """Attempts of which something cannot be kept here."""
         self._tell_again: dict[str, float] = {}
         """Workers that have what there was no room for → when they are asked for it again."""
+        self._ended: list[str] = []
+        """Tasks that are to be archived."""
         self._drains = False
         """Whether nothing more is begun."""
         self.on_change: Callable[[], None] = lambda: None
@@ -148,8 +151,15 @@ class Service:
         for view in self.allocator.pools():
             name = view.definition.name
             self._pools.add_again(view.definition, self.allocator.joined(name))
-        commands = self.allocator.resume(self._clock())
+        if self._log.missing:
+            _LOG.warning(
+                "the end of the log was damaged: its last %s are lost; what workers run, or have run lately, is not "
+                "begun again, but tasks that were submitted last may have to be submitted again",
+                plural(self._log.missing, "entry", "entries"),
+            )
+        commands = self.allocator.resume(self._clock(), careful=self._log.missing > 0)
         self._follow([], commands)
+        self._ahead.add([], self._archive_ended)
         self._ahead.flush()
         self.try_again()
 
@@ -242,6 +252,7 @@ class Service:
                 commands = self.allocator.handle(event)
                 self._follow([event], commands)
                 self.on_events(entries(event, commands))
+            self._ahead.add([], self._archive_ended)
         self.on_change()
 
     def _follow(self, events: Sequence[ServiceEvent], commands: Sequence[ServiceCommand]) -> None:
@@ -296,7 +307,14 @@ class Service:
         }
         if files := self._files_of(hello.pool):
             self._hub.send(event.worker, PoolFiles(files=files))
-        known = InstancesKnown(at=at, worker=event.worker, pool=hello.pool, running=held[False], finished=held[True])
+        known = InstancesKnown(
+            at=at,
+            worker=event.worker,
+            pool=hello.pool,
+            running=held[False],
+            finished=held[True],
+            over=tuple(AttemptId(*key) for key in hello.over) if self._log.missing else (),
+        )
         self.take([known, WorkerAnswers(at=at, worker=event.worker, pool=hello.pool)])
         leaves = None if hello.leaves_in is None else at + hello.leaves_in
         self._pools.tell(
@@ -448,9 +466,15 @@ class Service:
                 case EndWorkers(pool, workers, reason):
                     self._pools.end_workers(pool, workers, reason)
                 case ArchiveTask(task):
-                    self.allocator.handle(self._log.archive(self.allocator.record_of(task), self._clock()))
+                    self._ended.append(task)
                 case _:
                     assert_never(command)
+
+    def _archive_ended(self) -> None:
+        """All that ended, in one transaction: each takes the disk a while."""
+        for event in self._log.archive([self.allocator.record_of(task) for task in self._ended], self._clock()):
+            self.allocator.handle(event)
+        self._ended.clear()
 
     def _start(self, command: StartInstance) -> None:
         view = self.allocator.task(command.task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from cenote.client.functions.problems import ProcessEndedError
 from cenote.client.line import Line
 from cenote.client.python_call import RETURNED
 from cenote.client.records import EndedInstance
+from cenote.client.shown_output import ShownOutput
 
 _TIMED_OUT = "ended by SIGALRM"
 
@@ -31,7 +33,7 @@ class SentCalls:
     """Calls by the instance that makes them, as long as they did not come back."""
     file: Path
     """In which the calls travel."""
-    shown: dict[str, int] = field(default_factory=dict)
+    shown: dict[str, ShownOutput] = field(default_factory=lambda: defaultdict(ShownOutput))
 
     def take(self, line: Line, ended: EndedInstance) -> list[PoolCall]:
         """An instance is over: futures get their values; returns the calls that have to be made again."""
@@ -80,9 +82,8 @@ class SentCalls:
     def show(self, line: Line) -> None:
         """What its instances printed since it was last shown."""
         for stream, target in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-            text = line.read(f"/tasks/{self.task}/{stream}", since=self.shown.get(stream, 0))
-            self.shown[stream] = self.shown.get(stream, 0) + len(text)
-            target.write(text.decode(errors="replace"))
+            text = line.read(f"/tasks/{self.task}/{stream}", since=self.shown[stream].size)
+            target.write(self.shown[stream].text_of(text))
             target.flush()
 
 

@@ -64,6 +64,8 @@ _DUPLICATE_PATIENCE = 60.0
 """Seconds in which another of the same name may turn out to be dead."""
 _REMEMBERED = 10_000
 """Ends that were acknowledged and are remembered, so that nothing is run twice."""
+_TOLD_AGAIN = 100
+"""Of those, the ones that a service hears of when it is there again."""
 
 
 class _TurnedAwayError(Exception):
@@ -205,6 +207,7 @@ class Agent:
             versions={"python": platform.python_version(), "cenote": __version__},
             leaves_in=self._departure.leaves_in if self._departure else None,
             held=tuple(held.as_held for held in self._held.values()),
+            over=tuple(self._over)[-_TOLD_AGAIN:],
         )
 
     def _begin_telling(self, welcome: Welcome) -> None:

@@ -1,4 +1,8 @@
-"""Make the environment of an instance: the agent's own without our secrets, the constants, and who it is."""
+"""Make the environment of an instance: the agent's own without what is ours, the constants, and who it is.
+
+The agent's was made as that of every worker is (`launch.py`): nothing of the shell that started the service comes along
+unless its pool passes it.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -12,7 +12,7 @@ from aiohttp import web
 from cenote import errors
 from cenote.client.access_records import CallerRecord, Done, StoppingRecord, UploadedFile
 from cenote.client.asking import LAST_EVENT_ID
-from cenote.client.definitions import InstanceState
+from cenote.client.definitions import InstanceState, TaskState
 from cenote.client.records import (
     AwaitedInstances,
     EndedInstances,
@@ -20,7 +20,6 @@ from cenote.client.records import (
     NewPool,
     NewTask,
     QueuedTaskRecord,
-    QueueForecast,
     ServiceRecord,
     TaskChange,
     TaskInstance,
@@ -28,7 +27,8 @@ from cenote.client.records import (
 )
 from cenote.service.http.feed import Interest
 from cenote.service.http.route import Asked, Desk, NoQuery
-from cenote.service.http.streaming import send_events, send_file
+from cenote.service.http.streaming import send_events, send_file, send_list
+from cenote.service.turns import in_turns
 
 _LONGEST_WAIT = 60.0
 """Seconds that a request may wait for a change."""
@@ -55,11 +55,11 @@ class WhichTasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which tasks are wanted."""
 
     pool: str | None = None
-    state: str | None = None
+    state: TaskState | None = None
     label: str | None = None
     """That they have, as `name` or `name=value`."""
-    most: int | None = None
-    """The latest so many."""
+    most: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """The so many that were submitted last."""
 
 
 class WhichInstances(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,9 +111,9 @@ class WhichEvents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pool: str | None = None
 
 
-async def service(desk: Desk, _asked: Asked[NoQuery, None]) -> ServiceRecord:
+async def service(desk: Desk, asked: Asked[NoQuery, None]) -> ServiceRecord:
     """The service itself."""
-    return desk.requests.record()
+    return asked.caller.shown_service(desk.requests.record())
 
 
 async def caller(_desk: Desk, asked: Asked[NoQuery, None]) -> CallerRecord:
@@ -166,7 +166,11 @@ async def create_pool(desk: Desk, asked: Asked[NoQuery, NewPool]) -> LivePoolRec
     _refuse_paths(asked, body.resources)
     await desk.requests.read_ahead(body.resources)
     return desk.requests.create_pool(
-        body, user, key=asked.key, place=lambda folder: desk.uploads.place(user, body.uploads, folder)
+        body,
+        user,
+        admin=asked.caller.admin,
+        key=asked.key,
+        place=lambda folder: desk.uploads.place(user, body.uploads, folder),
     )
 
 
@@ -177,18 +181,18 @@ async def close_pool(desk: Desk, asked: Asked[NoQuery, None]) -> LivePoolRecord:
 
 async def delete_pool(desk: Desk, asked: Asked[NoQuery, None]) -> Done:
     """A pool that is not wanted any more."""
-    desk.requests.delete_pool(asked.names["name"])
+    await desk.requests.delete_pool(asked.names["name"])
     return Done()
 
 
 # Tasks
 
 
-async def tasks(desk: Desk, asked: Asked[WhichTasks, None]) -> list[QueuedTaskRecord]:
+async def tasks(desk: Desk, asked: Asked[WhichTasks, None]) -> AsyncIterator[QueuedTaskRecord]:
     """Tasks, the latest first."""
     which = asked.query
     found = desk.requests.tasks(pool=which.pool, state=which.state, label=which.label, most=which.most)
-    return [asked.caller.shown(one) for one in found]
+    return (asked.caller.shown(one) async for one in found)
 
 
 async def task(desk: Desk, asked: Asked[UntilTaskChanged, None]) -> QueuedTaskRecord:
@@ -210,17 +214,21 @@ async def create_task(desk: Desk, asked: Asked[NoQuery, NewTask]) -> QueuedTaskR
     _refuse_paths(asked, (*body.resources, *([body.run] if body.run else [])))
     await desk.requests.read_ahead(body.resources)
     return desk.requests.create_task(
-        body, user, key=asked.key, place=lambda folder: desk.uploads.place(user, body.uploads, folder)
+        body,
+        user,
+        admin=asked.caller.admin,
+        key=asked.key,
+        place=lambda folder: desk.uploads.place(user, body.uploads, folder),
     )
 
 
 async def change_task(desk: Desk, asked: Asked[NoQuery, TaskChange]) -> QueuedTaskRecord:
     """A task that waits, or runs, otherwise."""
     verb = msgspec.convert(asked.names["verb"], TaskVerb)
-    return desk.requests.change_task(asked.names["id"], verb, asked.body, asked.caller.user)
+    return desk.requests.change_task(asked.names["id"], verb, asked.body, asked.caller.user, admin=asked.caller.admin)
 
 
-async def instances(desk: Desk, asked: Asked[WhichInstances, None]) -> list[TaskInstance]:
+async def instances(desk: Desk, asked: Asked[WhichInstances, None]) -> AsyncIterator[TaskInstance]:
     """Instances of a task."""
     query = asked.query
     return desk.requests.instances(asked.names["id"], first=query.first, last=query.last, state=query.state)
@@ -267,14 +275,16 @@ async def result(desk: Desk, asked: Asked[NoQuery, None]) -> web.StreamResponse:
 
 async def queue(desk: Desk, asked: Asked[WhichPool, None]) -> dict[str, list[QueuedTaskRecord]]:
     """What waits for pools."""
-    found = desk.requests.queue(asked.query.pool)
+    found = await desk.requests.queue(asked.query.pool)
     return {name: [asked.caller.shown(one) for one in waiting] for name, waiting in found.items()}
 
 
-async def forecast(desk: Desk, asked: Asked[HowForeseen, None]) -> QueueForecast:
+async def forecast(desk: Desk, asked: Asked[HowForeseen, None]) -> web.StreamResponse:
     """When tasks would start and end: no more of those of others than the queue tells."""
     async with desk.forecasting:
-        return await asyncio.to_thread(desk.requests.forecast(**msgspec.structs.asdict(asked.query)))
+        look = await desk.requests.forecast(**msgspec.structs.asdict(asked.query))
+        found = await asyncio.to_thread(look)
+    return await send_list(asked.request, in_turns(found.tasks), before=b'{"tasks":[', after=b"]}")
 
 
 async def reload(desk: Desk, _asked: Asked[NoQuery, None]) -> ServiceRecord:

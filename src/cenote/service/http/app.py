@@ -7,8 +7,9 @@ import os
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Any, assert_never
+from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import Enum
+from typing import Any, assert_never, get_args
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -17,12 +18,14 @@ from aiohttp import web
 from cenote import errors
 from cenote.client.asking import API, IDEMPOTENCY_KEY
 from cenote.client.records import ProblemRecord
+from cenote.names import did_you_mean, listed
 from cenote.service.accounts import user_name
 from cenote.service.http.access_answers import COOKIE
 from cenote.service.http.caller import Caller, Who
 from cenote.service.http.limits import Buckets, RequestLimits, neighbourhood
 from cenote.service.http.route import JSON, Asked, Desk, HttpRoute
 from cenote.service.http.routes import ROUTES
+from cenote.service.http.streaming import send_list
 from cenote.service.newcomers import Newcomers
 from cenote.service.page.routes import is_of_page, page_routes
 from cenote.service.peers import RunningHere, StrangerError, task_behind
@@ -78,13 +81,26 @@ def _handler(desk: Desk, route: HttpRoute, limits: RequestLimits) -> Handler:
         key = request.headers.get(IDEMPOTENCY_KEY, "")
         if len(key) > _LONGEST_KEY:
             raise errors.error(errors.BAD_VALUE, f"{IDEMPOTENCY_KEY} has more than {_LONGEST_KEY} characters")
-        query = msgspec.convert(dict(request.query), type=route.query, strict=False)
+        query = _query(dict(request.query), route.query)
         body = None if route.takes is None else await _body(request, route.takes, limits.idle)
         asked: Asked[Any, Any] = Asked(caller, request.match_info, query, body, key, request)
         given = await route.answer(desk, asked)
+        if isinstance(given, AsyncIterator):
+            return await send_list(request, given, status=route.status)
         return given if isinstance(given, web.StreamResponse) else _json(given, status=route.status)
 
     return answer
+
+
+def _query(given: dict[str, str], kind: type[msgspec.Struct]) -> msgspec.Struct:
+    """What stands after the `?` of a path. A word that is none of those which are known is answered with them."""
+    for field in msgspec.structs.fields(kind):
+        enums = [one for one in get_args(field.type) if isinstance(one, type) and issubclass(one, Enum)]
+        words = [str(word.value) for each in enums for word in each]
+        if words and (word := given.get(field.name, words[0])) not in words:
+            message = f"there is no {field.name} '{word}'; there are {listed(words)}"
+            raise errors.error(errors.BAD_VALUE, message, hint=did_you_mean(word, words))
+    return msgspec.convert(given, type=kind, strict=False)
 
 
 async def _body(request: web.Request, kind: type[msgspec.Struct], seconds: float) -> object:

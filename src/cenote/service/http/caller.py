@@ -9,7 +9,7 @@ import msgspec
 from cenote import errors
 from cenote.client.access_records import CallerRecord
 from cenote.client.definitions import TaskState
-from cenote.client.records import QueuedTaskRecord
+from cenote.client.records import QueuedTaskRecord, ServiceRecord
 
 
 class Who(Enum):
@@ -52,6 +52,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(self.groups) or "none"
             raise errors.error(errors.NOT_ALLOWED, f"user '{self.user}' is not in group '{asked}' (groups: {known})")
         return next(iter(self.groups), "")
+
+    def shown_service(self, service: ServiceRecord) -> ServiceRecord:
+        """What they may see of the service: where it lives is for those who look after it."""
+        return service if self.admin else msgspec.structs.replace(service, pid=0, python="", home="")
 
     def shown(self, task: QueuedTaskRecord) -> QueuedTaskRecord:
         """What they may see of a task: of those of others neither the command nor the run nor why it failed."""

@@ -69,7 +69,7 @@ class Interest:
             case LivePoolRecord():
                 wanted = self.task is None and self.pool in (None, record.name)
             case ServiceRecord():
-                wanted = True
+                wanted, record = True, self.caller.shown_service(record)
             case _:
                 assert_never(record)
         return msgspec.json.encode(record) if wanted else None

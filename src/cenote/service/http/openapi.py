@@ -48,6 +48,7 @@ def document_of(routes: Sequence[HttpRoute]) -> Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Cenote service", "version": __version__},
+        "servers": [{"url": "/", "description": "The service that this was read from."}],
         "paths": paths,
         "components": {
             "schemas": {

@@ -75,7 +75,8 @@ class Desk:
 
 
 Answerer = Callable[[Desk, Asked[Any, Any]], Awaitable[object]]
-"""Gives the body of the answer, or a response that it wrote itself. Any: each route has its own query and body."""
+"""Gives the body of the answer, or the parts of a list one by one, or a response that it wrote itself. Any: each route
+has its own query and body."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+import msgspec
 from aiohttp import web
 
 from cenote import errors
 from cenote.service.http.feed import Feed, FeedEvent, Interest
-from cenote.service.http.route import BYTES, EVENTS
+from cenote.service.http.route import BYTES, EVENTS, JSON
 
 FIRST_BYTE = "Cenote-First-Byte"
 """Header: which byte of the file comes first."""
@@ -41,6 +42,40 @@ async def send_file(request: web.Request, file: Path, since: int = 0) -> web.Str
                 size -= len(data)
                 await _written(response, data)
     await response.write_eof()
+    return response
+
+
+async def send_list(
+    request: web.Request,
+    values: AsyncIterator[object],
+    *,
+    status: int = 200,
+    before: bytes = b"[",
+    after: bytes = b"]",
+) -> web.StreamResponse:
+    """Values as JSON, as they come. A short list is one piece. Where a long one cannot be continued, the connection
+    ends before the list does."""
+    piece, response = bytearray(before), web.StreamResponse(status=status, headers={"Content-Type": JSON})
+    comma = b""
+    try:
+        async for value in values:
+            piece += comma + msgspec.json.encode(value)
+            comma = b","
+            if len(piece) > _CHUNK:
+                if not response.prepared:
+                    await response.prepare(request)
+                await _written(response, bytes(piece))
+                piece.clear()
+        piece += after
+        if not response.prepared:
+            return web.Response(body=bytes(piece), status=status, content_type=JSON)
+        await _written(response, bytes(piece))
+        await response.write_eof()
+    except (errors.CenoteError, TimeoutError):
+        if not response.prepared:
+            raise
+        if request.transport is not None:
+            request.transport.abort()
     return response
 
 

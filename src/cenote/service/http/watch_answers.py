@@ -33,7 +33,7 @@ async def history(desk: Desk, asked: Asked[WhichHistory, None]) -> SlotsOverTime
 
 async def runs(desk: Desk, asked: Asked[NoQuery, None]) -> list[QueuedTaskRecord]:
     """Tasks of theirs that drive runs, the latest first."""
-    return [one for one in desk.runs.all() if asked.caller.owns(one.user)]
+    return [one for one in await desk.runs.all() if asked.caller.owns(one.user)]
 
 
 async def run(desk: Desk, asked: Asked[NoQuery, None]) -> RunSeen:

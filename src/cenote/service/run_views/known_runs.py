@@ -64,9 +64,9 @@ class KnownRuns:
         self._requests = requests
         self._followed: OrderedDict[tuple[str, str], _Followed] = OrderedDict()
 
-    def all(self) -> list[QueuedTaskRecord]:
+    async def all(self) -> list[QueuedTaskRecord]:
         """The tasks that drive runs, the latest first."""
-        return self._requests.tasks(runs=True, most=_MOST_RUNS)
+        return [one async for one in self._requests.tasks(runs=True, most=_MOST_RUNS)]
 
     async def look(self, run: str) -> RunSeen:
         """One run, by the id of its task."""

@@ -71,7 +71,7 @@ function prioritise(task, changed) {
   const field = h("input", { type: "number", step: "1", required: true, value: task.priority });
   question({
     title: `Priority of ‘${task.name}’`,
-    text: "Higher ones come first.",
+    text: "Higher ones come first; where a pool is shared fairly, among the tasks of one user.",
     field,
     label: "Priority",
     button: "Change",
@@ -140,7 +140,8 @@ export function taskButtons(changed) {
   made.update = (found) => {
     task = found;
     say(pause, task.state === "Paused" ? "Resume" : "Pause");
-    if (buttons.getAttribute("aria-label") !== task.name) buttons.setAttribute("aria-label", `Change ${task.name}`);
+    for (const each of buttons.children) each.setAttribute("aria-label", `${each.textContent} ${task.name || task.id}`);
+    buttons.setAttribute("aria-label", `Change ${task.name || task.id}`);
     show(buttons, !OVER.includes(task.state));
   };
   return made;

@@ -134,7 +134,8 @@ async function greet() {
   const [service, caller] = await Promise.all([get("/v1/service"), get("/v1/caller")]);
   say(whose, caller.user === service.user ? `of ${service.user}` : `of ${service.user}, for ${caller.user}`);
   leave.hidden = location.protocol !== "https:"; // at the socket nobody signs in
-  whose.title = `version ${service.version}, process ${service.pid}, started ${new Date(service.started).toLocaleString()}`;
+  const process = service.pid ? `process ${service.pid}, ` : "";
+  whose.title = `version ${service.version}, ${process}started ${new Date(service.started).toLocaleString()}`;
 }
 
 function open() {

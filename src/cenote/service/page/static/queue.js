@@ -13,12 +13,13 @@ export function openQueue(place) {
   return {
     title: "Queue",
     async refresh() {
-      const [queue, tasks] = await Promise.all([get("/v1/queue"), get("/v1/tasks?most=300")]);
+      const states = ["Submitted", "Paused"].map((state) => get(`/v1/tasks?state=${state}&most=300`));
+      const [queue, ...tasks] = await Promise.all([get("/v1/queue"), ...states]);
       const names = Object.keys(queue);
       nothing.hidden = names.length > 0;
       keyed(pools, names, (name) => name, poolPart, (part, name) => part.fill(queue[name]));
       const queued = new Set(Object.values(queue).flatMap((waiting) => waiting.map((task) => task.id)));
-      const back = tasks.filter((task) => ["Submitted", "Paused"].includes(task.state) && !queued.has(task.id));
+      const back = tasks.flat().filter((task) => !queued.has(task.id));
       held.fill(back, { buttons: true });
       heldPart.hidden = back.length === 0;
     },

@@ -62,7 +62,7 @@ export function openRun(place, id) {
     async refresh() {
       const run = await get(path("runs", id));
       const { task, summary } = run;
-      if (before && before !== run.status) tell(`Run ${task.name}: ${plain(run.status)}`);
+      if (before && before !== run.status) tell(`Run ${task.run.split("/").pop()}: ${plain(run.status)}`);
       before = run.status;
       say(title, task.name || task.id);
       document.title = `${task.name || task.id}: ${run.status} · Cenote`;
