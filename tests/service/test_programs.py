@@ -19,6 +19,7 @@ from cenote.client.start import stop_service
 from cenote.client.task_flows import changed_task
 from cenote.client.task_handle import TaskHandle
 from cenote.errors import CenoteError
+from cenote.language.execution import Elastic
 
 HELLO = "echo Hello World from node ${INSTANCE_ID}!"
 
@@ -69,6 +70,11 @@ def test_workers_with_several_slots_count_as_so_many(connection: Connection) -> 
     assert found is not None
     assert (found.min, found.max, found.idle_time) == (1, 2, 20)
     elastic.delete()
+    as_in_qarnot = connection.create_pool("as in Qarnot", "local", 1)
+    as_in_qarnot.setup_elastic(0, 2, 1, 20, 0.5, 30)
+    found = as_in_qarnot.submit().record.elastic
+    assert found == Elastic(min=0, max=2, idle_slots=1, idle_time=20, resize_factor=0.5, resize_period=30)
+    as_in_qarnot.delete()
     small = connection.create_pool("small", "local", 1)
     small.slots = 3
     small.setup_elastic(maximum_total_slots=2)

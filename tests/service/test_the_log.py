@@ -1,6 +1,7 @@
 """The log of the service: what was appended stays, whatever becomes of the process."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -52,6 +53,37 @@ def test_events_come_back_as_they_were(tmp_path: Path) -> None:
     with ServiceLog(tmp_path) as log:
         assert list(log.read()) == story.log
         assert len(log) == len(story.log)
+
+
+def test_a_log_whose_end_was_damaged_says_how_much_is_missing(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "service", tmp_path / "copy"
+    with ServiceLog(folder) as log:
+        log.append(Tick(at=float(number)) for number in range(5))
+        for number in range(5, 8):
+            log.append([Tick(at=float(number))])
+        shutil.copytree(folder, copy)  # as a service that was killed leaves it
+    journal = copy / "service.sqlite-wal"
+    content = bytearray(journal.read_bytes())
+    content[-100] ^= 0xFF  # in the last page that was written
+    journal.write_bytes(content)
+
+    with ServiceLog(copy) as log:
+        assert (len(log), log.missing) == (7, 1)
+        log.append([Tick(at=9.0)])
+    with ServiceLog(copy) as log:
+        assert log.missing == 0
+
+
+def test_a_log_that_was_compacted_or_killed_misses_nothing(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "service", tmp_path / "copy"
+    with ServiceLog(folder) as log:
+        log.append(Tick(at=float(number)) for number in range(5))
+        log.compact([Tick(at=5.0)])
+        shutil.copytree(folder, copy)
+
+    for place in (folder, copy):
+        with ServiceLog(place) as log:
+            assert ([event.at for event in log.read()], log.missing) == ([5.0], 0)
 
 
 def test_a_compacted_log_leads_to_the_same_state(tmp_path: Path) -> None:
@@ -158,8 +190,8 @@ def test_ended_tasks_are_in_the_archive_with_their_instances(tmp_path: Path) -> 
     story.end("one", 0)
     story.end("one", 1, code=7, message="no luck")
     with ServiceLog(tmp_path) as log:
-        story.after(log.archive(story.allocator.record_of("one"), at=story.now))
-        log.archive(log.ended_task("one") or pytest.fail("it is not there"), at=story.now)
+        story.after(*log.archive([story.allocator.record_of("one")], at=story.now))
+        log.archive([log.ended_task("one") or pytest.fail("it is not there")], at=story.now)
     with ServiceLog(tmp_path) as log:
         record = log.ended_task("one")
         assert record is not None

@@ -39,7 +39,7 @@ def test_instances_come_in_parts_and_by_their_state(connection: Connection) -> N
     assert [one.number for one in some] == [4, 5, 6]
     failed = line.get(path, tuple[TaskInstance, ...], first=1, last=3, state="failed")
     assert [(one.number, one.state) for one in failed] == [(3, InstanceState.FAILED), (6, InstanceState.FAILED)]
-    with pytest.raises(CenoteError, match="cannot be read"):
+    with pytest.raises(CenoteError, match="there is no state"):
         line.get(path, tuple[TaskInstance, ...], state="odd")
 
 

@@ -66,7 +66,7 @@ def test_a_lost_worker_does_not_count_against_the_retries() -> None:
     lost = story.obey(story.lose("cpu-1"))
 
     assert started(lost) == [("one", 0)]
-    assert story.allocator.instances("one")[0].attempts == 2
+    assert next(story.allocator.instances("one")).attempts == 2
 
 
 def test_an_instance_that_keeps_losing_its_workers_is_given_up() -> None:
@@ -136,9 +136,25 @@ def test_a_preempted_instance_waits_again_and_has_not_used_a_retry() -> None:
     story.add_task(a_task("urgent", priority=1))
     story.end("modest", 0, code=143, cause="signal")
 
-    assert story.allocator.instances("modest")[0].state is InstanceState.WAITING
+    assert next(story.allocator.instances("modest")).state is InstanceState.WAITING
     assert started(story.end("urgent", 0)) == [("modest", 0)]
     assert decided(story.end("modest", 0), TaskEnded)[0].state is TaskState.SUCCESS
+
+
+def test_a_preempted_instance_says_why_it_began_again_as_long_as_it_is_known() -> None:
+    story = a_story(workers=1)
+    story.add_task(a_task("modest", preemptible=True))
+    story.add_task(a_task("urgent", priority=1))
+    story.end("modest", 0, code=143, cause="signal")
+    seen = [next(story.allocator.instances("modest"))]
+    story.end("urgent", 0)
+    seen.append(next(story.allocator.instances("modest")))
+    story.end("modest", 0)
+    seen.append(next(story.allocator.instances("modest")))
+
+    assert [one.state for one in seen] == [InstanceState.WAITING, InstanceState.ASSIGNED, InstanceState.SUCCEEDED]
+    why = "it gave way to task 'urgent' (urgent) of higher priority"
+    assert {(one.cause, one.message) for one in seen} == {("preempted", why)}
 
 
 def test_a_preempted_instance_that_does_not_want_another_slot_has_failed_for_that_reason() -> None:
@@ -147,10 +163,11 @@ def test_a_preempted_instance_that_does_not_want_another_slot_has_failed_for_tha
     story.add_task(a_task("urgent", priority=1))
     last = story.end("lease", 0, cause="stopped")
 
-    assert [event.reason for event in decided(last, InstanceGivenUp)] == ["it gave way to a task of higher priority"]
+    why = "it gave way to task 'urgent' (urgent) of higher priority"
+    assert [event.reason for event in decided(last, InstanceGivenUp)] == [why]
     assert [event.state for event in decided(last, TaskEnded)] == [TaskState.FAILURE]
     assert started(last) == [("urgent", 0)]
-    assert story.allocator.instances("lease")[0].cause == "preempted"
+    assert next(story.allocator.instances("lease")).cause == "preempted"
 
 
 def test_an_instance_that_does_not_want_another_slot_fails_with_its_worker() -> None:
@@ -186,4 +203,4 @@ def test_late_and_doubled_news_of_an_attempt_changes_nothing() -> None:
     late = story.log[-2]
 
     assert story.after(late) == []
-    assert story.allocator.instances("one")[0].attempts == 2
+    assert next(story.allocator.instances("one")).attempts == 2

@@ -5,7 +5,7 @@ import pytest
 from builders.service import ServiceStory, a_service_pool, a_task, an_elastic_size, decided, memory, started, stopped
 from cenote.client.definitions import PoolDefinition, TaskDefinition, TaskState
 from cenote.client.rules import ShareRules
-from cenote.engine.messages import EndWorkers, StartWorkers, StopWorkers, WorkerLost, WorkerSilent
+from cenote.engine.messages import EndWorkers, StartWorkers, StopWorkers, WorkerLost, WorkerRequested, WorkerSilent
 from cenote.engine.pool_status import PoolState
 from cenote.service.allocator.messages import (
     PoolAdded,
@@ -94,6 +94,22 @@ def test_a_removed_pool_cancels_its_tasks_and_is_forgotten() -> None:
     assert [(event.state, event.reason) for event in ended] == [(TaskState.CANCELLED, "pool 'cpu' was removed")]
     story.lose("cpu-1", cause="retired")
     assert story.allocator.pools() == []
+
+
+def test_jobs_are_called_off_when_all_that_waited_for_them_fell_back() -> None:
+    story = ServiceStory()
+    story.add_pool(a_service_pool("cpu", workers=1))
+    size = an_elastic_size(most=2, idle=600)
+    spot = a_service_pool("spot", elastic=size, fallback=("cpu",), no_worker_for=30)
+    story.after(PoolAdded(at=story.now, pool=spot))
+    story.add_task(a_task("one", 2, pool="spot"))
+    story.later(1)
+    story.after(*(WorkerRequested(at=story.now, pool="spot", worker=name) for name in ("spot-1", "spot-2")))
+    commands = story.later(31)
+
+    assert [(one.task, one.pool) for one in decided(commands, TaskFellBack)] == [("one", "cpu")]
+    away = [one for one in commands if isinstance(one, StopWorkers)]
+    assert [(one.pool, set(one.workers)) for one in away] == [("spot", {"spot-1", "spot-2"})]
 
 
 def test_work_without_a_worker_falls_back_in_order_to_a_pool_where_it_fits() -> None:

@@ -136,7 +136,7 @@ def test_a_task_that_waits_too_long_fails_and_says_what_it_waited_for() -> None:
     assert (ended.task, ended.state) == ("short", "Failure")
     assert ended.reason == (
         "it waited 1m 1s without a slot, which is past its own `queue_timeout`: "
-        "all 1 slot of pool 'cpu' are in use; it is next"
+        "the only slot of pool 'cpu' is in use; it is next"
     )
 
 

@@ -2,7 +2,7 @@
 
 from builders.service import ServiceStory, a_service_pool, a_task, decided, started, stopped
 from cenote.client.definitions import TaskState
-from cenote.engine.messages import EndWorkers, StopWorkers
+from cenote.engine.messages import EndWorkers, StopWorkers, WorkerJoined
 from cenote.service.allocator.allocator import Allocator
 from cenote.service.allocator.messages import (
     ArchiveTask,
@@ -24,6 +24,44 @@ def a_story(*, workers: int = 1) -> ServiceStory:
     story.add_task(a_task("one", 3))
     story.begin()
     return story
+
+
+def test_what_ended_is_asked_for_again_where_the_end_of_the_log_is_lost() -> None:
+    story = ServiceStory()
+    story.add_pool(a_service_pool(workers=1))
+    known = len(story.log)
+    story.add_task(a_task("one", 3))
+    story.end("one", 0)
+    (worker,) = story.running.values()
+    story.log = story.log[: known + 1]  # neither who got it nor how it ended
+    story.allocator = Allocator.replay(story.log)
+    story.watch(story.allocator.resume(story.now, careful=True))
+    over, running = AttemptId("one", 0, 1), AttemptId("one", 1, 1)
+    again = story.after(
+        InstancesKnown(at=story.now, worker=worker, pool="cpu", running=(running,), over=(over,)),
+        WorkerJoined(at=story.now, worker=worker, pool="cpu", slots=1),
+    )
+
+    assert started(again) == [("one", 0)]  # the worker knows it, and tells its end
+    assert started(story.end("one", 0)) == []
+    assert started(story.end("one", 1)) == [("one", 2)]
+
+
+def test_what_workers_run_is_not_begun_again_though_the_end_of_the_log_is_lost() -> None:
+    story = ServiceStory()
+    story.add_pool(a_service_pool(workers=2))
+    known = len(story.log)
+    story.add_task(a_task("one", 3))
+    running = dict(story.running)
+    story.log = story.log[: known + 1]  # the task is there, and not who got it
+    story.allocator = Allocator.replay(story.log)
+    story.watch(story.allocator.resume(story.now, careful=True))
+    first, last = sorted(set(running.values()))
+    again = [*story.come_back(first), *story.come_back(last)]
+
+    assert started(again) == []
+    assert [one.attempts for one in story.allocator.instances("one")] == [1, 1, 0]
+    assert started(story.end("one", 0)) == [("one", 2)]
 
 
 def test_a_replayed_log_gives_the_same_state_and_no_commands() -> None:
@@ -84,7 +122,7 @@ def test_what_ended_meanwhile_is_heard_once() -> None:
     known = story.after(InstancesKnown(at=story.now, worker="cpu-1", pool="cpu", finished=(attempt,)))
     assert started(known) == []
     story.after(ended, ended)
-    assert story.allocator.instances("one")[0].attempts == 1
+    assert next(story.allocator.instances("one")).attempts == 1
 
 
 def test_a_worker_that_does_not_come_back_is_ended_and_its_work_goes_elsewhere() -> None:

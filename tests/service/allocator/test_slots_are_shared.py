@@ -1,8 +1,12 @@
 """Stories of who gets the next slot: priority, fair share, limits and order."""
 
+from collections import Counter
+
 from builders.service import ServiceStory, a_service_pool, a_task, most_slots, started, stopped, weights
 from cenote.client.rules import ShareRules
+from cenote.engine.messages import Tick
 from cenote.service.allocator.messages import (
+    PoolAdded,
     RulesChanged,
     TaskMoved,
     TaskPaused,
@@ -18,6 +22,26 @@ def a_story(*, workers: int = 2, slots: int = 1, rules: ShareRules | None = None
     if rules:
         story.after(RulesChanged(at=story.now, rules=rules))
     return story
+
+
+def test_four_instances_on_a_pool_of_four_go_to_four_workers_though_these_come_one_by_one() -> None:
+    story = ServiceStory()
+    story.after(PoolAdded(at=story.now, pool=a_service_pool(workers=4, slots=4)), Tick(at=story.now))
+    story.add_task(a_task("one", 4))
+    for _ in range(4):
+        story.join("cpu")
+
+    assert Counter(story.running.values()) == {f"cpu-{number}": 1 for number in range(1, 5)}
+
+
+def test_instances_do_not_wait_long_for_workers_that_do_not_come() -> None:
+    story = ServiceStory()
+    story.after(PoolAdded(at=story.now, pool=a_service_pool(workers=4, slots=4)), Tick(at=story.now))
+    story.add_task(a_task("one", 4))
+    story.join("cpu")
+    story.later(60)
+
+    assert Counter(story.running.values()) == {"cpu-1": 4}
 
 
 def test_sixteen_instances_on_four_workers_run_four_at_a_time_each_on_its_own_worker() -> None:

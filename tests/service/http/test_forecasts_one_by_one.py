@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,10 +24,13 @@ def test_forecasts_are_made_one_after_the_other() -> None:
         running.discard(number)
         return QueueForecast(tasks=())
 
+    async def forecast(**_: float) -> Callable[[], QueueForecast]:
+        return look
+
     async def ask_five_times() -> None:
-        requests = SimpleNamespace(forecast=lambda **_: look)
+        requests = SimpleNamespace(forecast=forecast)
         desk = cast(Desk, SimpleNamespace(requests=requests, forecasting=asyncio.Lock()))
-        asked = cast(Asked[Any, Any], SimpleNamespace(query=answers.HowForeseen()))
+        asked = cast(Asked[Any, Any], SimpleNamespace(query=answers.HowForeseen(), request=None))
         await asyncio.gather(*(answers.forecast(desk, asked) for _ in range(5)))
 
     asyncio.run(ask_five_times())

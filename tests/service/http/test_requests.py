@@ -48,6 +48,24 @@ def pool(doors: OpenService) -> Iterator[str]:
         made.delete()
 
 
+# Lists
+
+
+def test_a_long_list_is_sent_piece_by_piece(doors: OpenService, alice: Connection) -> None:
+    pool = alice.create_pool("without workers", "local", 0).submit()
+    task = alice.create_task("many", pool, 5000)
+    task.command = "true"
+    task.submit()
+    path = f"/v1/tasks/{task.uuid}/instances"
+    long = doors.ask("GET", path, token=doors.token("alice"))
+    short = doors.ask("GET", f"{path}?last=10", token=doors.token("alice"))
+    pool.delete()
+
+    assert [one["number"] for one in long.json] == list(range(5000))
+    assert "Content-Length" not in long.headers
+    assert int(short.headers["Content-Length"]) == len(short.content)
+
+
 # Files
 
 
@@ -446,3 +464,56 @@ def test_answers_are_what_the_document_says(doors: OpenService, pool: str) -> No
         schema = answers[str(found.status)]["content"]["application/json"]["schema"]
         whole = {**schema, "components": DOCUMENT["components"]}
         jsonschema.Draft202012Validator(whole).validate(found.json)
+
+
+# Lists
+
+
+def test_the_latest_tasks_are_those_that_were_submitted_last(
+    alice: Connection, pool: str, doors: OpenService, tmp_path: Path
+) -> None:
+    slow = alice.create_task("slow", pool, 1)
+    slow.command = f"until [ -e {tmp_path / 'go'} ]; do sleep 0.05; done"
+    slow.submit()
+    for name in ("later", "last"):
+        task = alice.create_task(name, pool, 1)
+        task.command = "true"
+        assert task.wait(timeout=60)
+    found = doors.ask("GET", "/v1/tasks?most=3", token=doors.token("alice")).json
+    (tmp_path / "go").touch()
+
+    assert [one["name"] for one in found] == ["last", "later", "slow"]
+    assert slow.wait(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("path", "known"), [("/v1/tasks?state=nope", "Submitted"), ("/v1/tasks/{}/instances?state=nope", "waiting")]
+)
+def test_a_state_that_there_is_not_is_answered_with_those_that_there_are(
+    alice: Connection, pool: str, doors: OpenService, path: str, known: str
+) -> None:
+    task = alice.create_task("any", pool, 1)
+    task.command = "true"
+    assert task.wait(timeout=60)
+    answer = doors.ask("GET", path.format(task.uuid), token=doors.token("alice"))
+
+    assert answer.status == 400
+    assert answer.json["message"].startswith("there is no state 'nope'; there are ")
+    assert known in answer.json["message"]
+
+
+def test_only_those_who_look_after_a_service_are_told_where_it_lives(alice: Connection, doors: OpenService) -> None:
+    with doors.owner() as owner, doors.person("ada", admin=True) as admin:
+        told = [(one.service.pid > 0, one.service.home, bool(one.service.python)) for one in (owner, admin, alice)]
+        heard = next(iter(alice.events())).record
+
+    home = str(doors.home.path)
+    assert told == [(True, home, True), (True, home, True), (False, "", False)]
+    assert (heard.pid, heard.home, heard.python) == (0, "", "")
+
+
+def test_the_description_says_where_its_paths_begin(doors: OpenService) -> None:
+    document = doors.ask("GET", "/v1/openapi.json", token=doors.token("alice")).json
+
+    assert [one["url"] for one in document["servers"]] == ["/"]
+    assert all(path.startswith("/v1/") for path in document["paths"])

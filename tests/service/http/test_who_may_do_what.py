@@ -226,3 +226,10 @@ def test_the_certificate_that_is_pinned_is_the_only_one_that_is_trusted(doors: O
     with pytest.raises(CenoteError, match="not the one that was pinned"):
         _ = connect(doors.url, token=token, ca=f"sha256:{'0' * 64}").service
     assert connect(doors.url, token=token, ca=doors.home.path / "door" / "certificate.pem").caller.user == "alice"
+
+
+def test_without_rules_users_make_pools_on_the_machine_of_the_service_only(doors: OpenService) -> None:
+    with doors.person("alice") as alice:
+        alice.create_pool("hers", "local", 0).submit().delete()
+        with pytest.raises(CenoteError, match="strategy 'slurm' can be made by admins only"):
+            alice.create_pool("hers", "slurm", 1).submit()
