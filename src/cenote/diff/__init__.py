@@ -1,0 +1,1 @@
+"""Compare two runs: what went into them, and the numbers that came out."""
