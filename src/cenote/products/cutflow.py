@@ -20,12 +20,13 @@ from cenote.values import dataclass
 
 VERSION = 1
 COUNTED = ("n_unweighted_in", "n_unweighted_out", "sumw_in", "sumw_out", "sumw2_in", "sumw2_out")
-CSV_COLUMNS = ("selection", "cut", "dataset", "n_in", "n_out", *COUNTED, "efficiency")
+_COMPUTED = ("n_in", "n_out", "efficiency", "efficiency_error")
+CSV_COLUMNS = ("selection", "cut", "dataset", "n_in", "n_out", *COUNTED, "efficiency", "efficiency_error")
 
 
 @dataclass(frozen=True)
 class CutflowRow:
-    """One cut of one dataset."""
+    """One cut of one dataset, with the attributes that the saved table has as columns."""
 
     dataset: str
     name: str
@@ -57,14 +58,21 @@ class CutflowRow:
         return self.sumw_out if self.weighted else self.n_unweighted_out
 
     @property
-    def efficiency(self) -> float | None:
-        """The share of events that pass, unweighted; None when none came."""
-        return self.n_unweighted_out / self.n_unweighted_in if self.n_unweighted_in else None
+    def cut(self) -> str:
+        """The label of the cut."""
+        return self.label
 
     @property
-    def share(self) -> float | None:
-        """What passes of what came, in sums of weights where there are weights; None when nothing came."""
+    def efficiency(self) -> float | None:
+        """`n_out / n_in`, of sums of weights where there are weights; None when nothing came."""
         return self.n_out / self.n_in if self.n_in else None
+
+    @property
+    def efficiency_error(self) -> float | None:
+        """The standard deviation of the efficiency; None when nothing came."""
+        if not self.weighted:
+            return efficiency_error(self.n_in, self.n_out, self.n_in, self.n_out)
+        return efficiency_error(self.n_in, self.n_out, self.sumw2_in, self.sumw2_out)
 
     def plus(self, other: CutflowRow) -> CutflowRow:
         """The same cut with the counts of both."""
@@ -74,7 +82,15 @@ class CutflowRow:
         """Every number of the row by name."""
         named = asdict(self) | {"parents": list(self.parents), "cut": self.label}
         passed = {"n": self.n_out, "sumw": self.sumw_out, "sumw2": self.sumw2_out}
-        return named | passed | {"n_in": self.n_in, "n_out": self.n_out, "efficiency": self.efficiency}
+        return named | passed | {key: getattr(self, key) for key in _COMPUTED}
+
+
+def efficiency_error(n_in: float, n_out: float, sumw2_in: float, sumw2_out: float) -> float | None:
+    """The standard deviation of `n_out / n_in`, whose events are among those of `n_in`; None when nothing came."""
+    if not n_in:
+        return None
+    share = n_out / n_in
+    return math.sqrt(max(0.0, (1 - 2 * share) * sumw2_out + share**2 * sumw2_in)) / abs(n_in)
 
 
 @dataclass(frozen=True)
@@ -121,7 +137,7 @@ class Cutflow:
         for rows in found.values():
             one = next(iter(rows.values()))
             label = f"{one.selection}: {one.label}" if several else one.label
-            lines.append(CutflowLine(label, {name: (row.n_out, row.share) for name, row in rows.items()}))
+            lines.append(CutflowLine(label, {name: (row.n_out, row.efficiency) for name, row in rows.items()}))
         return tuple(lines)
 
     def __str__(self) -> str:
@@ -133,13 +149,18 @@ class Cutflow:
         return html_table(_HEADINGS, (_cells(row) for row in self.rows))
 
 
-_HEADINGS = ("selection", "cut", "dataset", "in", "out", "share")
+_HEADINGS = ("selection", "cut", "dataset", "n_in", "n_out", "efficiency")
 _TEXTS = 3
 
 
 def _cells(row: CutflowRow) -> tuple[str, ...]:
-    share = "" if row.share is None else f"{row.share:.1%}"
-    return (row.selection, row.label, row.dataset, f"{row.n_in:.10g}", f"{row.n_out:.10g}", share)
+    share = "" if row.efficiency is None else f"{row.efficiency:.1%}"
+    return (row.selection, row.cut, row.dataset, _shown(row.n_in), _shown(row.n_out), share)
+
+
+def _shown(number: float) -> str:
+    """A sum of weights as people read it, here and in the terminal: 40000.00119 → `40,000`."""
+    return f"{number:,.6g}" if number % 1 else f"{number:,.0f}"
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
@@ -239,29 +260,31 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _full_table(caption: str, rows: Sequence[CutflowRow]) -> ProductTable:
-    first = rows[0].n_unweighted_in
+    first, weighted = rows[0].n_in, any(row.weighted for row in rows)
+    form: Form = "number" if weighted else "count"
     columns: list[tuple[str, Form]] = [
         ("Cut", "text"),
-        ("In", "count"),
-        ("Out", "count"),
+        ("In", form),
+        ("Out", form),
         ("Efficiency", "share"),
+        ("Uncertainty", "share"),
         ("Cumulative", "bar"),
     ]
-    if weighted := any(row.weighted for row in rows):
-        columns += [("Weighted in", "number"), ("Weighted out", "number")]
+    if weighted:
+        columns += [("Events in", "count"), ("Events out", "count")]
     cells = []
     for row in rows:
-        total = row.n_unweighted_out / first if first else None
-        numbers = (row.n_unweighted_in, row.n_unweighted_out, row.efficiency, total)
+        total = row.n_out / first if first else None
+        numbers = (row.n_in, row.n_out, row.efficiency, row.efficiency_error, total)
         label = row.label or row.expr or row.name
-        cells.append((label, *numbers, *((row.sumw_in, row.sumw_out) if weighted else ())))
+        cells.append((label, *numbers, *((row.n_unweighted_in, row.n_unweighted_out) if weighted else ())))
     return ProductTable(caption, tuple(columns), tuple(cells))
 
 
 def _passed(dataset: str, lines: Sequence[CutflowLine]) -> list[str]:
     """A cell for each cut, all of the same width: events that pass, and their share."""
     passed = [line.passed.get(dataset) for line in lines]
-    numbers = ["" if one is None else f"{one[0]:,.6g}" if one[0] % 1 else f"{one[0]:,.0f}" for one in passed]
+    numbers = ["" if one is None else _shown(one[0]) for one in passed]
     shares = ["" if one is None or one[1] is None else f"{100 * one[1]:.1f} %" for one in passed]
     wide, narrow = max(map(len, numbers)), max(map(len, shares))
     return [f"{number:>{wide}} {share:>{narrow}}" for number, share in zip(numbers, shares, strict=True)]
@@ -273,7 +296,7 @@ def _latex(value: Cutflow) -> str:
         rf"\begin{{tabular}}{{l{'rr' * len(value.datasets)}}}",
         r"\hline",
         " & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{in_latex(dataset)}}}" for dataset in value.datasets)]) + r" \\",
-        " & ".join(["cut", *("passed & share" for _ in value.datasets)]) + r" \\",
+        " & ".join(["cut", *("passed & efficiency" for _ in value.datasets)]) + r" \\",
         r"\hline",
     ]
     for line in value.table():
@@ -309,7 +332,7 @@ def _document(value: Cutflow) -> dict[str, Any]:
             sequence = [f"{row.selection}[{row.index - 1}]"] if row.index else []
             edges += [{"source": source, "target": row.name, "kind": "sequence"} for source in sequence]
             edges += [{"source": source, "target": row.name, "kind": "branch"} for source in row.parents]
-        nodes[row.name]["stats"][row.dataset] = {key: getattr(row, key) for key in ("n_in", "n_out", *COUNTED)}
+        nodes[row.name]["stats"][row.dataset] = {key: getattr(row, key) for key in (*_COMPUTED, *COUNTED)}
     return {
         "version": VERSION,
         "kind": "cutflow",

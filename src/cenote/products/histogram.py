@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +18,7 @@ from cenote.lean_imports import imported, later
 from cenote.names import listed
 from cenote.operations.interface import ProductShape
 from cenote.products.interface import WEIGHTS_NOT_FINITE, Product
+from cenote.products.support import fill_sums
 from cenote.products.support.plain_names import plain_names
 from cenote.products.support.root_file import root_file
 from cenote.products.support.th1d import th1d
@@ -32,8 +34,17 @@ else:
     hist = later("hist")
 
 
+MOST_CATEGORIES = 10_000
+"""That a growing axis may come to: it is drawn, stored and merged by the name of each."""
+
+
+def too_many_categories(axis: str, found: int) -> str:
+    """The complaint about an axis whose values are no categories."""
+    return f"axis '{axis}' would need a category for each of {found:,} values: give it bins, or type: regular"
+
+
 class HistogramProduct(Product):
-    """`hist.Hist` values with the same axes; categories that grow may differ from part to part."""
+    """`hist.Hist` values with the same axes; categories that grow, and labels, may differ from part to part."""
 
     example: ClassVar[str] = """
     - id: MuonPt
@@ -51,19 +62,22 @@ class HistogramProduct(Product):
             return parts[0]
         total = hist.Hist(*_common_axes(parts), storage=parts[0].storage_type())
         whole = total.view(flow=True)
-        for part in parts:
+        places = [_places(part, total) for part in parts]
+        for part, place in zip(parts, places, strict=True):
             view = part.view(flow=True)
             if view.shape == whole.shape and not any(axis.traits.growth for axis in total.axes):
                 whole += view
             elif view.size:
-                whole[_places(part, total)] += view
+                whole[np.ix_(*place)] += view
+        fill_sums.merge_sums(parts, places, total)
         return total
 
     def save(self, value: Any, folder: Path, name: str) -> list[Path]:
         """`<name>.json`, and `<name>.root` with one TH1, TH2 or TH3 per combination of categories."""
         import uhi.io.json  # heavy, and only needed at the end of a run
 
-        written = [write_text(folder / f"{name}.json", json.dumps(value, default=uhi.io.json.default))]
+        document = fill_sums.written(value, uhi.io.json.default(value))
+        written = [write_text(folder / f"{name}.json", json.dumps(document, default=uhi.io.json.default))]
         pieces = list(_numeric_pieces(value, name))
         if pieces:
             written.append(write_root(folder / f"{name}.root", pieces))
@@ -74,7 +88,10 @@ class HistogramProduct(Product):
         import uhi.io.json
 
         text = (folder / f"{name}.json").read_text(encoding="utf-8")
-        return hist.Hist(json.loads(text, object_hook=uhi.io.json.object_hook))
+        document = json.loads(text, object_hook=uhi.io.json.object_hook)
+        found: Any = hist.Hist(document)
+        fill_sums.read_again(found, document)
+        return found
 
     def warnings(self, value: Any) -> Sequence[str]:
         """Sums of weights that are NaN or infinite."""
@@ -123,11 +140,18 @@ def _common_axes(parts: Sequence[Histogram]) -> list[Any]:
         alike = [part.axes[place] for part in parts]
         if first.traits.growth:
             axes.append(_union(alike))
-        elif any(axis != first for axis in alike):
+        elif any(axis != first and _unlabelled(axis) != _unlabelled(first) for axis in alike):
             raise ValueError(f"histograms with different axes '{first.name}' cannot be added")
         else:
             axes.append(first)
     return axes
+
+
+def _unlabelled(axis: Any) -> Any:  # Any: hist publishes no type of all axes
+    """An axis without its label, which is only shown: parts of an earlier run may have another one."""
+    found = copy(axis)
+    found.label = ""
+    return found
 
 
 def _union(axes: Sequence[Any]) -> Any:
@@ -135,38 +159,41 @@ def _union(axes: Sequence[Any]) -> Any:
     kind = next((type(axis) for axis in axes if len(axis)), type(axes[0]))
     categories = sorted({category for axis in axes for category in axis})
     name, label = axes[0].name, axes[0].label
+    if len(categories) > MOST_CATEGORIES:
+        raise ValueError(too_many_categories(name, len(categories)))
     # hist answers with the name where no label was given: given back, it would count as a label.
     return kind(categories, name=name, label="" if label == name else label, growth=True)
 
 
-def _places(part: Histogram, total: Histogram) -> Any:
-    """Where the bins of a part lie in the sum."""
+def _places(part: Histogram, total: Histogram) -> list[NDArray[np.int64]]:
+    """Where the bins of a part lie in the sum, along each axis."""
     places = []
     for own, common in zip(part.axes, total.axes, strict=True):
         if common.traits.growth:
-            places.append(np.array([common.index(category) for category in own], dtype=np.int64))
+            found = {category: place for place, category in enumerate(common)}  # the axis itself looks through them all
+            places.append(np.array([found[category] for category in own], dtype=np.int64))
         else:
             places.append(np.arange(own.extent))
-    return np.ix_(*places)
+    return places
 
 
 def _numeric_pieces(value: Histogram, name: str) -> Iterator[tuple[str, Histogram]]:
     """`name_category` → histogram of the numeric axes, with the category as its title; nothing where ROOT has no such
     histogram."""
-    category = hist.axis.StrCategory | hist.axis.IntCategory
-    categories = [place for place, axis in enumerate(value.axes) if isinstance(axis, category)]
+    categories = [place for place, axis in enumerate(value.axes) if fill_sums.is_category(axis)]
     if not 1 <= value.ndim - len(categories) <= 3:
         return
     if not categories:
         yield name, value
         return
     labels = list(product(*([str(label) for label in value.axes[place]] for place in categories)))
-    called = plain_names(labels)
+    called, sums = plain_names(labels), fill_sums.sums_of(value)
     places = product(*(range(len(value.axes[place])) for place in categories))
     for label, chosen in zip(labels, places, strict=True):
         where = dict(zip(categories, chosen, strict=True))
         piece: Any = value[tuple(where.get(place, slice(None)) for place in range(value.ndim))]
         piece.name = ", ".join(label)
+        fill_sums.carry(piece, None if sums is None else sums[chosen])
         yield f"{name}_{called[label]}", piece
 
 
@@ -179,16 +206,28 @@ def write_root(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> Path:
         if len(plain) == len(made) == len({name for name, _ in made}):
             temporary.write_bytes(root_file(target.name, plain))
         else:
-            _write_by_uproot(temporary, made)
+            write_by_uproot(temporary, made)
     return target
 
 
-def _write_by_uproot(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> None:
+def write_by_uproot(target: Path, pieces: Sequence[tuple[str, Histogram]]) -> None:
+    """Of any kind that ROOT has, with statistics as `th1d` has them; means become profiles, which are uproot's own."""
     uproot = imported("uproot")  # heavy, and only needed at the end of a run
 
     with uproot.recreate(target) as file:
         for name, piece in pieces:
-            file[name] = piece
+            made = uproot.writing.identify.to_writable(piece)
+            if piece.kind == "COUNT":
+                _set_members(made, fill_sums.statistics(piece).members)
+            file[name] = made
+
+
+def _set_members(model: Any, members: Mapping[str, float]) -> None:  # Any: uproot publishes no types
+    """Of an object that uproot made, and of the classes that it is derived from."""
+    own = model._members  # noqa: SLF001  # uproot has no other way to change what it takes from bins
+    own |= {name: value for name, value in members.items() if name in own}
+    for parent in model._bases:  # noqa: SLF001  # the same
+        _set_members(parent, members)
 
 
 def _for_root(piece: Histogram) -> Histogram:
@@ -197,4 +236,5 @@ def _for_root(piece: Histogram) -> Histogram:
         return piece
     converted = hist.Hist(*piece.axes, storage=hist.storage.Double(), name=piece.name)
     converted.view(flow=True)[...] = piece.view(flow=True)
+    fill_sums.carry(converted, fill_sums.sums_of(piece))
     return converted

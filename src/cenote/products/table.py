@@ -40,7 +40,7 @@ class Total:
             return self.count
         if op == "sum":
             return self.sum
-        if not self.count:
+        if not self.count or (op != "mean" and self.least > self.most):  # of nothing but NaN
             return None
         return self.sum / self.count if op == "mean" else self.least if op == "min" else self.most
 

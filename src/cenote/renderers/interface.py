@@ -44,6 +44,8 @@ class Renderer(Plugin):
 
     draws: ClassVar[tuple[str, ...]] = ()
     """The kinds of product it can draw (`histogram`, `cutflow`)."""
+    holds_numbers: ClassVar[bool] = False
+    """Whether others compute with what it writes: without that file the run is partial, without a picture it is not."""
 
     @property
     def adds_overflow(self) -> bool:

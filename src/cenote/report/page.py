@@ -15,6 +15,7 @@ from cenote.report.records import read_all
 from cenote.report.render import render
 from cenote.report.task_timeline import task_timeline
 from cenote.report.timeline import timeline
+from cenote.runs.changed.rows import without_variations
 from cenote.runs.folder import RunFolder
 from cenote.runs.summary import PoolRecord, StageRecord, Summary
 from cenote.runs.task_names import TaskNames
@@ -41,6 +42,7 @@ def page(run: RunFolder) -> str:
         command=shlex.join(provenance.command) if provenance.command else "",
         stages=_stages(plan, summary),
         pools=_pools(plan, summary),
+        why=without_variations(summary.why, {stage.id: stage.variation_of for stage in plan.stages})[0],
         warnings=list(dict.fromkeys((*plan.warnings, *summary.warnings))),
         drawing=_drawing(run),
         pictures=read_pictures(run, summary.products),

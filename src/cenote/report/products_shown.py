@@ -16,12 +16,13 @@ from cenote.values import dataclass
 
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
 """Formats that a page can show, the preferred one first."""
-OFFERED = (*TYPES, ".pdf")
+OFFERED = (*TYPES, ".pdf", ".csv")
+"""Files of the same name that a page links to: other formats, and a table of the numbers that are drawn."""
 
 
 @dataclass(frozen=True)
 class ShownPicture:
-    """A picture: the file to show, the same in other formats, and what it was drawn from."""
+    """A picture: the file to show, the same in other formats and as a table, and what it was drawn from."""
 
     file: Path
     others: tuple[str, ...]

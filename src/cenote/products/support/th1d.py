@@ -1,4 +1,4 @@
-"""Lay out a histogram of one axis as ROOT's TH1D, byte by byte as uproot does, without importing uproot for it."""
+"""Lay out a histogram of one axis as ROOT's TH1D, as uproot does, without importing uproot for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cenote.lean_imports import later
+from cenote.products.support.fill_sums import statistics
 from cenote.products.support.root_file import RootObject, text
 
 if TYPE_CHECKING:
@@ -33,16 +34,13 @@ def th1d(name: str, histogram: Any) -> RootObject | None:  # Any: a hist.Hist, w
     if not (axis.traits.underflow and axis.traits.overflow):
         return None
     values = np.asarray(histogram.values(flow=True), ">f8")
-    content = _th1(name, histogram, axis, entries=values.sum(), regular=regular) + _array(values)
+    content = _th1(name, histogram, axis, regular=regular) + _array(values)
     found = RootObject("TH1D", name, _versioned(3, content))
     return found if found.fits else None
 
 
-def _th1(name: str, histogram: Any, axis: Any, *, entries: float, regular: bool) -> bytes:
-    inside, edges = histogram.values(flow=False), axis.edges
-    centres = (edges[:-1] + edges[1:]) / 2.0
-    total = inside.sum()
-    moments = (total, total, (inside * centres).sum(), (inside * centres**2).sum())
+def _th1(name: str, histogram: Any, axis: Any, *, regular: bool) -> bytes:
+    edges, known = axis.edges, statistics(histogram)
     weighted = histogram.storage_type is hist.storage.Weight
     return _versioned(
         8,
@@ -54,7 +52,7 @@ def _th1(name: str, histogram: Any, axis: Any, *, entries: float, regular: bool)
         + _axis("xaxis", axis.label, edges, regular=regular)
         + _axis("yaxis", "", np.array([0.0, 1.0]), regular=True)
         + _axis("zaxis", "", np.array([0.0, 1.0]), regular=True)
-        + struct.pack(">hh5d3d", 0, 1000, entries, *moments, _UNSET, _UNSET, 0.0)
+        + struct.pack(">hh5d3d", 0, 1000, known.entries, *known.sums, _UNSET, _UNSET, 0.0)
         + _array(np.zeros(0))
         + _array(histogram.variances(flow=True) if weighted else np.zeros(0))
         + text("")

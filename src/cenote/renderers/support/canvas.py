@@ -7,6 +7,7 @@ a notebook's own figures and settings stay as they are.
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,7 @@ _WITHOUT_DATES = {
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
     "svg": {"Date": None, "Creator": None},
 }
+_DRAWING = threading.RLock()
 MARGIN = 0.15
 """White around a picture, in inches."""
 _SCALED_ENDINGS = ("size", "pad", "width")
@@ -73,7 +75,10 @@ def import_matplotlib() -> None:
 
 @contextmanager
 def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
-    """Within it, figures look like the experiment's, with fonts and lines in proportion to the size."""
+    """Within it, figures look like the experiment's, with fonts and lines in proportion to the size.
+
+    One picture of a process at a time: matplotlib's settings and its reader of mathematics are shared by all threads.
+    """
     import matplotlib.style
     import mplhep
 
@@ -100,7 +105,7 @@ def styled(style: ExperimentStyle, size: tuple[float, float]) -> Iterator[None]:
     level = log.level
     try:
         log.setLevel(logging.ERROR)
-        with matplotlib.style.context(["default", parameters]), warnings.catch_warnings():
+        with _DRAWING, matplotlib.style.context(["default", parameters]), warnings.catch_warnings():
             # A letter that no font has is drawn as a box: nothing that the reader of the log could change.
             warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
             yield

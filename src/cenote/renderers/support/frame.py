@@ -25,6 +25,8 @@ WIDEST_TEXT = 0.94
 """Of the width of the frame."""
 SLANTED_ROOM = 1.4
 """Between slanted names of categories, in sizes of their font."""
+MOST_TICKS = 60
+"""Of an axis of categories: of more, every second, third, … has one."""
 LOG_DECADES = 6
 """The most that a logarithmic axis shows below the highest point."""
 
@@ -81,12 +83,14 @@ def spread(low: float, high: float) -> tuple[float, float]:
 
 
 def category_ticks(axes: Axes, names: Sequence[str], *, which: str) -> None:
-    """One tick per category, named; slanted where the names would run into each other."""
+    """A tick per category, or for some of very many, named; slanted where the names would run into each other."""
+    from matplotlib.ticker import NullLocator
+
     target = axes.xaxis if which == "x" else axes.yaxis
-    every = max(1, math.ceil(len(names) / 60))
-    shown = [name if index % every == 0 else "" for index, name in enumerate(names)]
-    target.set_ticks(range(len(names)), labels=shown)
-    target.set_tick_params(which="minor", bottom=False, top=False, left=False, right=False)
+    every = max(1, math.ceil(len(names) / MOST_TICKS))
+    shown = names[::every]
+    target.set_ticks(range(0, len(names), every), labels=shown)
+    target.set_minor_locator(NullLocator())  # others make ticks, thousands of them, before they are hidden
     if which == "x" and sum(len(name) + 2 for name in shown) > 50:
         _slant(axes, every / max(1, len(names)))
 

@@ -21,7 +21,7 @@ def poisson_errors(counts: Floats) -> tuple[Floats, Floats]:
     """How far the interval of each count reaches down and up. Counts are not negative; broken ones are approximated."""
     low, high = _approximate(counts)
     for index in np.flatnonzero((counts < EXACT_BELOW) & (counts == np.rint(counts))):
-        low[index], high[index] = _exact(round(counts[index]))
+        low.flat[index], high.flat[index] = _exact(round(counts.flat[index]))
     return counts - low, high - counts
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cenote.renderers.support.bins import BinAxis, BinCounts, Floats, nice_number
+from cenote.renderers.support.compared import Compared
 from cenote.renderers.support.frame import Entry, mark_outside
 from cenote.renderers.support.intervals import poisson_errors
 from cenote.renderers.support.sample_roles import SampleRoles
@@ -121,24 +122,32 @@ def draw_points(axes: Axes, axis: BinAxis, data: Sample, *, yields: bool) -> Ent
     return Entry(handle, _label(data, yields), np.where(filled, counts.values - down, 0.0), tops)
 
 
+def data_over_expected(data: BinCounts, expected: BinCounts) -> Compared:
+    """The ratio, with the uncertainty of the data alone; that of the other is a band around 1. Nothing is known of bins
+    without data or without expectation."""
+    known = expected.values > 0
+    one = np.where(known, expected.values, 1.0)
+    down, up = data_errors(data)
+    return Compared(data.values / one, down / one, up / one, known & ((data.values != 0) | (data.variances > 0)))
+
+
 def draw_ratio(axes: Axes, axis: BinAxis, cast: SampleRoles, *, ylim: tuple[float | None, float | None]) -> None:
     """Data over simulation, with the uncertainty of each on its own; arrows where a point is out of range."""
     from matplotlib.ticker import MaxNLocator
 
     if cast.data is None or cast.expected is None:
         return
-    expected, data = cast.expected, cast.data.counts
+    expected = cast.expected
     known = expected.values > 0
     one = np.where(known, expected.values, 1.0)
     up, down = (np.where(known, reach / one, 0.0) for reach in (cast.uncertainty.up, cast.uncertainty.down))
     axes.stairs(1 + up, axis.edges, baseline=1 - down, fill=True, zorder=1, **BAND)
     axes.axhline(1.0, color="#222222", linewidth=1, linestyle="--", zorder=2)
-    down, up = data_errors(data)
-    shown = known & ((data.values != 0) | (data.variances > 0))
-    ratio = data.values / one
+    ratio = data_over_expected(cast.data.counts, expected)
+    shown = ratio.known
     axes.errorbar(
-        *(axis.centres[shown], ratio[shown]),
-        yerr=np.array([(down / one)[shown], (up / one)[shown]]),
+        *(axis.centres[shown], ratio.values[shown]),
+        yerr=np.array([ratio.down[shown], ratio.up[shown]]),
         fmt="o",
         color=cast.data.style.color or "black",
         markersize=6,
@@ -146,7 +155,7 @@ def draw_ratio(axes: Axes, axis: BinAxis, cast: SampleRoles, *, ylim: tuple[floa
         zorder=5,
     )
     low, high = 0.5 if ylim[0] is None else ylim[0], 1.5 if ylim[1] is None else ylim[1]
-    mark_outside(axes, axis.centres[shown], ratio[shown], (low, high))
+    mark_outside(axes, axis.centres[shown], ratio.values[shown], (low, high))
     axes.set_ylim(low, high)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], prune="both"))
 

@@ -15,11 +15,12 @@ from pydantic import Field
 
 from cenote import errors
 from cenote.language.systematics import VariationSide, sides_by_group
+from cenote.names import listed
 from cenote.operations.interface import ProductShape
 from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext, Renderer
 from cenote.renderers.support import bins
-from cenote.renderers.support.bins import BinCounts, Roles
+from cenote.renderers.support.bins import BinCounts, Floats, Roles
 from cenote.renderers.support.envelopes import mirrored, variations_of
 from cenote.renderers.support.picture import histogram_of
 from cenote.renderers.support.samples import Sample, added_up, not_held, samples_of
@@ -37,6 +38,8 @@ class Shifted:
 
     up: BinCounts
     down: BinCounts
+    lifted: Floats | None = None
+    """How far each bin of a side that is mirrored was lifted, not to be less than nothing; None where none was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,8 @@ class FitTemplates:
     observed: BinCounts
     """Data; where there is none, what is expected."""
     processes: tuple[Process, ...]
+    weighted_data: tuple[str, ...] = ()
+    """Datasets of real data that are no counts of events."""
 
 
 class TemplateSettings(Settings):
@@ -76,6 +81,7 @@ class TemplateRenderer(Renderer):
     """A renderer that writes templates of histograms of one axis, with datasets apart: each is a channel of a fit."""
 
     draws: ClassVar[tuple[str, ...]] = ("histogram",)
+    holds_numbers: ClassVar[bool] = True
 
     transforms: tuple[Transform, ...] = ()
     """What is done to the datasets before: grouping, scaling."""
@@ -157,7 +163,13 @@ class TemplateRenderer(Renderer):
         self._refuse_broken(nominal, varied, context)
         data = [sample.counts for sample in nominal if sample.is_data]
         everything = data or [sample.counts for sample in simulated]
-        return FitTemplates(histogram.axes[roles.free[0]], reduce(BinCounts.plus, everything), processes)
+        weighted = [
+            sample.name
+            for sample in self._samples(histogram, roles, context)
+            if sample.is_data and not sample.counts.are_counts
+        ]
+        axis = histogram.axes[roles.free[0]]
+        return FitTemplates(axis, reduce(BinCounts.plus, everything), processes, tuple(weighted))
 
     def _refuse_broken(
         self, nominal: Sequence[Sample], varied: Mapping[str, Mapping[str, BinCounts]], context: DrawContext
@@ -174,8 +186,13 @@ class TemplateRenderer(Renderer):
         self, histogram: Any, roles: Roles, context: DrawContext, variation: str | None = None
     ) -> list[Sample]:
         """Samples by group."""
+        return added_up(self._samples(histogram, roles, context, variation), lambda sample: sample.group, {})
+
+    def _samples(
+        self, histogram: Any, roles: Roles, context: DrawContext, variation: str | None = None
+    ) -> list[Sample]:
         found = samples_of(histogram, roles, roles.free, context, styles={}, variation=variation, flow=self.block.flow)
-        return added_up(transformed(found, self.transforms, {}, context), lambda sample: sample.group, {})
+        return transformed(found, self.transforms, {}, context)
 
     def _by_name(self, histogram: Any, roles: Roles, context: DrawContext, variation: str) -> dict[str, BinCounts]:
         found = map(self._with_smallest, self._processes(histogram, roles, context, variation))
@@ -193,12 +210,23 @@ def _oddities(templates: FitTemplates) -> Iterator[str]:
     expected = reduce(np.add, (process.counts.values for process in templates.processes), np.zeros(()))
     if (lacking := (templates.observed.values > 0) & (expected <= 0)).any():
         yield f"there is data where nothing is expected, in {_bins(lacking)}: fits fail there (`smallest` lifts bins)"
+    if templates.weighted_data:
+        yield (
+            f"the data of this channel is weighted ({listed(templates.weighted_data)}): fits take what is observed for "
+            "counts of events"
+        )
     for process in templates.processes:
         if (below := process.counts.values < 0).any():
             yield f"less than nothing is expected of '{process.name}' in {_bins(below)}: fits fail there"
         for parameter, shifted in process.shifted.items():
             if (below := (shifted.up.values < 0) | (shifted.down.values < 0)).any():
                 yield f"less than nothing is expected of '{process.name}' with '{parameter}' in {_bins(below)}"
+            if (lifted := shifted.lifted) is not None:
+                yield (
+                    f"the mirrored side of '{parameter}' would be less than nothing for '{process.name}' in "
+                    f"{_bins(lifted > 0)}: it was lifted there, by {lifted.max():.4g} at most and {lifted.sum():.4g} "
+                    "in all; give the other side to have it as it is"
+                )
 
 
 def _bins(chosen: NDArray[np.bool_]) -> str:
@@ -232,6 +260,9 @@ def _both_sides(
     if len(sides) == 1:
         ((name, side),) = sides.items()
         other = replace(varied[name], values=mirrored(nominal.values, varied[name].values, least=least))
-        return Shifted(other, varied[name]) if side.direction == "down" else Shifted(varied[name], other)
+        whole = 2 * nominal.values - varied[name].values
+        lifted = np.where(whole < 0, other.values - whole, 0.0) if (whole < 0).any() else None
+        up, down = (other, varied[name]) if side.direction == "down" else (varied[name], other)
+        return Shifted(up, down, lifted)
     moved = [nominal.values, *(varied[name].values for name in sides)]
     return Shifted(replace(nominal, values=np.max(moved, axis=0)), replace(nominal, values=np.min(moved, axis=0)))

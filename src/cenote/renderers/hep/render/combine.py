@@ -38,7 +38,8 @@ class Combine(TemplateRenderer):
     """Writes a TH1D per process and variation, called `process`, `process_jesUp` and `process_jesDown`, and `data_obs`.
 
     A card beside it names the processes and variations for combine; TRExFitter takes the file as it is. A variation
-    alone is mirrored. Without data, what is expected counts as observed. A stage that draws several histograms together
+    alone is mirrored, but not to less than nothing: a warning says where that was so. Without data, what is expected
+    counts as observed; data that is weighted is a warning, too. A stage that draws several histograms together
     writes a channel for each, in a folder of the file: `region/process`.
     """
 

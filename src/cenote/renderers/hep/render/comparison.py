@@ -27,6 +27,7 @@ from cenote.renderers.support.comparison_sides import (
 )
 from cenote.renderers.support.frame import Entry
 from cenote.renderers.support.lines import HistType, Normalisation, draw_line, normalised, y_label
+from cenote.renderers.support.number_table import ENDING, ComparedSides, Side, write_numbers
 from cenote.renderers.support.picture import PicturePerAxis, must_hold
 from cenote.renderers.support.samples import Sample, samples_of
 from cenote.renderers.support.style import AxisStyle, Colour, Range
@@ -111,7 +112,8 @@ class ComparisonBlock(Settings):
 class ComparisonPicture(PicturePerAxis):
     """Compares datasets of a histogram, or the products of several stages, with correct uncertainties.
 
-    A histogram of several variables gives one picture for each of them, unless `axes.x.name` chooses one.
+    A histogram of several variables gives one picture for each of them, unless `axes.x.name` chooses one. A table
+    beside each picture (`<out>.csv`) has the numbers of each bin: both sides, their intervals, and the comparison.
     """
 
     example: ClassVar[str] = """
@@ -123,6 +125,11 @@ class ComparisonPicture(PicturePerAxis):
 
     comparison: ComparisonBlock = ComparisonBlock()
     """What is special to this renderer."""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Those of the formats, and a table of what is compared."""
+        return (*super().endings, ENDING)
 
     @property
     def adds_overflow(self) -> bool:
@@ -164,7 +171,9 @@ class ComparisonPicture(PicturePerAxis):
             figure = self._picture(axis, pairs, context, size=size)
             if block.flow == "hint":
                 frame.hint_at_flow(figure.axes[-1], axis, beyond(histogram, index))
-            return self.save(figure, target, context)
+            files = self.save(figure, target, context)
+        compared = [self._compared(pair) for pair in pairs]
+        return [*files, write_numbers([axis], compared, target, partial=context.partial)]
 
     def _check_axes(self, histogram: Any, roles: Roles, context: DrawContext) -> None:
         """The axes of datasets and variations are called what the settings say."""
@@ -252,7 +261,7 @@ class ComparisonPicture(PicturePerAxis):
 
     def _line(self, pair: Pair, colour: str, *, several: bool) -> ComparisonLine:
         block, one, other = self.comparison, pair.one, pair.other
-        first, second = (other, one) if block.invert else (one, other)
+        first, second = self._in_order(pair)
         if block.comparison == "efficiency" and (wrong := more_than_all(first.counts, second.counts)) is not None:
             raise _not_among(first, second, wrong)
         found = compare(block.comparison, first.counts, second.counts, method=block.w2method)
@@ -260,6 +269,16 @@ class ComparisonPicture(PicturePerAxis):
         black = block.reference_color or one.style.color or "black"
         text = pair.label or (other.label if several else _in_words(block.comparison, first, second))
         return ComparisonLine(found, colour if alone else black, text)
+
+    def _in_order(self, pair: Pair) -> tuple[Sample, Sample]:
+        return (pair.other, pair.one) if self.comparison.invert else (pair.one, pair.other)
+
+    def _compared(self, pair: Pair) -> ComparedSides:
+        """The numbers of a pair."""
+        kind, method = self.comparison.comparison, self.comparison.w2method
+        one, other = self._in_order(pair)
+        first, second = (Side(side.name, side.counts.values, *errors_of(side.counts, method)) for side in (one, other))
+        return ComparedSides(first, second, kind, compare(kind, one.counts, other.counts, method=method))
 
     def _draw_samples(self, axes: Axes, axis: BinAxis, pairs: Sequence[Pair], colours: Sequence[str]) -> list[Entry]:
         block = self.comparison

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 from cenote import errors, storage
 from cenote.plugins.settings import Settings
-from cenote.products.cutflow import COUNTED, csv_text
+from cenote.products.cutflow import COUNTED, csv_text, efficiency_error
 from cenote.renderers.interface import DrawContext, Renderer
 
 CsvRow = dict[str, Any]
 """One cut for one dataset; Any because names, counts and sums stand side by side."""
 
 SUMS = ("n_in", "n_out", *COUNTED)
-COLUMNS = ("selection", "cut", "dataset", *SUMS, "efficiency", "cumulative")
-"""As FAST-HEP writes them, and the efficiency since the first cut."""
+COLUMNS = ("selection", "cut", "dataset", *SUMS, "efficiency", "efficiency_error", "cumulative")
+"""Those of FAST-HEP, the uncertainty of the efficiency, and the efficiency since the first cut."""
 
 
 class CutflowCSVBlock(Settings):
@@ -34,6 +34,7 @@ class CutflowCSV(Renderer):
     """
 
     draws: ClassVar[tuple[str, ...]] = ("cutflow",)
+    holds_numbers: ClassVar[bool] = True
 
     cutflow_csv: CutflowCSVBlock = CutflowCSVBlock()
     """What is special to this renderer."""
@@ -78,11 +79,11 @@ def _with_efficiencies(rows: Sequence[CsvRow]) -> list[CsvRow]:
     first: dict[tuple[Any, Any], float] = {}
     result = []
     for row in rows:
-        entering, leaving = row.get("n_unweighted_in"), row.get("n_unweighted_out")
-        if entering is None or leaving is None:
-            entering, leaving = row.get("n_in", 0), row.get("n_out", 0)
+        entering, leaving = row.get("n_in", 0), row.get("n_out", 0)
+        squares = (row["sumw2_in"], row["sumw2_out"]) if row.get("weighted") else (entering, leaving)
         start = first.setdefault((row.get("dataset"), row.get("selection")), entering)
-        result.append({**row, "efficiency": _share(leaving, entering), "cumulative": _share(leaving, start)})
+        shares = {"efficiency": _share(leaving, entering), "cumulative": _share(leaving, start)}
+        result.append({**row, **shares, "efficiency_error": efficiency_error(entering, leaving, *squares)})
     return result
 
 

@@ -15,10 +15,18 @@ from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas, frame
 from cenote.renderers.support.bins import BinAxis, BinCounts, Flow, Roles, beyond, bin_axis
 from cenote.renderers.support.envelopes import Envelope, envelope, variations_of
+from cenote.renderers.support.number_table import ENDING, ComparedSides, Side, write_numbers
 from cenote.renderers.support.picture import PicturePerAxis
 from cenote.renderers.support.sample_roles import SampleRoles, roles_of
 from cenote.renderers.support.samples import not_held, samples_of
-from cenote.renderers.support.stack import StackStyle, draw_points, draw_ratio, draw_stack
+from cenote.renderers.support.stack import (
+    StackStyle,
+    data_errors,
+    data_over_expected,
+    draw_points,
+    draw_ratio,
+    draw_stack,
+)
 from cenote.renderers.support.style import Range
 from cenote.renderers.support.transforms import names_after, transformed
 
@@ -76,7 +84,8 @@ class DataMCBlock(Settings):
 class DataMC(PicturePerAxis):
     """Compares data with simulation: a stack of backgrounds, signals, data points and their ratio.
 
-    Without data, or without simulation, what is there is drawn, without the ratio.
+    Without data, or without simulation, what is there is drawn, without the ratio. A table beside the picture
+    (`<out>.csv`) has the numbers of each bin: data, what is expected, their intervals, and the ratio.
     """
 
     example: ClassVar[str] = """
@@ -89,6 +98,11 @@ class DataMC(PicturePerAxis):
 
     data_mc: DataMCBlock = DataMCBlock()
     """What is special to this renderer."""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Those of the formats, and a table of what is compared."""
+        return (*super().endings, ENDING)
 
     @property
     def adds_overflow(self) -> bool:
@@ -126,7 +140,9 @@ class DataMC(PicturePerAxis):
             figure = self._picture(axis, cast, context, size=size, ratio=ratio)
             if block.flow == "hint":
                 frame.hint_at_flow(figure.axes[-1], axis, beyond(histogram, index))
-            return self.save(figure, target, context)
+            files = self.save(figure, target, context)
+        compared = _compared(cast)
+        return [*files, *([write_numbers([axis], [compared], target, partial=context.partial)] if compared else [])]
 
     def _envelope(
         self, histogram: Any, roles: Roles, index: int, expected: BinCounts, context: DrawContext
@@ -192,3 +208,13 @@ class DataMC(PicturePerAxis):
     def _columns(self, entries: int) -> int:
         block = self.data_mc
         return min(1 + (entries - 1) // block.legend_auto_ncol_threshold, block.legend_max_ncol) if entries else 1
+
+
+def _compared(cast: SampleRoles) -> ComparedSides | None:
+    """Data, what is expected, and their ratio; None where one of them is missing."""
+    if cast.data is None or cast.expected is None:
+        return None
+    data, expected = cast.data.counts, cast.expected
+    first = Side(cast.data.name, data.values, *data_errors(data))
+    second = Side("expected", expected.values, cast.uncertainty.down, cast.uncertainty.up)
+    return ComparedSides(first, second, "ratio", data_over_expected(data, expected))

@@ -19,11 +19,14 @@ from cenote.plugins.settings import Settings
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import bins, canvas, frame, legends
 from cenote.renderers.support.bins import BinAxis, BinCounts, Roles
+from cenote.renderers.support.compared import compare, errors_of
 from cenote.renderers.support.comparison_sides import AskedSides, Pair, check_each, pairs_of
+from cenote.renderers.support.number_table import ENDING, ComparedSides, Side, write_numbers
 from cenote.renderers.support.picture import Picture, broken_note, empty_note, file_name, must_hold, shows_data
 from cenote.renderers.support.samples import Sample, samples_of
 from cenote.renderers.support.style import AxisStyle
 from cenote.renderers.support.transforms import transformed
+from cenote.values import dataclass
 
 if TYPE_CHECKING:  # for annotations only: the import would cost half a second
     from matplotlib.axes import Axes
@@ -57,9 +60,18 @@ class Heatmap2DBlock(Settings):
     """The most panels side by side; null makes the whole nearly square."""
     divide: tuple[str, str] | None = None
     """Of two products, those of the first over those of the second: `[passing, probes]` is a map of efficiencies, one
-    for each dataset. Bins in which the second has nothing stay white."""
+    for each dataset. Bins in which the second has nothing stay white. A table beside the picture (`<out>.csv`) has the
+    numbers of each bin, and the intervals of efficiencies."""
     cmap: Annotated[str, AfterValidator(_colour_map)] = "viridis"
     """The colours: the name of one of matplotlib's colour maps."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """What one map shows: a sample, or the share that one is of another."""
+
+    sample: Sample
+    pair: Pair | None = None
 
 
 class Heatmap2D(Picture):
@@ -74,6 +86,11 @@ class Heatmap2D(Picture):
 
     heatmap2d: Heatmap2DBlock = Heatmap2DBlock()
     """What is special to this renderer."""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Those of the formats, and of shares a table."""
+        return super().endings if self.heatmap2d.divide is None else (*super().endings, ENDING)
 
     def check(self, shape: ProductShape, context: DrawContext) -> None:
         """It needs two axes; see `Renderer.check`."""
@@ -99,23 +116,28 @@ class Heatmap2D(Picture):
         )
         styles = self.style.datasets
         found = samples_of(histogram, roles, chosen, context, styles=styles, variation=self.variation)
-        samples = sorted(self._shown(found, context), key=lambda sample: not sample.is_data)
+        shown = sorted(self._shown(found, context), key=lambda one: not one.sample.is_data)
         if not self.heatmap2d.per_dataset or roles.dataset is None:
-            return self._picture(both, samples, target, context)
+            return self._files(both, shown, target, context)
         return [
-            path
-            for sample in samples
-            for path in self._picture(both, [sample], target / file_name(sample.name), context)
+            path for one in shown for path in self._files(both, [one], target / file_name(one.sample.name), context)
         ]
 
-    def _shown(self, found: Sequence[Sample], context: DrawContext) -> list[Sample]:
+    def _shown(self, found: Sequence[Sample], context: DrawContext) -> list[_Shown]:
         """What there is a map of."""
         divide, styles = self.heatmap2d.divide, self.style.datasets
         if divide is None:
-            return transformed(found, self.transforms, styles, context)
+            return [_Shown(sample) for sample in transformed(found, self.transforms, styles, context)]
         asked = self._divided(divide)
         pairs = pairs_of(found, asked, self.transforms, styles, context, each="dataset")
-        return [_share(pair) for pair in pairs]
+        return [_Shown(_share(pair), pair) for pair in pairs]
+
+    def _files(
+        self, both: tuple[BinAxis, BinAxis], shown: Sequence[_Shown], target: Path, context: DrawContext
+    ) -> list[Path]:
+        files = self._picture(both, [one.sample for one in shown], target, context)
+        compared = [_compared(one.pair) for one in shown if one.pair is not None]
+        return [*files, *([write_numbers(both, compared, target, partial=context.partial)] if compared else [])]
 
     @staticmethod
     def _divided(products: tuple[str, str]) -> AskedSides:
@@ -217,6 +239,13 @@ def _share(pair: Pair) -> Sample:
     there = known.astype(np.float64)  # a share of zero is no empty map
     counts = BinCounts(values if known.any() else there, there, broken=one.broken + other.broken)
     return replace(pair.one, name=pair.label or pair.one.name, counts=counts)
+
+
+def _compared(pair: Pair) -> ComparedSides:
+    """The numbers of a share; its interval is that of an efficiency."""
+    one, other = pair.one, pair.other
+    first, second = (Side(side.name, side.counts.values, *errors_of(side.counts, None)) for side in (one, other))
+    return ComparedSides(first, second, "efficiency", compare("efficiency", one.counts, other.counts))
 
 
 def _needs_two_axes(kind: errors.ErrorKind, axes: Sequence[str], stage: str) -> errors.CenoteError:

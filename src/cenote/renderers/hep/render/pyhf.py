@@ -35,8 +35,9 @@ class PyhfBlock(TemplateSettings):
 class Pyhf(TemplateRenderer):
     """Writes a workspace of pyhf: a sample for each group of datasets, a modifier for each variation.
 
-    `jes_up` and `jes_down` become one `histosys` called `jes`. A variation alone is mirrored. Without data, what is
-    expected counts as observed. A stage that draws several histograms together writes a channel for each.
+    `jes_up` and `jes_down` become one `histosys` called `jes`. A variation alone is mirrored, but not to less than
+    nothing: a warning says where that was so. Without data, what is expected counts as observed; data that is weighted
+    is a warning, too. A stage that draws several histograms together writes a channel for each.
     """
 
     example: ClassVar[str] = """
