@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import math
 import re
 import shutil
 import subprocess
@@ -13,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cenote.cli.views.tables.product import MOST_ROWS, table_lines
-from cenote.products.cutflow import Cutflow, CutflowProduct, CutflowRow
+from cenote.products.cutflow import CSV_COLUMNS, Cutflow, CutflowProduct, CutflowRow
 from cenote.products.support.latex import in_latex
 
 UNKIND = r"50 % & a_b #1 {x} ~ ^ \ $ <μ> → 中 é “q”"
@@ -64,14 +67,42 @@ def test_weights_are_shown_as_sums() -> None:
     assert "307.2" in shown(a_cutflow("trigger", weighted=True))[1]
 
 
+def test_a_notebook_shows_the_numbers_of_the_terminal() -> None:
+    row = a_cutflow("trigger", datasets=("mc",), weighted=True).rows[0]
+    cutflow = Cutflow((replace(row, sumw_in=40000.00119, sumw_out=2.5),))
+    assert "40,000" in shown(cutflow)[1]
+    assert "<td>40,000</td><td>2.5</td>" in cutflow._repr_html_()
+    assert str(cutflow).splitlines()[1].split()[-3:] == ["40,000", "2.5", "0.0%"]
+
+
 def test_a_share_is_that_of_the_numbers_beside_it(tmp_path: Path) -> None:
     row = replace(a_cutflow("trigger", datasets=("mc",), weighted=True).rows[0], sumw_in=200.0, sumw_out=50.0)
     cutflow = Cutflow((row,))
     assert shown(cutflow)[2].endswith("50 25.0 %")
-    assert str(cutflow).endswith("50  25.0%")
+    assert str(cutflow).endswith("50       25.0%")
     CutflowProduct().save(cutflow, tmp_path, "Select")
     assert r"trigger & 50 & 25.0\,\% \\" in (tmp_path / "Select.tex").read_text()
-    assert row.efficiency == 0.5, "of events, as FAST-HEP has it"
+    with (tmp_path / "Select.csv").open(newline="") as file:
+        (written,) = csv.DictReader(file)
+    document = json.loads((tmp_path / "Select.json").read_text())["nodes"][0]["stats"]["mc"]
+    (table,) = CutflowProduct().tables(cutflow)
+    reported = dict(zip((name for name, _ in table.columns), table.rows[0], strict=True))
+    error = math.sqrt(0.5 * row.sumw2_out + 0.0625 * row.sumw2_in) / 200
+    assert row.efficiency == float(written["efficiency"]) == document["efficiency"] == reported["Efficiency"] == 0.25
+    assert row.efficiency_error == pytest.approx(error)
+    assert float(written["efficiency_error"]) == document["efficiency_error"] == reported["Uncertainty"]
+    assert (reported["In"], reported["Out"], reported["Events in"], reported["Events out"]) == (200, 50, 1024, 512)
+
+
+def test_the_uncertainty_of_an_unweighted_efficiency_is_binomial() -> None:
+    (row,) = a_cutflow("trigger", datasets=("mc",)).rows
+    assert row.efficiency_error == pytest.approx(math.sqrt(0.5 * 0.5 / 1024))
+
+
+def test_rows_have_the_attributes_that_are_printed() -> None:
+    (row,) = a_cutflow("trigger", datasets=("mc",)).rows
+    assert {name: getattr(row, name) for name in CSV_COLUMNS} == {name: row.as_dict()[name] for name in CSV_COLUMNS}
+    assert set(str(Cutflow((row,))).splitlines()[0].split()) <= set(CSV_COLUMNS)
 
 
 def test_a_long_cutflow_is_cut_in_the_middle_and_says_so() -> None:

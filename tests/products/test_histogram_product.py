@@ -49,6 +49,15 @@ def test_merging_in_steps_is_merging_at_once(parts: list[list[str]], cut: int) -
         assert PRODUCT.merge([PRODUCT.merge(histograms[:cut]), PRODUCT.merge(histograms[cut:])]) == at_once
 
 
+def test_labels_of_axes_may_differ_from_part_to_part() -> None:
+    for one, other in ((weighted([0.1, 0.7]), weighted([0.1])), (growing(["a", "b"]), growing(["c"]))):
+        expected = PRODUCT.merge([one, other])
+        other.axes[0].label = "another label"
+        assert PRODUCT.merge([one, other]) == expected
+        assert np.array_equal(PRODUCT.merge([other, one]).view(flow=True), expected.view(flow=True))
+    assert other.axes[0].label == "another label"
+
+
 def test_weights_are_summed_in_the_order_given() -> None:
     parts = [weighted([0.1, 0.7]), weighted([0.3]), weighted([0.1, 0.2])]
     total = PRODUCT.merge(parts)
@@ -70,6 +79,13 @@ def test_different_axes_cannot_be_added() -> None:
     other = hist.Hist(hist.axis.Regular(5, 0, 1, name="x"), storage=hist.storage.Weight())
     with pytest.raises(ValueError, match="different axes 'x'"):
         PRODUCT.merge([weighted([0.1]), other])
+
+
+def test_parts_with_too_many_categories_together_cannot_be_added() -> None:
+    parts = [growing([f"{which}{number}" for number in range(6000)]) for which in "ab"]
+    assert len(PRODUCT.merge([parts[0], parts[0]]).axes[0]) == 6000
+    with pytest.raises(ValueError, match="would need a category for each of 12,000 values: give it bins"):
+        PRODUCT.merge(parts)
 
 
 @pytest.mark.parametrize("histogram", [weighted([0.1, 0.9, 2.0]), growing(["a", "cc"])], ids=["weighted", "growing"])

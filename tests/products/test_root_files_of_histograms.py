@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import uproot
 
-from cenote.products.histogram import HistogramProduct
+from cenote.products.histogram import HistogramProduct, write_by_uproot
 from cenote.products.support.root_file import root_file
 from cenote.products.support.th1d import th1d
 
@@ -62,9 +62,7 @@ def streamers(path: Path) -> bytes:
 def test_what_is_written_is_what_uproot_writes(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours.root", tmp_path / "theirs.root"
     ours.write_bytes(root_file(ours.name, [found for name, one in PLAIN.items() if (found := th1d(name, one))]))
-    with uproot.recreate(theirs) as file:
-        for name, one in PLAIN.items():
-            file[name] = one
+    write_by_uproot(theirs, list(PLAIN.items()))
     assert contents(ours) == contents(theirs)
     with uproot.open(ours) as first, uproot.open(theirs) as second:
         assert first.file.streamers.keys() == second.file.streamers.keys()

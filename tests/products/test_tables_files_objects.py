@@ -83,9 +83,9 @@ def test_an_efficiency_of_nothing_is_left_blank() -> None:
 
 def test_a_cutflow_reads_as_a_table() -> None:
     assert str(a_cutflow()).splitlines() == [
-        "selection  cut    dataset  in  out  share",
-        "All        cut 0  dy       10    5  50.0%",
-        "All        cut 1  dy        5    2  40.0%",
+        "selection  cut    dataset  n_in  n_out  efficiency",
+        "All        cut 0  dy         10      5       50.0%",
+        "All        cut 1  dy          5      2       40.0%",
     ]
     assert "<td>cut 0</td>" in a_cutflow()._repr_html_()
     assert CutflowProduct().describe(a_cutflow()) == "2 cuts, 1 dataset"

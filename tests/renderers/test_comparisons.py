@@ -104,7 +104,7 @@ def test_whatever_is_in_the_bins_the_numbers_are_finite(kind: ComparisonKind) ->
 
 def test_what_is_compared_follows_from_the_type_of_the_datasets(mass: Any, context: DrawContext, target: Path) -> None:
     files = ComparisonPicture(formats=["png"], figure={"dpi": 30}).draw(mass, target, context)
-    assert [path.name for path in files] == ["mass.png"]
+    assert [path.name for path in files] == ["mass.png", "mass.csv"]
     with pytest.raises(CenoteError, match="no dataset of stage 'Mass' has `eventtype: data`"):
         ComparisonPicture().check(SHAPE, DrawContext("Mass", {"dy": DatasetInfo("dy", "mc")}))
 

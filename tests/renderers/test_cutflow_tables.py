@@ -62,7 +62,7 @@ def test_a_cutflow_is_written_cut_by_cut_and_dataset_by_dataset(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_efficiencies_are_of_unweighted_events_and_blank_without_any(tmp_path: Path) -> None:
+def test_efficiencies_are_those_of_their_row_and_blank_without_any(tmp_path: Path) -> None:
     (path,) = CutflowCSV().draw(CUTFLOW, tmp_path / "cutflow", DrawContext("Presel"))
     assert [(row["efficiency"], row["cumulative"]) for row in table(path)] == [
         ("0.5", "0.5"),

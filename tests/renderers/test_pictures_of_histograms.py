@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ from cenote.renderers.hep.render.heatmap2d import Heatmap2D
 from cenote.renderers.hep.render.hist1d import Hist1D
 from cenote.renderers.interface import DrawContext
 from cenote.renderers.support import canvas
+from cenote.renderers.support.frame import MOST_TICKS
 from cenote.renderers.support.style import look_of
 
 
@@ -512,6 +514,17 @@ def test_many_categories_are_named_upright(target: Path, drawn: list[Figure]) ->
     Hist1D(formats=["pdf"]).draw(made, target, DrawContext("H"))
     boxes = [text.get_window_extent() for text in drawn[0].axes[0].get_xticklabels()]
     assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
+
+
+def test_of_very_many_categories_some_have_ticks(target: Path, drawn: list[Figure]) -> None:
+    """A tick for each, and minor ones between them, took minutes."""
+    names = [f"category number {n}" for n in range(1000)]
+    made: Any = hist.Hist(hist.axis.StrCategory(names, name="cut"))
+    Hist1D(formats=["pdf"]).draw(made, target, DrawContext("H"))
+    axis = drawn[0].axes[0].xaxis
+    shown = [text.get_text() for text in axis.get_ticklabels()]
+    assert shown == names[:: math.ceil(1000 / MOST_TICKS)]
+    assert not axis.get_minorticklocs().size
 
 
 @pytest.mark.parametrize("renderer", [Hist1D(hist1d={"flow": "hint"}), DataMC(data_mc={"flow": "hint"})])

@@ -207,6 +207,7 @@ def test_names_for_combine_have_no_blanks_and_stay_different(tmp_path: Path) -> 
 def test_bins_in_which_fits_fail_are_named(histogram: Any, tmp_path: Path) -> None:
     said: list[str] = []
     whole = histogram.view(flow=True)
+    whole["variance"][0] = whole["value"][0]  # counts of events
     whole["value"][1:, 1, :] = 0  # where there is data
     whole["value"][1, 3, :] = -2
     Pyhf().draw(histogram, tmp_path / "workspace", replace(CONTEXT, warn=said.append))
@@ -217,3 +218,29 @@ def test_bins_in_which_fits_fail_are_named(histogram: Any, tmp_path: Path) -> No
         ),
         "stage 'Signal region': less than nothing is expected of 'zz' in bin 2: fits fail there",
     ]
+
+
+def test_a_mirrored_side_that_was_lifted_is_announced(histogram: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    histogram.view(flow=True)["variance"][0] = histogram.view(flow=True)["value"][0]
+    Pyhf().draw(histogram, tmp_path / "workspace", replace(CONTEXT, warn=said.append))
+    words = (
+        "stage 'Signal region': the mirrored side of 'generator' would be less than nothing for 'zz' in bin 2: "
+        "it was lifted there, by 2 at most and 2 in all; give the other side to have it as it is"
+    )
+    assert said == [words]
+
+
+@pytest.mark.parametrize("renderer", [Combine, Pyhf])
+def test_data_that_is_weighted_is_announced(renderer: Any, histogram: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    renderer().draw_together({"SR": histogram}, tmp_path / "fit", replace(CONTEXT, warn=said.append))
+    words = "the data of this channel is weighted (data): fits take what is observed for counts of events"
+    assert f"stage 'SR': {words}" in said
+
+
+def test_data_filled_with_weights_of_one_is_no_weighted_data(histogram: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    histogram.view(flow=True)["variance"][0] = histogram.view(flow=True)["value"][0]
+    Combine().draw(histogram, tmp_path / "shapes", replace(CONTEXT, warn=said.append))
+    assert not [one for one in said if "weighted" in one]

@@ -95,6 +95,7 @@ SUMMARY: dict[str, Any] = {
             "state": "done",
             "workers_started": 1,
             "workers_lost": 1,
+            "last_loss": "its node was drained",
             "slots": 4,
             "tasks": 18,
             "slot_seconds_busy": 450.0,

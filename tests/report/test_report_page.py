@@ -103,6 +103,8 @@ def test_a_report_has_every_promised_section(run_folder: Path) -> None:
         "40.00%",
         "10.00%",
         "1 axis, 60 bins, 1.2 M entries",
+        "workers lost 1",
+        "gpu lost 1 worker; the last one: its node was drained",
         "requires high_memory",
         "uproot",
         "deadbeef (with changes that are not committed)",
@@ -290,3 +292,13 @@ def test_only_the_last_attempt_is_on_the_timeline(run_folder: Path) -> None:
     text = journal.read_bytes()
     journal.write_bytes(text.replace(b'"pool":"gpu"', b'"pool":"old"') + text + b'{"type":"TaskDo')
     assert [pool for pool, _ in read_timeline(RunFolder(run_folder)).pools] == ["default", "gpu"]
+
+
+def test_it_says_why_stages_ran_again(run_folder: Path) -> None:
+    causes = ['Select: cut changed, "pt > 20" → "pt > 25"', *(f"c{number}.root is new" for number in range(20))]
+    rewrite(run_folder, "summary.json", why=[{"stage": "BuildIndex", "run": 12, "reused": 8, "causes": causes}])
+    _, page = report_of(run_folder)
+    assert 'BuildIndex 12 8 Select: cut changed, "pt > 20" → "pt > 25" c0.root is new' in page.text
+    assert "and 11 more: summary.json lists them all" in page.text
+    rewrite(run_folder, "summary.json", why=[])
+    assert "Why stages ran again" not in report_of(run_folder)[1].text
