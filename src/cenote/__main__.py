@@ -1,5 +1,8 @@
 """The program `cenote`, and `python -m cenote`: it hears signals before it imports anything heavy."""
 
+import faulthandler
+import sys
+
 from cenote import garbage, signals
 
 
@@ -7,6 +10,8 @@ def main() -> None:
     """The console script."""
     signals.take_over()
     garbage.leave_alone()
+    if sys.__stderr__ is not None:  # it may have been closed
+        faulthandler.enable(sys.__stderr__, all_threads=False)  # a renderer or library that crashes leaves its stack
     from cenote.cli.main import main as command
 
     try:

@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cenote import errors, signals, storage
+from cenote.engine.messages import WhyRow
 from cenote.errors import CenoteError, Problem
 from cenote.language.read import Checked, read_workflow
 from cenote.language.workflow import Report, Workflow
@@ -24,23 +25,27 @@ from cenote.plan.inputs.data_report import DataReport, report_on
 from cenote.plan.inputs.look import Look, Unreadable, look_at_inputs
 from cenote.plan.inputs.metadata import InputsProgress
 from cenote.plan.outputs.names import product_stem
-from cenote.plan.plan import MERGE, Plan
+from cenote.plan.plan import Plan
 from cenote.plan.probes.cache import ProbeHistory, with_probes
 from cenote.plan.record import as_json
-from cenote.plan.stages.selection import refuse_unknown, select, tasks_from
+from cenote.plan.stages.selection import refuse_unknown, select
 from cenote.plan.stages.variation_cost import cost_of_variations
 from cenote.plugins.capabilities import runs_here
 from cenote.runs.configured import PoolEnvironments
 from cenote.runs.credentials import RunCredentials
 from cenote.runs.folder import RunFolder
+from cenote.runs.ingredients import ingredients_of, read_ingredients
 from cenote.runs.journal import JournalReader
 from cenote.runs.read_records import read_summary
 from cenote.runs.summary import ProductRecord, Summary
 from cenote.runtime.bad_files import execute_without_bad_files
-from cenote.runtime.earlier_results import tasks_to_reuse
+from cenote.runtime.demand import everything
 from cenote.runtime.execute import RunOptions, add_failure
 from cenote.runtime.publish import is_own_pickle, product_kind
+from cenote.runtime.results import demand_in
+from cenote.runtime.spared import SparedStage, spared_stages
 from cenote.runtime.watched_run import Hearer, RunListener
+from cenote.runtime.why import running_stages, why
 from cenote.values import dataclass
 
 if TYPE_CHECKING:  # planning does without what it brings
@@ -82,16 +87,16 @@ class Preview:
     folder: Path
     reused: frozenset[int]
     """Tasks of the plan whose results are there already."""
+    why: tuple[WhyRow, ...] = ()
+    """Why the others run, stage by stage; empty where there is no earlier run to compare with."""
+    spared: tuple[SparedStage, ...] = ()
+    """Stages that some of them need not run, since what they do to events was kept."""
+    running: Mapping[str, int] = field(default_factory=dict)
+    """Stage → how many tasks run it. A task that runs leaves out those of its stages that nothing new is made of."""
 
     def stages(self) -> dict[str, tuple[int, int]]:
-        """Stage → how many tasks it has, and how many of them would be reused."""
-        counts = {stage.stage: (stage.tasks, 0) for stage in self.plan.stages}
-        for task in self.reused:
-            if self.plan.tasks.kind[task] != MERGE:
-                for stage in self.plan.stages_of(task):
-                    tasks, reused = counts[stage]
-                    counts[stage] = tasks, reused + 1
-        return counts
+        """Stage → how many tasks it has, and how many of them need not run it."""
+        return {one.stage: (one.tasks, one.tasks - self.running.get(one.stage, 0)) for one in self.plan.stages}
 
 
 class Analysis:
@@ -271,7 +276,7 @@ class Analysis:
             plan = _warning_first(plan, f"{folder} holds no run yet: nothing to resume, every task runs")
         options = RunOptions(
             fresh=fresh or replace,
-            force=tasks_from(plan, _names(force)),
+            force=frozenset(_names(force)),
             keep_going=keep_going,
             workers=workers,
             cpus=this_machine().cpus,
@@ -301,8 +306,13 @@ class Analysis:
         folder.refuse()
         plan = self.plan(until=until, only=only, strict=strict, keep_going=keep_going, progress=progress)
         refuse_unknown(_names(force), plan.workflow)
-        forced = tasks_from(plan, _names(force))
-        return Preview(plan, folder.path, frozenset() if fresh else tasks_to_reuse(plan, folder, forced))
+        demand = everything(plan) if fresh else demand_in(plan, folder, _names(force))
+        reused = frozenset(task for task in range(len(plan.tasks)) if not demand.runs(task))
+        before = None if fresh else read_ingredients(folder)
+        running = running_stages(plan, demand)
+        rows = why(plan, running, before, ingredients_of(plan), _names(force))
+        earlier = None if fresh else read_summary(folder)
+        return Preview(plan, folder.path, reused, rows, spared_stages(plan, demand, earlier), running.tasks)
 
     def _refuse_workers(self, workers: int | None) -> None:
         if workers is not None and workers < 1:
@@ -349,21 +359,33 @@ def _notebook_progress(title: str) -> NotebookProgress | None:
 
 
 def _report(done: RunFolder, reports: Sequence[Report], *, page: bool) -> None:
-    """Write what the workflow asks for, and the page about the run; both bring the template engine along."""
+    """Write what the workflow asks for, and the page about the run; both bring the template engine along.
+
+    A template that fails is told on the page.
+    """
+    failed: CenoteError | OSError | None = None
+    if reports:
+        from cenote.report.own_reports import write_reports
+
+        failed = _noted(done, lambda: write_reports(done, reports))
+    if page:
+        from cenote.report.page import write_report
+
+        failed = _noted(done, lambda: write_report(done.path)) or failed
+    else:
+        done.report.unlink(missing_ok=True)  # that of an earlier run
+    if failed is not None:
+        raise failed
+
+
+def _noted(done: RunFolder, write: Callable[[], object]) -> CenoteError | OSError | None:
+    """What went wrong, which is a failure of the run then."""
     try:
-        if reports:
-            from cenote.report.own_reports import write_reports
-
-            write_reports(done, reports)
-        if page:
-            from cenote.report.page import write_report
-
-            write_report(done.path)
-        else:
-            done.report.unlink(missing_ok=True)  # that of an earlier run
+        write()
     except (CenoteError, OSError) as problem:
         add_failure(done, problem)
-        raise
+        return problem
+    return None
 
 
 def _pools_count_workers(workflow: Workflow, workers: int) -> CenoteError:
@@ -448,7 +470,7 @@ class Run:
 
     @property
     def plots(self) -> tuple[Path, ...]:
-        """The pictures that were drawn."""
+        """The pictures that were drawn, and the tables beside them."""
         return tuple(self.folder / plot for product in self._products for plot in product.plots)
 
     @property

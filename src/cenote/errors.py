@@ -64,6 +64,10 @@ class CenoteError(Exception):
     def __reduce__(self) -> tuple[type[CenoteError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and Jupyter show: what is wrong, without the lines of ours that found it."""
+        return [f"{type(self).__name__}: {self}"]
+
     @property
     def exit_code(self) -> int:
         """Of the family that comes first: a file that cannot be read explains everything after it."""
@@ -120,7 +124,9 @@ MISSING_KEY = ErrorKind("missing-key", 10, "A required key is missing.")
 DUPLICATE_ID = ErrorKind("duplicate-id", 10, "Two stages, two datasets or two reports have the same name.")
 INCLUDE_CYCLE = ErrorKind("include-cycle", 10, "Files include each other in a circle.")
 UNKNOWN_PROFILE = ErrorKind("unknown-profile", 10, "A profile or pool profile that no file defines.")
-BAD_EXPRESSION = ErrorKind("bad-expression", 10, "An expression that cannot be parsed or uses what is not allowed.")
+BAD_EXPRESSION = ErrorKind(
+    "bad-expression", 10, "An expression that cannot be parsed, uses what is not allowed, or must be a condition."
+)
 
 CYCLE = ErrorKind("cycle", 11, "Stages need each other in a circle.")
 UNKNOWN_STAGE = ErrorKind("unknown-stage", 11, "A reference to a stage, source or dataset that does not exist.")
@@ -144,8 +150,9 @@ NEVER_FITS = ErrorKind("never-fits", 14, "A stage that no worker of any allowed 
 STAGE_FAILED = ErrorKind("stage-failed", 20, "A stage raised an exception on at least one partition.")
 TIMED_OUT = ErrorKind("timed-out", 20, "A task ran longer than the stage's timeout.")
 UNREADABLE_INPUT = ErrorKind("unreadable-input", 20, "An input file could not be read during the run.")
+CHANGED_INPUT = ErrorKind("changed-input", 22, "An input file was replaced or rewritten while the run was going on.")
 RENDER_FAILED = ErrorKind(
-    "render-failed", 20, "A picture could not be drawn, or a report not be written; the numbers are saved."
+    "render-failed", 20, "A table, a workspace or a report could not be written; the products are saved."
 )
 WORKER_LOST = ErrorKind("worker-lost", 21, "Workers were lost repeatedly while running the same task.")
 DRIVER_LOST = ErrorKind("driver-lost", 21, "The process of a service that drove the run was ended from outside.")
@@ -168,7 +175,7 @@ DISK_FULL = ErrorKind("disk-full", 31, "No space left to write: a full disk or q
 NO_ACCESS = ErrorKind("no-access", 32, "Permission denied for a file or folder that the run needs.")
 BROKEN_STORAGE = ErrorKind("broken-storage", 33, "A file system does not respond correctly.")
 BAD_PATH = ErrorKind("bad-path", 34, "An unusable path: too long, a loop of links, or a file where a folder is needed.")
-DAMAGED_RUN = ErrorKind("damaged-run", 35, "A file in a run's folder is damaged.")
+DAMAGED_RUN = ErrorKind("damaged-run", 35, "A file in a run's folder is damaged, or the folder was removed.")
 NO_CREDENTIAL = ErrorKind("no-credential", 36, "A credential that the workflow names is in none of the usual places.")
 BAD_CREDENTIAL = ErrorKind(
     "bad-credential", 36, "An unusable credential: expired, damaged, forged, open to other users, or without a right."
@@ -189,6 +196,10 @@ INTERRUPTED = ErrorKind("interrupted", 130, "Ctrl-C, `cenote cancel` or a signal
 KINDS: tuple[ErrorKind, ...] = tuple(value for value in list(globals().values()) if isinstance(value, ErrorKind))
 
 
+_LONGEST_HALF = 10_000
+"""Characters of the beginning, and of the end, of what somebody's code says."""
+
+
 def words_of(problem: BaseException) -> str:
     """What somebody's code raised: `ValueError: too large`. Its text may be anything, or raise itself."""
     try:
@@ -196,7 +207,15 @@ def words_of(problem: BaseException) -> str:
     except Exception:
         text = "(its message cannot be read)"
     name = type(problem).__name__
-    return printable(f"{name}: {text}" if text else name)
+    return shortened(printable(f"{name}: {text}" if text else name))
+
+
+def shortened(text: str) -> str:
+    """Its beginning and its end, where somebody's code says more than anybody reads: it goes into many files."""
+    left_out = len(text) - 2 * _LONGEST_HALF
+    if left_out <= 0:
+        return text
+    return f"{text[:_LONGEST_HALF]}\n… {left_out} characters left out …\n{text[-_LONGEST_HALF:]}"
 
 
 def printable(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "commands"
 USUAL = (
     *("init", "check", "plan", "credentials", "probe", "simulate", "run", "submit", "status", "why", "cancel", "clean"),
-    *("report", "ops", "env", "site", "schema", "demo", "completion"),
+    *("report", "diff", "ops", "env", "store", "site", "schema", "demo", "completion"),
 )
 """In the order in which people meet them; any others follow by name."""
 

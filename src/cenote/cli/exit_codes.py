@@ -4,16 +4,21 @@ from __future__ import annotations
 
 DONE = 0
 PARTIAL = 1
+DIFFERS = 1
+"""As of `diff`: what was compared is not the same."""
 FAULT = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 EXIT_CODES: tuple[tuple[str, str], ...] = (
     (f"{DONE}", "done"),
-    (f"{PARTIAL}", "partial: --keep-going, and some data could not be processed"),
+    (
+        f"{PARTIAL}",
+        "partial: some data could not be processed (--keep-going), or a table not written; `cenote diff`: runs differ",
+    ),
     ("2", "the command was not understood, or the output folder is taken"),
     ("10-19", "the file is wrong (10 YAML and keys, 11 plan, 12 plugins, 14 no pool can ever run a stage)"),
-    ("20-29", "the run failed (20 a stage, 21 workers)"),
+    ("20-29", "the run failed (20 a stage, 21 workers, 22 an input that changed)"),
     (
         "30-39",
         "the environment (30 software, 31 full disk, 32 no access, 33 broken storage, 34 bad path, 35 damaged run)",

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TextIO, cast
 
+from cenote.text import TURNING
+
 STDOUT = "the standard output"
 _IN, _OUT, _ERR = 0, 1, 2
-_COMMANDS = re.compile(r"(\x1b\[(?:[0-9;]*[AKm]|\?25[hl]))|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_COMMANDS = re.compile(rf"(\x1b\[(?:[0-9;]*[AKm]|\?25[hl]))|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{TURNING}]")
 """What terminals obey; the group holds what our own displays use."""
-_ANY_COMMAND = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ANY_COMMAND = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
 
 
 def make_ready() -> None:
@@ -128,7 +130,8 @@ def _harmless(command: re.Match[str]) -> str:
 
 
 def _shown(command: re.Match[str]) -> str:
-    return f"\\x{ord(command[0]):02x}"
+    number = ord(command[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def _is_open(descriptor: int) -> bool:

@@ -15,7 +15,10 @@ from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.tables.plan import show_plan, titled, written_stages
 from cenote.cli.views.verbose import dataset_lines
 from cenote.plan.record import PlanRecord, as_json
+from cenote.runs.changed.rows import causes_in_words
+from cenote.runtime.spared import SparedStage
 from cenote.text import plural
+from cenote.units import format_bytes, format_seconds
 
 
 def tell_preview(preview: Preview, *, verbose: int, as_json: bool) -> None:
@@ -31,14 +34,26 @@ def tell_preview(preview: Preview, *, verbose: int, as_json: bool) -> None:
 
 
 def preview_lines(preview: Preview) -> Iterator[Text]:
-    """How many tasks would run, stage by stage where some would be reused."""
+    """How many tasks would run, stage by stage where some would be reused, and why."""
     tasks, reused = len(preview.plan.tasks), len(preview.reused)
     kept = f", {reused:,} would be reused" if reused else ""
     yield titled("dry run", f"{plural(tasks - reused, 'task')} would run{kept}; the run would go to {preview.folder}")
-    stages = preview.stages() if reused else {}
-    for stage in (one.stage for one in written_stages(preview.plan) if one.stage in stages):
+    stages = preview.stages() if reused or preview.why else {}
+    written = {one.stage for one in written_stages(preview.plan)}
+    causes = causes_in_words([row for row in preview.why if row.stage in written])
+    for stage in (one for one in stages if one in written):
         all_of_it, kept_of_it = stages[stage]
-        yield titled("", f"{stage}: {all_of_it - kept_of_it:,} of {plural(all_of_it, 'task')} would run")
+        why = f": {causes[stage]}" if stage in causes else ""
+        yield titled("", f"{stage}: {all_of_it - kept_of_it:,} of {plural(all_of_it, 'task')} would run{why}")
+    for position, row in enumerate(one for one in preview.spared if one.stage in written):
+        yield titled("" if position else "kept", spared_in_words(row))
+
+
+def spared_in_words(row: SparedStage) -> str:
+    """`Slow: its columns are kept, 3.2 MB instead of 12 s`."""
+    costs = f", {format_bytes(row.bytes)} instead of {format_seconds(row.seconds)}" if row.bytes else ""
+    kept = "its columns are kept" if row.what == "columns" else "the events that leave it are kept"
+    return f"{row.stage}: {kept} for {plural(row.tasks, 'task')}{costs}"
 
 
 def preview_as_json(preview: Preview) -> dict[str, Any]:
@@ -49,5 +64,7 @@ def preview_as_json(preview: Preview) -> dict[str, Any]:
         "tasks": len(preview.plan.tasks),
         "reused": len(preview.reused),
         "stages": stages,
+        "why": [as_json(row) for row in preview.why],
+        "spared": [vars(row) for row in preview.spared],
         "plan": as_json(PlanRecord.of(preview.plan)),
     }

@@ -20,7 +20,7 @@ MOST_PRODUCTS = 12
 MOST_SKIPPED = 6
 _STYLES = {"succeeded": "bold green", "partial": "bold yellow", "failed": "bold red", "cancelled": "bold yellow"}
 _KINDS = {
-    "render-failed": "has no picture",
+    "render-failed": "could not be written out",
     "no-worker": "found no worker",
     "job-refused": "found no worker",
     "disk-full": "ran out of disk space",
@@ -49,6 +49,9 @@ def outcome_lines(summary: Summary, *, folder: Path, pictures: Sequence[Path]) -
         yield _row("" if position else "skipped", f"{about} (dataset {file.dataset}{lost})")
     if len(summary.skipped) > MOST_SKIPPED:
         yield _row("", f"… and {plural(len(summary.skipped) - MOST_SKIPPED, 'more file')}, all in {run.summary}")
+    for position, pool in enumerate(pool for pool in summary.pools if pool.workers_lost):
+        why = f", the last one: {pool.last_loss}" if pool.last_loss else ""
+        yield _row("" if position else "lost", f"{plural(pool.workers_lost, 'worker')} of {pool.name}{why}")
     if summary.fallbacks:
         moves = Counter[str]()
         for move in summary.fallbacks:
@@ -90,6 +93,8 @@ def status_line(summary: Summary) -> Text:
         words.append(f"{tasks.reused:,} of them reused")
     if summary.retries:
         words.append(f"{summary.retries:,} tried again")
+    if lost := sum(pool.workers_lost for pool in summary.pools):
+        words.append(f"{plural(lost, 'worker')} lost")
     if summary.events:
         words.append(f"{format_count(summary.events)} events")
     if summary.peak_memory:

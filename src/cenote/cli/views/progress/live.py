@@ -10,11 +10,14 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
+from cenote.cli.console import print_lines
 from cenote.cli.views.problems import show_warnings
 from cenote.cli.views.progress.packing import PackingLines, packing_bar
 from cenote.cli.views.progress.silence import Shown, Silence
 from cenote.cli.views.progress.table import pool_rows, stage_rows, waiting_lines, warning_lines
+from cenote.engine.messages import WhyRow
 from cenote.packing.progress import PackingStep
+from cenote.runs.changed.rows import lines_of_why
 from cenote.runs.explain import waiting_in_words
 from cenote.runs.view import RunView
 from cenote.text import format_estimate, format_rate, plural
@@ -71,8 +74,10 @@ class PlainLines(Silence[RunView]):
         self._tenth = -1
         self._warned = 0
         self._packing = PackingLines(console, clock)
+        self._why = Reasons(console)
 
     def __call__(self, view: RunView) -> None:
+        self._why(view)
         for warning in view.warnings[self._warned :]:
             self._console.print(f"warning: {warning}", soft_wrap=True)
         self._warned = len(view.warnings)
@@ -119,6 +124,19 @@ def progress_line(view: RunView) -> str:
     return f"{format_seconds(view.seconds):>8}  {', '.join(parts)}"
 
 
+class Reasons:
+    """Says once why stages run again; above a live table, where there is one."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._said: tuple[WhyRow, ...] = ()
+
+    def __call__(self, view: RunView) -> None:
+        if view.why and view.why != self._said:
+            self._said = view.why
+            print_lines(self._console, lines_of_why(view.why, view.plan.stages))
+
+
 class LiveTable(LiveProgress[RunView]):
     """A table of stages and pools that is redrawn while the run is in progress."""
 
@@ -126,9 +144,11 @@ class LiveTable(LiveProgress[RunView]):
         super().__init__(console, title)
         self._console = console
         self._warnings: tuple[str, ...] = ()
+        self._why = Reasons(console)
 
     def __call__(self, view: RunView) -> None:
         """Draws from values taken now: the thread that repaints never touches the view."""
+        self._why(view)
         self._warnings = view.warnings
         height = max(6, self._console.size.height - 6)
         tables = (stage_rows(view, most=height - len(view.plan.pools)), pool_rows(view))

@@ -16,7 +16,7 @@ from cenote.cli.views.tables.fitted import FittedTable, TableColumn, name
 from cenote.cli.views.tables.probe import VERDICT_STYLES
 from cenote.names import listed
 from cenote.placement.pools import PlacedPool, Verdict
-from cenote.plan.plan import MERGE, Plan, StageSummary
+from cenote.plan.plan import MERGE, Plan, StageSummary, columns_of, maker_of
 from cenote.plan.probes.result import Probed
 from cenote.plan.stages.variation_cost import cost_of_variations
 from cenote.plugins.capabilities import runs_here
@@ -189,6 +189,10 @@ def totals(plan: Plan) -> Iterator[RenderableType]:
     kept = [stage for segment in plan.segments if segment.kept for stage in segment.exports]
     if kept:
         yield titled("kept", f"the events that leave {join_words(kept)}, for later runs")
+    if dear := stages_kept_if_dear(plan):
+        does = "they do" if len(dear) > 1 else "it does"
+        words = f"{listed(dear)}: what {does} to events, if computing it again takes ten times as long as reading it"
+        yield titled("" if kept else "kept", words)
     varied = {stage.stage: stage.variation_of for stage in plan.stages if stage.variation}
     added = Counter(varied[product.stage] for product in plan.products if product.stage in varied)
     for position, product in enumerate(one for one in plan.products if one.stage not in varied):
@@ -196,6 +200,13 @@ def totals(plan: Plan) -> Iterator[RenderableType]:
         named = with_variations(product.name, added[product.name])
         drawn = f", drawn as {pictures}" if pictures else ""
         yield titled("" if position else "products", f"{named} ({product.kind}){drawn}")
+
+
+def stages_kept_if_dear(plan: Plan) -> list[str]:
+    """Stages of the file that later runs may do without, although what comes after them has changed."""
+    written = {stage.stage: stage.variation_of or stage.stage for stage in plan.stages}
+    kept = dict.fromkeys(maker_of(name) for names in plan.ids.names for name in names if name.endswith(columns_of("")))
+    return list(dict.fromkeys(written[stage] for stage in kept))
 
 
 def _compiled(plan: Plan) -> Iterator[RenderableType]:
