@@ -56,7 +56,7 @@ def test_an_unknown_command_shows_the_nearest(capsys: pytest.CaptureFixture[str]
 
 def test_completion_names_commands_without_importing_them() -> None:
     found = ShellComplete(main.cli, {}, "cenote", "_CENOTE_COMPLETE").get_completions([], "s")
-    assert [item.value for item in found] == ["simulate", "submit", "status", "site", "schema", "serve"]
+    assert [item.value for item in found] == ["simulate", "submit", "status", "store", "site", "schema", "serve"]
     assert found[2].help == COMMANDS["status"]
 
 

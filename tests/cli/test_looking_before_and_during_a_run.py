@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cenote
 from cenote.cli.main import exit_code_of
+from cenote.cli.views.dry_run import preview_as_json, preview_lines
+from cenote.engine.messages import WhyRow
 
 FLOW = """
 data:
@@ -32,8 +36,8 @@ analysis:
 @pytest.fixture(autouse=True)
 def analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a small workflow over two files, made the current one."""
-    for name in ("first", "second"):
-        pq.write_table(pa.table({"x": [0.5, 1.5, 2.5, 3.5]}), tmp_path / f"{name}.parquet")
+    for name, last in (("first", 3.5), ("second", 3.0)):
+        pq.write_table(pa.table({"x": [0.5, 1.5, 2.5, last]}), tmp_path / f"{name}.parquet")
     (tmp_path / "flow.yaml").write_text(FLOW)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -67,6 +71,22 @@ def test_a_dry_run_tells_what_would_be_reused(capsys: pytest.CaptureFixture[str]
     assert "Values: 1 of 2 tasks would run" in told
     assert exit_code_of(["run", "flow.yaml", "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tasks"]["reused"] == 1
+
+
+def test_a_dry_run_tells_why_stages_would_run(analysis: Path) -> None:
+    preview = cenote.load(analysis / "flow.yaml").preview()
+    why = (WhyRow("Double", 2, 0, ("Double: column x changed",)), WhyRow("Values", 2, 0, ("Double: column x changed",)))
+    lines = [str(line) for line in preview_lines(replace(preview, why=why))]
+    assert lines[1:] == [
+        "          Double: 2 of 2 tasks would run: column x changed",
+        "          Values: 2 of 2 tasks would run: as Double",
+    ]
+    assert preview_as_json(replace(preview, why=why))["why"][0] == {
+        "stage": "Double",
+        "run": 2,
+        "reused": 0,
+        "causes": ["Double: column x changed"],
+    }
 
 
 def test_a_dry_run_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,13 @@ def test_a_success_says_what_it_left() -> None:
     assert failures(a_summary()) == ""
 
 
+def test_lost_workers_are_in_the_last_line_with_the_reason_of_the_last_one() -> None:
+    pool = {"name": "gpu", "workers_started": 3, "workers_lost": 2, "last_loss": "killed by SIGKILL"}
+    lines = told(a_summary(pools=[pool, {"name": "default"}])).splitlines()
+    assert "120 tasks, 2 workers lost, 1.2 M events" in lines[0]
+    assert lines[-1] == "  lost      2 workers of gpu, the last one: killed by SIGKILL"
+
+
 def test_what_was_reused_and_tried_again_is_told() -> None:
     summary = a_summary(retries=2)
     summary["tasks"] = {**summary["tasks"], "reused": 100}
@@ -99,9 +106,10 @@ def test_a_failure_names_stage_file_events_and_what_to_do_next() -> None:
     ]
 
 
-def test_a_picture_that_failed_needs_no_file() -> None:
+def test_a_workspace_that_failed_needs_no_file() -> None:
     failure = {"stage": "MuonPt", "cause": "error", "message": "no axis", "kind": "render-failed"}
-    assert failures(a_summary(status="partial", failures=[failure])).startswith("MuonPt has no picture: no axis")
+    told = failures(a_summary(status="partial", failures=[failure]))
+    assert told.startswith("MuonPt could not be written out: no axis")
 
 
 def test_failures_that_are_alike_are_told_once() -> None:

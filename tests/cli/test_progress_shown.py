@@ -21,11 +21,13 @@ from cenote.engine.messages import (
     TaskGivenUp,
     TaskStarted,
     Tick,
+    WhyRow,
     WorkerJoined,
     WorkerRequested,
 )
 from cenote.engine.pool_status import PoolState
 from cenote.plan.record import GrantedPool, PlannedPool, PlannedSegment, PlannedStage, PlanRecord, TaskBlock
+from cenote.runs.changed.rows import lines_of_why
 from cenote.runs.view import RunView
 
 TASKS = 20
@@ -176,3 +178,43 @@ def test_the_console_decides_which_progress() -> None:
     assert isinstance(progress_on(a_console(terminal=True)[0]), LiveTable)
     assert isinstance(progress_on(a_console(terminal=False)[0]), PlainLines)
     assert type(progress_on(a_console(terminal=True)[0], quiet=True)) is Silence
+
+
+AGAIN = (
+    WhyRow("Stage0", 12, 24, ('Stage0: cut changed, "pt > 20" → "pt > 25"', "numpy 2.4 → 2.5")),
+    WhyRow("Stage1", 36, 0, ('Stage0: cut changed, "pt > 20" → "pt > 25"', "numpy 2.4 → 2.5")),
+    WhyRow("Stage2", 1, 0, ("[b.root] is new", "two", "three", "four")),
+)
+SAID = """\
+Stage0: 12 of 36 tasks run: cut changed, "pt > 20" → "pt > 25"; numpy 2.4 → 2.5
+Stage1: 36 tasks run: as Stage0
+Stage2: 1 task runs: [b.root] is new; two; three; and 1 more
+"""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_why_stages_run_again_is_said_once_before_the_first_line(terminal: bool) -> None:
+    console = Console(file=StringIO(), width=120, force_terminal=terminal, color_system=None, markup=False)
+    view = RunView(some_record(3))
+    with progress_on(console, title="flow") as progress:
+        view.apply(RunStarted(at=0.0, run="r", tasks=60, resumed=True, why=AGAIN))
+        progress(view)
+        view.apply(TaskStarted(at=1.0, task=0, pool="default", worker="w"))
+        progress(view)
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue().count("cut changed") == 1
+    assert all(line in console.file.getvalue() for line in SAID.splitlines())
+    assert view.summary().why == AGAIN
+
+
+def test_variations_that_run_for_the_same_cause_have_no_line_of_their_own() -> None:
+    planned = [PlannedStage("Mass"), *(PlannedStage(name, variation_of="Mass") for name in ("Mass_up", "Mass_down"))]
+    rows = [WhyRow("Mass", 2, 0, ("x",)), WhyRow("Mass_up", 2, 0, ("x",)), WhyRow("Mass_down", 2, 0, ("y",))]
+    assert lines_of_why(rows, planned) == ["Mass × 1 variation: 2 tasks run: x", "Mass_down: 2 tasks run: y"]
+
+
+def test_of_many_stages_that_run_again_the_first_are_said() -> None:
+    rows = [WhyRow(f"S{number}", 1, 0, (str(number),)) for number in range(100)]
+    lines = lines_of_why(rows, ())
+    assert len(lines) == 13
+    assert lines[-1] == "… and 88 more stages"

@@ -19,6 +19,7 @@ from cenote.cli import console, streams
         ("a\x1b[2Jb", "a\\x1b[2Jb"),
         ("a\x9b2Jb", "a\\x9b2Jb"),
         ("a\x1b", "a\\x1b"),
+        ("exe.\u202egnp\u2066", "exe.\\u202egnp\\u2066"),
         ("\x1b[1;32mgreen\x1b[0m\t\x1b[2K\x1b[1A\x1b[?25l\r\n", "\x1b[1;32mgreen\x1b[0m\t\x1b[2K\x1b[1A\x1b[?25l\r\n"),
         ("Z → μμ", "Z → μμ"),
     ],
@@ -45,6 +46,7 @@ def test_what_would_command_a_terminal_is_shown_instead(
         ("a\x1b[1A\x1b[2Kb", "a\\x1b[1A\\x1b[2Kb"),
         ("a\x1b[31mb", "a\\x1b[31mb"),
         ("a\x1b[?25lb", "a\\x1b[?25lb"),
+        ("a\u202eb", "a\\u202eb"),
         ("a\rb\x08", "ab"),  # rich drops these
     ],
 )
