@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
+
 from allocation.agents import require
 from cenote.client.rules import PoolRules
 from cenote.service.allocator.allocator import Allocator
-from cenote.service.allocator.messages import ServiceEvent
+from cenote.service.allocator.decide.assign import waits_to_spread
+from cenote.service.allocator.messages import KeptEvent, ServiceEvent
 from cenote.service.allocator.queued_task import ASSIGNED, CODES, RUNNING
 from cenote.service.allocator.state import ServiceState
 from cenote.service.allocator.waiting import owner_of
@@ -41,6 +44,8 @@ def check_replay(allocator: Allocator, log: list[ServiceEvent]) -> None:
     known = replayed._state.pools
     again = [name for name in replayed._state.abandoned if name in known and not known[name].removed]
     require(not again, f"what waits for {again} would be cancelled by a restart")
+    require(_timeless(allocator.copied()()) == _timeless(state), "a copy that was made ahead is another state")
+    list(allocator.copy_ahead())  # as long as nothing changes, until the next check
     compacted = Allocator.replay(state)
     require(compacted.compacted() == state, "the compacted log leads to another state")
     for other in (replayed, compacted):
@@ -78,7 +83,7 @@ def _check_pool(state: ServiceState, name: str) -> None:
     victims = {key for level in pool.victims.values() for key in level}
     may = {key for key, live in here.items() if _may_stop(state, live.task) and not live.preempted}
     require(victims == may, f"pool {name} would stop {victims} instead of {may}")
-    idle = not pool.closed and pool.may_start
+    idle = not pool.closed and pool.may_start and not waits_to_spread(state, pool)
     require(not idle or _all_at_their_limit(state, name), f"pool {name} leaves slots unused")
 
 
@@ -110,9 +115,13 @@ def _all_at_their_limit(state: ServiceState, pool: str) -> bool:
     )
 
 
+def _timeless(events: list[KeptEvent]) -> list[KeptEvent]:
+    return [msgspec.structs.replace(event, at=0.0) for event in events]
+
+
 def _views(allocator: Allocator) -> list[object]:
     pools = allocator.pools()
     queues = [allocator.queue(view.definition.name) for view in pools]
     tasks = sorted(allocator.tasks(), key=lambda view: view.definition.id)
-    instances = [allocator.instances(view.definition.id) for view in tasks]
+    instances = [list(allocator.instances(view.definition.id)) for view in tasks]
     return [pools, queues, tasks, instances, [allocator.why(view.definition.id) for view in tasks]]

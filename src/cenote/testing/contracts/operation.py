@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import awkward as ak
 import numpy as np
 import pytest
 
+from cenote.errors import CenoteError
 from cenote.modifiers.support.cuda_kernels import buffers_of, column_of, interpreted
-from cenote.operations.interface import Operation
+from cenote.operations.interface import Operation, Result
 from cenote.operations.support.events import Events
 from cenote.operations.support.kernels import NoKernelError
+from cenote.plan.fingerprint import digest_of
 from cenote.plugins import registry
 from cenote.plugins.kinds import PluginKind
+from cenote.plugins.normal_form import NormalForm
+from cenote.plugins.settings import Settings
 from cenote.products.interface import Product
+from cenote.testing.changed_settings import AS_WRITTEN, CARELESS, changes, turned_round, words_in, written
 from cenote.testing.contracts.plugin import PluginContract
 from cenote.testing.sample_events import sample_events
 
@@ -39,8 +45,18 @@ class OperationContract(PluginContract):
     @pytest.fixture
     def made(self, request: pytest.FixtureRequest) -> Operation:
         """As a stage has it."""
-        made = self.plugin.model_validate(request.param).for_stage(self.stage)
+        return self.served(request.param)
+
+    def served(self, settings: Mapping[str, Any]) -> Operation:
+        """An operation with these settings, as a stage has it."""
+        made = self.plugin.model_validate(settings).for_stage(self.stage)
         return made.resolve(list(self.events().columns))
+
+    def _accepted(self, settings: Mapping[str, Any]) -> Operation | None:
+        try:
+            return self.served(settings)
+        except (ValueError, CenoteError):
+            return None
 
     @pytest.mark.parametrize("by_alias", [False, True])
     def test_settings_travel_to_workers_and_give_the_same_operation(self, made: Operation, by_alias: bool) -> None:
@@ -99,3 +115,95 @@ class OperationContract(PluginContract):
         made.run(events)
         assert events.names == untouched.names
         assert all(ak.array_equal(events[column], untouched[column]) for column in events.names)
+
+    def test_its_identity_is_what_is_meant_and_not_how_it_is_written(self, given: Settings) -> None:
+        made, plain = self.served(written(given, AS_WRITTEN)), given.model_dump(exclude_defaults=True)
+        expected = made.run(self.events())
+        assert digest_of(made.identity()) == digest_of(self.served(plain).identity())
+        for other in (written(given, CARELESS), turned_round(written(given, AS_WRITTEN))):
+            same = self._accepted(other)
+            if same is None or digest_of(same.identity()) != digest_of(made.identity()):
+                assert not self.plugin.is_built_in() or other != written(given, CARELESS)
+                continue
+            assert same_results(made, same.run(self.events()), expected)
+
+    def test_every_setting_counts_but_what_is_only_shown(self, given: Settings) -> None:
+        made, events = self.served(written(given, AS_WRITTEN)), self.events()
+        result, words = made.run(events), words_in(self.plugin.model_json_schema())
+        for place, settings in changes(written(given, AS_WRITTEN), words):
+            changed = self._accepted(settings)
+            if changed is None:
+                continue
+            means_the_same = written(changed, NormalForm()) == written(made, NormalForm())
+            assert (digest_of(changed.identity()) == digest_of(made.identity())) == means_the_same, place
+            if means_the_same:
+                assert same_results(changed, result, changed.run(events)), place
+
+    def test_what_it_does_not_see_changes_nothing(self, made: Operation) -> None:
+        events = self.events()
+        seen, expected = _seen(made, events), made.run(events)
+        for other in other_worlds(events):
+            if _seen(made, other) == seen:
+                assert same_results(made, made.run(other), expected)
+
+    def test_each_of_its_parts_makes_what_it_makes(self, made: Operation) -> None:
+        events, whole = self.events(), made.run(self.events()).events
+        columns = tuple(made.adds())
+        assert len({digest_of(made.identity_of(column)) for column in columns}) == len(columns)
+        for column in (*columns, None):
+            part = made.part_for(column)
+            assert set(part.reads()) <= set(made.reads())
+            found = part.run(events.keep({*part.reads(), *part.copies().values()})).events
+            assert np.array_equal(_entries(found), _entries(whole))
+            if column is not None:
+                assert column in part.adds()
+                assert same_bits(found[column], whole[column])
+
+    def test_a_product_is_dressed_as_it_was_made(self, made: Operation) -> None:
+        product, again = made.run(self.events()).product, made.run(self.events()).product
+        assert made.dressed(product) == product == again
+
+
+def same_results(operation: Operation, one: Result, other: Result) -> bool:
+    """Whether two results are equal to the last bit, once the operation has put on their products what is shown."""
+    if {*one.events.names} != {*other.events.names} or not np.array_equal(_entries(one.events), _entries(other.events)):
+        return False
+    if not all(same_bits(one.events[name], other.events[name]) for name in one.events.names):
+        return False
+    if one.product is None or other.product is None:
+        return one.product is other.product
+    return bool(operation.dressed(one.product) == operation.dressed(other.product))
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Whether two columns have one type and the same bits."""
+    (form, *_), (other_form, *_) = (ak.to_buffers(ak.to_packed(ak.Array(column))) for column in (one, other))
+    return bool(form == other_form and ak.array_equal(one, other, equal_nan=True))
+
+
+def other_worlds(events: Events) -> Iterator[Events]:
+    """The same events where one thing is otherwise: a fact of their dataset, what datasets there are, a constant."""
+    dataset = events.dataset
+    renamed = tuple("another" if name == dataset.name else name for name in events.datasets)
+    yield replace(events, dataset=replace(dataset, name="another"), datasets=renamed)
+    for name in events.datasets:
+        yield replace(events, dataset=replace(dataset, name=name))
+    yield replace(events, datasets=(*events.datasets, "more"))
+    yield replace(events, datasets=events.datasets[::-1])
+    for change in ({"eventtype": "data"}, {"group": "others"}, {"nevents": 12}, {"stands_in": "own"}):
+        yield replace(events, dataset=replace(dataset, **change))
+    yield replace(events, dataset=replace(dataset, metadata={**dataset.metadata, "more": 1.0}))
+    for name in dataset.metadata:
+        yield replace(events, dataset=replace(dataset, metadata={**dataset.metadata, name: 0.25}))
+    yield replace(events, constants={**events.constants, "MORE": 1.0})
+    for name in events.constants:
+        yield replace(events, constants={**events.constants, name: 0.25})
+
+
+def _seen(operation: Operation, events: Events) -> str:
+    return digest_of(operation.sees(events.dataset, events.datasets, events.constants))
+
+
+def _entries(events: Events) -> Any:
+    """Which of the events that came in are there."""
+    return np.arange(events.size) if events.index is None else events.index

@@ -26,10 +26,10 @@ class PluginContract:
         return {}
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run every test that takes the plugin as `made` for each of the settings."""
-        if "made" in metafunc.fixturenames:
+        """Run every test that takes the plugin as `made`, or as `given`, for each of the settings."""
+        for name in {"made", "given"} & {*metafunc.fixturenames}:
             cases = [*self._settings_of_example(), *self.cases] or [{}]
-            metafunc.parametrize("made", cases, indirect=True, ids=[str(number) for number in range(len(cases))])
+            metafunc.parametrize(name, cases, indirect=True, ids=[str(number) for number in range(len(cases))])
 
     def _settings_of_example(self) -> Iterator[Mapping[str, Any]]:
         own = vars(self.plugin).get("example", "")
@@ -41,6 +41,11 @@ class PluginContract:
     @pytest.fixture
     def made(self, request: pytest.FixtureRequest) -> Any:
         """The plugin with its settings."""
+        return self.plugin.model_validate(request.param)
+
+    @pytest.fixture
+    def given(self, request: pytest.FixtureRequest) -> Any:
+        """Its settings, before anything is made of them."""
         return self.plugin.model_validate(request.param)
 
     def test_it_has_every_method_of_its_kind(self) -> None:

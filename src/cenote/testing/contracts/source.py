@@ -123,6 +123,26 @@ class SourceContract(PluginContract):
         copy.replace(url)
         assert made.describe(url).stamp != before.stamp
 
+    def test_the_stamp_of_a_file_is_found_without_describing_it(self, made: Source, url: str) -> None:
+        assert made.current_stamp(url) == made.describe(url).stamp
+
+    def test_a_file_is_what_is_in_it_wherever_it_is(self, made: Source, url: str, tmp_path: Path) -> None:
+        before = made.describe(url).content
+        copy, link, moved = tmp_path / "copy.file", tmp_path / "link.file", tmp_path / "moved.file"
+        copy.write_bytes(Path(url).read_bytes())
+        link.symlink_to(copy)
+        os.utime(url, ns=(1, 1))
+        assert {made.describe(str(path)).content for path in (url, copy, link)} == {before}
+        copy.replace(moved)
+        assert made.describe(str(moved)).content == before
+
+    def test_a_file_with_another_value_has_another_content(self, made: Source, url: str, tmp_path: Path) -> None:
+        before, columns = made.describe(url).content, dict(self.columns())
+        columns[self.first] = np.where(np.arange(EVENTS) == EVENTS // 2, columns[self.first][0], columns[self.first])
+        other = tmp_path / "other.file"
+        self.write(other, columns)
+        assert not before or made.describe(str(other)).content != before
+
     def test_it_travels_after_it_was_used(self, made: Source, url: str) -> None:
         made.read(url, [self.first], 0, 1)
         self.test_it_travels_to_other_processes(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from cenote.values import dataclass
 
 LOCATION = RunLocation("login", Path("/some where/out"), "4711")
 WORKERS = ("gpu-1", "gpu-2")
+_GONE_WITHIN = 60.0
+"""Seconds after which a job that was cancelled is not there any more."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,10 @@ class StrategyContract(PluginContract):
             self._find(run)
         finally:
             made.cancel(jobs)
-        assert self.plugin().trace(run) == []
+        deadline = time.monotonic() + _GONE_WITHIN
+        while (left := self.plugin().trace(run)) and time.monotonic() < deadline:
+            time.sleep(0.05)  # what was told to end may take a moment
+        assert left == []
 
     def _find(self, run: str) -> None:
         another = self.plugin()
