@@ -143,8 +143,8 @@ def test_in_other_code_of_a_stage_too(desk: Desk, flow: Path, backend: str, plac
 def test_in_a_renderer_the_product_has_no_picture(desk: Desk, flow: Path) -> None:
     (desk.folder / "end-draw-words").touch()
     ended = run(flow, "here")
-    assert ended.status == "partial"
-    assert [failure["kind"] for failure in ended.failures] == ["render-failed"]
+    assert (ended.status, ended.exit_code, ended.failures) == ("succeeded", 0, [])
+    assert [words for words in ended.warnings if "stage 'H' has no picture" in words and "SystemExit: enough" in words]
     assert set(ended.products) == {"Own:files", "Count", "H"}
 
 
@@ -227,7 +227,7 @@ def test_whatever_text_an_exception_has_it_is_a_failure_of_that_code(
     )
     own_process = "\\udcff" in said  # whose streams cannot write such a text as it is
     told = (desk.cenote if own_process else desk.typed)("run", str(flow), "--out", "out")
-    assert told.returncode == {"run": 20, "draw": 1, "import": 12}[place], told.stderr
+    assert told.returncode == {"run": 20, "draw": 0, "import": 12}[place], told.stderr
     assert said in told.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -190,3 +191,17 @@ def test_an_operation_that_goes_elsewhere_takes_nothing_along(desk: Desk, flow: 
     assert cenote.load(flow).run(desk.folder / "again").status == "succeeded"
     assert Path.cwd() == here
     assert RunFolder(desk.folder / "again").summary.is_file()
+
+
+def test_a_disk_without_inodes_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    plenty = storage.problem_of(full, tmp_path / "new.json")
+    real = os.statvfs(tmp_path)
+    none_left = os.statvfs_result((*real[:5], 4096, 0, 0, *real[8:]))  # files, free ones, free ones for us
+    monkeypatch.setattr(os, "statvfs", lambda _path: none_left)
+    used_up = storage.problem_of(full, tmp_path / "new.json")
+    assert plenty is not None
+    assert used_up is not None
+    assert plenty.details[0].endswith(" are free there")
+    assert "inodes" not in plenty.details[0]
+    assert used_up.details[0].startswith("there are no inodes left for another file (4096 are in use), though ")

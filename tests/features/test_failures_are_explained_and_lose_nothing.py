@@ -64,6 +64,18 @@ def test_a_stage_that_raises_is_told_with_stage_dataset_file_and_the_users_own_l
     assert "cenote/worker" not in failure["traceback"]
 
 
+def test_a_message_of_megabytes_is_told_by_its_beginning_and_its_end(desk: Desk, flow: Path) -> None:
+    desk.write("ops.py", OPS.replace('"this detector was off"', '"first words " + "x" * 3_000_000 + " last words"'))
+    told = desk.typed("run", str(flow), "--out", "out")
+    assert told.returncode == 20
+    for text in (told.stdout + told.stderr, (desk.folder / "out/summary.json").read_text()):
+        assert "first words" in text
+        assert "last words" in text
+        assert "characters left out" in text
+    written = [file for file in (desk.folder / "out").rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in written) < 1_000_000
+
+
 def test_keep_going_finishes_the_rest_and_resume_repairs_it(desk: Desk, flow: Path) -> None:
     out = desk.folder / "out"
     run = cenote.load(flow).run(out, keep_going=True)
@@ -164,3 +176,17 @@ def test_no_events_after_a_selection_still_gives_all_products(desk: Desk, flow: 
     assert run.status == "succeeded"
     assert run.product("H").sum(flow=True) == 0
     assert run.plots
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_folder_that_is_removed_meanwhile_is_told_of_and_can_be_used_again(
+    desk: Desk, flow: Path, workers: int
+) -> None:
+    removing = OPS.replace('raise ValueError("this detector was off")', 'shutil.rmtree("out", ignore_errors=True)')
+    desk.write("ops.py", removing.replace("import os,", "import shutil, os,"))
+    told = desk.typed("run", str(flow), "--out", "out", "--workers", str(workers))
+    assert told.returncode == 35, told.stdout + told.stderr
+    assert "out was removed while the run was going on" in told.stderr
+    assert "succeeded" not in told.stdout + told.stderr
+    desk.write("ops.py", OPS.replace("raise ValueError", "str"))
+    assert desk.typed("run", str(flow), "--out", "out").returncode == 0

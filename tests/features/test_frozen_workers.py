@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import cenote
-from cenote.engine.messages import AnyEvent, WorkerAnswers, WorkerJoined, WorkerLost, WorkerSilent
+from cenote.engine.messages import AnyEvent, TaskStarted, WorkerAnswers, WorkerJoined, WorkerLost, WorkerSilent
 from cenote.runs.explain import explain_run, waiting_in_words
 from cenote.runs.journal import read_events
 from cenote.runs.view import RunView
@@ -17,7 +17,7 @@ from cenote.runs.view import RunView
 from .conftest import Desk
 
 OPS = """
-    import ctypes, os, signal
+    import os, signal, time
     from pathlib import Path
     from cenote import operation
 
@@ -28,6 +28,9 @@ OPS = """
             if busy:
                 3 ** 12_000_000  # seconds within one operation of Python, which lets nobody else in
             else:
+                name = os.environ.get("CENOTE_WORKER")
+                while name and not Path(f"{marker}-{name}").exists():  # what is not known to have begun goes elsewhere
+                    time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGSTOP)
         return {"alive": events["MET_pt"]}
 """
@@ -71,11 +74,19 @@ def events_of(desk: Desk, *kinds: type) -> list[AnyEvent]:
     return [event for event in read_events(desk.folder / "out") if isinstance(event, kinds)]
 
 
+def let_freeze(desk: Desk) -> None:
+    """Every worker that is known to have begun a task."""
+    for event in events_of(desk, TaskStarted):
+        assert isinstance(event, TaskStarted)
+        (desk.folder / f"process-{event.worker}").touch()
+
+
 @BACKENDS
 def test_a_worker_that_stays_frozen_is_told_of_and_replaced(desk: Desk, flow: Path, backend: str) -> None:
     told: set[str] = set()
 
     def listen(view: RunView) -> None:
+        let_freeze(desk)
         told.update(line.partition(" for ")[0] for line in waiting_in_words(view))
         if view.pools[0].silent:
             assert "has not answered for" in explain_run(view)
@@ -99,6 +110,7 @@ def test_a_worker_that_stays_frozen_is_told_of_and_replaced(desk: Desk, flow: Pa
 @BACKENDS
 def test_a_worker_that_wakes_up_in_time_goes_on(desk: Desk, flow: Path, backend: str) -> None:
     def wake(view: RunView) -> None:
+        let_freeze(desk)
         if view.pools[0].silent:
             os.kill(int((desk.folder / "process").read_text()), signal.SIGCONT)
 

@@ -81,6 +81,28 @@ def test_each_dataset_is_normalised_by_its_own_sum(data: Desk, where: str) -> No
     assert run.product("SumW").keys() == {"dy", "top"}
 
 
+def test_files_without_the_tree_that_no_stage_of_theirs_reads_are_welcome(data: Desk) -> None:
+    flow = data.write("flow.yaml", HEAD + FROM_RUNS + REST)
+    expected = cenote.load(flow).run("out", workers=1).product("Pt")
+    with uproot.open("data.root") as file:
+        pt = file["Events"]["pt"].array(library="np")
+    with uproot.recreate("data.root") as file:
+        file.mktree("Events", {"pt": "f8"}).extend({"pt": pt})
+    assert cenote.load(flow).check().problems == ()
+    assert cenote.load(flow).check_data().all_problems == ()
+    run = cenote.load(flow).run("again", workers=1)
+    assert run.status == "succeeded", str(run.failures)
+    assert run.product("Pt") == expected
+
+
+def test_a_stage_of_theirs_that_reads_a_tree_that_is_not_there_is_refused(data: Desk) -> None:
+    everywhere = FROM_RUNS.replace("applies_to: {eventtype: mc}, ", "").replace("genEventSumw", "run")
+    with uproot.recreate("data.root") as file:
+        file.mktree("Events", {"pt": "f8"}).extend({"pt": np.ones(3)})
+    with pytest.raises(cenote.CenoteError, match="holds no tree 'Runs'"):
+        cenote.load(data.write("flow.yaml", HEAD + everywhere + REST)).plan()
+
+
 def test_weights_that_are_not_finite_are_said_at_the_end(data: Desk) -> None:
     data.write(
         "odd.yaml",

@@ -67,6 +67,60 @@ MISTAKES = [
         ("flow.yaml:2:", "'830 pb' of dataset 'd' is text, not a number", "write `xsec: 830`"),
     ),
     Mistake(
+        "a cross-section with a comma",
+        DATA.replace("name: d", 'name: d, xsec: "0,8"')
+        + STAGES.replace("params: {", "params: {weight: dataset_xsec, "),
+        10,
+        ("flow.yaml:2:", "'0,8' of dataset 'd' is text, not a number", "write `xsec: 0.8`"),
+    ),
+    Mistake(
+        "a selection that is a list",
+        DATA + "analysis: {stages: [{id: S, op: filter, params: {selection: Muon_pt > 20}}]}\n",
+        10,
+        (
+            "flow.yaml:2:61: stage 'S': 'Muon_pt > 20' gives a list per event",
+            "a selection needs one true or false per event",
+            "hint: use any(…) or all(…)",
+        ),
+    ),
+    Mistake(
+        "a selection that is a number",
+        DATA + "analysis: {stages: [{id: S, op: filter, params: {selection: nMuon}}]}\n",
+        10,
+        ("flow.yaml:2:61: stage 'S': 'nMuon' gives numbers (", "hint: write '(nMuon) != 0'"),
+    ),
+    Mistake(
+        "a selection that an earlier stage made a list",
+        DATA
+        + "analysis: {stages: [{id: D, op: define, params: {tight: Muon_pt > 20}},\n"
+        + "  {id: S, op: hep.selection.cutflow, params: {selection: {All: [MET_pt > 1, tight]}}}]}\n",
+        10,
+        ("flow.yaml:3:77: stage 'S': 'tight' gives a list per event",),
+    ),
+    Mistake(
+        "yes where a column may be named too",
+        DATA + STAGES.replace("params: {", "params: {dataset_axis: yes, "),
+        11,
+        ("reads 'yes', which no file", "did you mean `true`?"),
+    ),
+    Mistake(
+        "off for false",
+        DATA
+        + "analysis: {stages: [{id: C, op: hep.selection.cutflow, params: {emit_flags: Off, selection: [HLT]}}]}\n",
+        10,
+        ("flow.yaml:2:77:", "should be true or false, not 'Off'", "did you mean `false`?"),
+    ),
+    Mistake(
+        "stages that are not indented",
+        DATA + f"analysis:\nstages:\n- {HIST}\n",
+        10,
+        (
+            "flow.yaml:3:1: there is no key 'stages' in a workflow",
+            "it belongs under 'analysis': indent it",
+            "1 problem",
+        ),
+    ),
+    Mistake(
         "bits for bytes",
         DATA + STAGES + "execution: {pools: {default: {resources: {memory: 4Gb}}}}",
         10,

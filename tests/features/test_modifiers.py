@@ -149,7 +149,7 @@ FLOW = """
         - {id: First, op: custom.first%(first)s}
         - {id: Second, op: custom.second, params: {factor: %(factor)s}%(second)s}
         - {id: H, op: hep.hist, render: [], params: {axes: [{source: scaled, bins: {nbins: 40, low: 0, high: 200}}]}}
-    execution: {%(execution)s}
+    execution: {pass_variables: MODIFIERS_TEST_LOG, %(execution)s}
 """
 TASKS = 4
 """Partitions of the two files together."""
@@ -223,10 +223,10 @@ def test_modifiers_of_the_run_are_around_those_of_the_stage_which_replace_their_
 
 
 def test_the_first_modifier_is_the_outermost_and_the_run_s_are_outside_the_stage_s(user: Desk) -> None:
-    run(flow(user, second="[custom.letter_a]", execution=f"{LOCAL}, modifiers: [custom.letter_b]"))
+    run(flow(user, second="[custom.letter_a]", execution=f"{LOCAL}, modifiers: [custom.letter_b]"), workers=1)
     assert (user.folder / "order").read_text().startswith("(bb)(b(aa)b)(bb)")
     (user.folder / "order").unlink()
-    run(flow(user, second="[custom.letter_a, custom.letter_b]"), "other")
+    run(flow(user, second="[custom.letter_a, custom.letter_b]"), "other", workers=1)
     assert (user.folder / "order").read_text() == "(a(bb)a)" * TASKS
 
 
@@ -440,12 +440,6 @@ def test_after_cache_only_what_changed_runs_again(user: Desk, execution: str) ->
     assert again.summary["bytes_read"] == 0
 
 
-def test_without_cache_fused_stages_run_again_together(user: Desk) -> None:
-    run(flow(user))
-    run(flow(user, factor=3.0))
-    assert (times_called(user, "first"), times_called(user, "second")) == (2 * TASKS, 2 * TASKS)
-
-
 def test_fresh_and_force_discard_what_cache_kept(user: Desk) -> None:
     file = flow(user, first="[cache]")
     for options in ({}, {"fresh": True}, {"force": ["First"]}):
@@ -480,6 +474,7 @@ def other_op(user: Desk, op: str, modifiers: str, more: str = "") -> Path:
           stages:
             - {{id: Odd, op: {op}, execution: {{modifiers: {modifiers}{more}}}}}
             - {{id: H, op: hep.hist, needs: [Odd], render: [], params: {{axes: [MET_pt]}}}}
+        execution: {{pass_variables: MODIFIERS_TEST_LOG}}
         """,
     )
 

@@ -74,6 +74,16 @@ def test_a_listener_of_ones_own_takes_the_place_of_the_bar(desk: Desk) -> None:
     assert run_cells(desk.folder, quiet) == []
 
 
+def test_an_error_shows_what_is_wrong_and_nothing_of_ours(desk: Desk) -> None:
+    desk.write("wrong.yaml", FLOW.replace("op: hep.hist", "op: hep.hits"))
+    [failed] = run_cells(desk.folder, 'import cenote\ncenote.load("wrong.yaml").plan()')
+    [shown] = failed["traceback"]
+    assert shown.startswith("CenoteError: ")
+    assert "did you mean 'hep.hist'?" in shown
+    assert "Traceback" not in shown
+    assert "cenote/api" not in shown
+
+
 def test_a_plan_shows_its_picture_and_where_stages_run(flow: Path) -> None:
     shown = cenote.load(flow).plan()._repr_html_()
     assert "data:image/svg+xml;base64," in shown

@@ -206,6 +206,14 @@ def test_a_task_beyond_its_memory_moves_to_the_larger_pool_and_the_users_error_d
     assert "this is my own mistake" in failed.failures[0]["message"]
 
 
+def test_a_stage_that_asks_for_more_than_this_machine_has_runs_with_what_is_there(desk: Desk, flow: Path) -> None:
+    text = flow.read_text().partition("  pools:")[0].replace("require: high_memory", "").replace("require: gpu", "")
+    asked = "resources: {cpus: 1000, memory: 500TB, gpus: 100, disk: 900TB}"
+    flow.write_text(text.replace("- id: MuonPt", f"- id: MuonPt\n      execution: {{{asked}}}"))
+    local = cenote.load(flow, backend="local").run(desk.folder / "local", workers=1)
+    assert bits(cenote.load(flow).run(desk.folder / "dask")) == bits(local)
+
+
 def test_a_worker_with_four_slots_runs_four_tasks_at_once(desk: Desk, flow: Path) -> None:
     sets = [
         "execution.pools={default: {workers: 1, slots: 4, resources: {cpus: 4}}}",

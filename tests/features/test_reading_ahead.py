@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import cenote
 from builders.file_servers import FileServer
 from cenote.sources.root_tree.fetching import opened_bytes
@@ -45,15 +43,14 @@ def flow(desk: Desk, backend: str, place: str) -> Path:
     return desk.write("flow.yaml", FLOW.replace("DATASETS", f"[{datasets}]").replace("BACKEND", backend))
 
 
-@pytest.mark.parametrize("backend", ["local", "dask"])
-def test_the_next_task_is_fetched_for_while_one_computes(desk: Desk, backend: str) -> None:
+def test_the_next_task_is_fetched_for_while_one_computes(desk: Desk) -> None:
     for number, name in enumerate("abc"):
         desk.muons(f"{name}.root", events=200, seed=number)
     desk.write("ops.py", OPS.replace('== "b"', '== ""'))
     here = cenote.load(flow(desk, "local", str(desk.folder))).run(desk.folder / "here")
     desk.write("ops.py", OPS)
     with FileServer(desk.folder).serving() as server:
-        run = cenote.load(flow(desk, backend, server.url)).run(desk.folder / "out")
+        run = cenote.load(flow(desk, "dask", server.url)).run(desk.folder / "out")
     assert run.status == "succeeded", str(run.failures)
     assert run.product("H").view(flow=True).tobytes() == here.product("H").view(flow=True).tobytes()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
 import cenote
@@ -79,6 +81,9 @@ def test_a_template_that_cannot_be_filled_fails_the_run_and_keeps_its_numbers(
     assert raised.value.exit_code == 20
     assert (desk.folder / "out" / "products" / "Pt.json").is_file()
     assert words in (desk.folder / "out" / "summary.json").read_text()
+    page = html.unescape((desk.folder / "out" / "report.html").read_text(encoding="utf-8"))
+    assert "report 'mine' cannot be written" in page
+    assert words in page
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import cenote
 from cenote.engine.messages import TaskDone
 from cenote.runs.journal import read_events
+from cenote.runtime.task_specs import TaskSpecs
 
 from .conftest import Desk
 
@@ -54,7 +56,12 @@ def files_in(folder: Path) -> list[str]:
 
 
 def stored(folder: Path) -> list[Path]:
-    return sorted(path for path in (folder / "work").glob("??/*") if path.is_file())
+    """The packs of results that runs in the folder left there."""
+    return sorted((folder / "work/results/own/packs").glob("*.pack"))
+
+
+def size_of(files: list[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
 
 
 def test_nothing_is_done_again_where_nothing_has_changed(flow: Path) -> None:
@@ -75,6 +82,121 @@ def test_only_what_depends_on_a_change_is_done_again(flow: Path) -> None:
     assert ran["H"] > 0
     fresh = cenote.load(flow, sets=["analysis.stages.Hard.params.expr=twice > 60"]).run("fresh")
     assert changed.product("H") == fresh.product("H")
+
+
+def tasks_done_by(change: Callable[[], object], flow: Path, **options: str) -> int:
+    """How many tasks run after a change; what they give is what a run in a new folder gives."""
+    before = times_done(Path("out"))
+    change()
+    again = cenote.load(flow, **options).run("out")
+    fresh = cenote.load(flow, **options).run("fresh", fresh=True)
+    for name in fresh.products:
+        assert again.product(name) == fresh.product(name)
+    return times_done(Path("out")) - before
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+def test_a_file_that_is_added_or_written_again_is_read_and_no_other(desk: Desk, flow: Path, backend: str) -> None:
+    cenote.load(flow, backend=backend).run("out")
+    partitions, merges = 1, 2  # of the file, in each of two segments; and one merge in each
+    added = tasks_done_by(lambda: desk.muons("b.root", events=500, seed=2), flow, backend=backend)
+    assert added == 2 * partitions + merges
+    written = tasks_done_by(lambda: desk.muons("b.root", events=500, seed=3), flow, backend=backend)
+    assert written == 2 * partitions + merges
+    assert tasks_done_by(lambda: desk.write("flow.yaml", FLOW + "# a word"), flow, backend=backend) == 0
+
+
+@pytest.mark.parametrize("backend", ["local", "dask"])
+def test_a_file_that_is_touched_moved_or_copied_is_the_same_file(desk: Desk, flow: Path, backend: str) -> None:
+    desk.muons("b.root", events=500, seed=2)
+    cenote.load(flow, backend=backend).run("out")
+    elsewhere = desk.folder / "elsewhere"
+    elsewhere.mkdir()
+
+    def replace_by_links() -> None:
+        for file in desk.folder.glob("*.root"):
+            file.rename(elsewhere / file.name)
+            file.symlink_to(elsewhere / file.name)
+
+    def copy_back() -> None:
+        for file in elsewhere.glob("*.root"):
+            (desk.folder / file.name).unlink()
+            shutil.copyfile(file, desk.folder / file.name)
+
+    for change in (
+        lambda: os.utime("b.root", (1, 1)),
+        lambda: Path("b.root").rename("c.root"),
+        replace_by_links,
+        copy_back,
+    ):
+        assert tasks_done_by(change, flow, backend=backend) == 0
+
+
+def test_by_its_stamp_a_file_that_is_touched_is_another(desk: Desk, flow: Path) -> None:
+    desk.write("flow.yaml", FLOW.replace("chunk_size: 500", "chunk_size: 500, same_file: stamp"))
+    cenote.load(flow).run("out")
+    assert tasks_done_by(lambda: os.utime("a.root", (1, 1)), flow) == 2 * 4 + 2
+
+
+def test_a_dataset_that_changes_is_computed_alone_as_far_as_stages_look_at_it(desk: Desk, flow: Path) -> None:
+    desk.muons("b.root", events=1500, seed=2)
+    two = FLOW.replace(
+        '[{name: d, files: ["*.root"]}]', "[{name: d, files: a.root}, {name: e, files: b.root, xsec: 1}]"
+    )
+    desk.write("flow.yaml", two)
+    cenote.load(flow).run("out")
+    assert tasks_done_by(lambda: desk.write("flow.yaml", two.replace("xsec: 1", "xsec: 2")), flow) == 0
+    weighted = two.replace("{axes: [{name: x,", "{weight: dataset_xsec, axes: [{name: x,").replace(
+        "a.root}", "a.root, xsec: 1}"
+    )
+    desk.write("flow.yaml", weighted)
+    cenote.load(flow).run("out")
+    changed = weighted.replace("b.root, xsec: 1", "b.root, xsec: 2")
+    assert tasks_done_by(lambda: desk.write("flow.yaml", changed), flow) == 2 * 3 + 1, "events, H, and one merge"
+
+
+def test_results_of_partitions_stay_within_a_limit_and_the_oldest_go_first(flow: Path) -> None:
+    def with_cut(cut: int, limit: str) -> cenote.Run:
+        sets = [f"analysis.stages.Hard.params.expr=twice > {cut}", f"execution.store.limit={limit}"]
+        return cenote.load(flow, sets=sets).run("out")
+
+    with_cut(40, "1GB")
+    kept = size_of(stored(Path("out")))
+    with_cut(60, "1GB")
+    assert size_of(stored(Path("out"))) > kept
+    before = times_done(Path("out"))
+    with_cut(40, "1GB")
+    assert times_done(Path("out")) == before
+    with_cut(60, "0B")
+    with_cut(60, "0B")
+    assert times_done(Path("out")) == before
+    with_cut(80, "0B")
+    left = times_done(Path("out"))
+    with_cut(80, "0B")
+    assert times_done(Path("out")) > left, "nothing of it was kept"
+
+
+OWN = """
+    from cenote import operation
+    from helper import FACTOR
+
+    @operation("custom.scaled", reads=["MET_pt"], adds=["scaled"])
+    def scaled(events):
+        return {"scaled": events["MET_pt"] * FACTOR}
+"""
+
+
+def test_a_comment_or_a_docstring_in_own_code_changes_nothing(desk: Desk, flow: Path) -> None:
+    desk.write("ops.py", OWN)
+    desk.write("helper.py", "FACTOR = 2.0")
+    text = FLOW.replace("op: define, params: {variables: {twice: MET_pt * 2}}", "op: custom.scaled")
+    desk.write("flow.yaml", "    plugins: [ops.py]" + text.replace("twice", "scaled"))
+    cenote.load(flow).run("out")
+    assert tasks_done_by(lambda: desk.write("helper.py", "# how much\nFACTOR = (2.0)\n"), flow) == 0
+    documented = OWN.replace("scaled(events):", 'scaled(events):\n        """Twice."""  # as before')
+    assert tasks_done_by(lambda: desk.write("ops.py", documented), flow) == 0
+    assert tasks_done_by(lambda: desk.write("helper.py", "FACTOR = 3.0"), flow) > 0
+    assert tasks_done_by(lambda: desk.write("ops.py", OWN.replace("* FACTOR", "* FACTOR + 1")), flow) > 0
 
 
 def test_products_of_stages_that_are_gone_go_too_and_other_files_stay(flow: Path) -> None:
@@ -232,7 +354,10 @@ def test_damage_that_shows_only_when_a_task_reads_it_is_repaired(desk: Desk, flo
     broken = cenote.load(flow, sets=sets).run("out", keep_going=True)
     assert broken.status in ("failed", "partial")
     Path("fail").unlink()
-    crossing = [path for path in stored(Path("out")) if "-" in path.name]
+    plan = cenote.load(flow, sets=sets).plan()
+    specs = TaskSpecs(plan)
+    names = [name for task in range(len(plan.tasks)) for name in specs.names_of_events(task)]
+    crossing = [path for name in names if (path := Path("out/work", name[:2], name)).exists()]
     assert crossing, "events for the other pool are kept"
     flip(crossing[0])
     repaired = cenote.load(flow, sets=sets).run("out")
@@ -258,10 +383,10 @@ def test_results_of_somebody_else_are_not_trusted_and_not_executed(flow: Path) -
 
     for path in stored(Path("out")):
         path.write_bytes(path.read_bytes()[:64] + pickle.dumps(Planted()))
-    Path("out/work/key").chmod(0o644)
+    Path("out/work/results/own/key").chmod(0o644)
     again = cenote.load(flow).run("out")
     assert again.status == "succeeded"
-    assert any("not trusted" in warning for warning in again.warnings)
+    assert any("not yours alone" in warning for warning in again.warnings)
     assert not Path("executed").exists()
     assert again.product("H") == first.product("H")
 

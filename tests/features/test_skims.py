@@ -118,6 +118,17 @@ def test_a_dataset_can_have_one_file_in_the_order_of_its_events(
 
 
 @pytest.mark.parametrize("when", ["partition", "dataset"])
+def test_a_skim_that_a_run_wrote_again_is_not_called_damaged(data: Desk, when: str) -> None:
+    write = f"{{kind: root_tree, path: skim, when: {when}}}"
+    for settings in ("keep: [MET_pt, Muon_pt]", "keep: [MET_pt]", "keep: [MET_pt, Muon_pt]", "keep: [MET_pt]"):
+        run = skimming(data, f"{write[:-1]}, {settings}}}")
+        assert run.warnings == ()
+        [file, *_] = run.product("Hard:files")
+        there = uproot.open(f"out/products/{file['path']}")["events"].keys()
+        assert ("Muon_pt" in there) is ("Muon" in settings)
+
+
+@pytest.mark.parametrize("when", ["partition", "dataset"])
 @pytest.mark.parametrize("kind", ["parquet", "root_tree"])
 def test_a_skim_that_was_changed_is_written_again(data: Desk, kind: str, when: str) -> None:
     write = f"{{kind: {kind}, path: skim, when: {when}}}"
@@ -294,3 +305,18 @@ def test_a_link_in_the_folder_of_a_run_leads_no_result_out_of_it(data: Desk, tmp
     assert allowed.status == "succeeded"
     assert cenote.load(flow, sets=[f"execution.write_outside=[{elsewhere}]"]).run("out", fresh=True, workers=1)
     assert len(list(elsewhere.rglob("*.parquet"))) == 5
+
+
+@pytest.mark.parametrize("name", ["products", "plots", "reports"])
+def test_no_folder_of_results_may_be_a_link_that_leads_out(data: Desk, tmp_path: Path, name: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    Path("out").mkdir()
+    Path("out", name).symlink_to(elsewhere)
+    flow = data.write("flow.yaml", HEAD + select("MET_pt > 40", ", write: {kind: parquet, path: hard}"))
+    with pytest.raises(cenote.CenoteError, match=f"a link leads from .*out/{name} to ") as refused:
+        cenote.load(flow).run("out", workers=1)
+    assert len(refused.value.problems) == 1
+    assert list(elsewhere.iterdir()) == []
+    allowed = cenote.load(flow, sets=[f"execution.write_outside=[{elsewhere}]"]).run("out", workers=1)
+    assert allowed.status == "succeeded"

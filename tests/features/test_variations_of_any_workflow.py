@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import cenote
@@ -63,6 +63,16 @@ def histogram(name: str, column: str) -> dict[str, Any]:
     return {"id": name, "op": "hep.hist", "params": {"weight_expr": "w", "axes": axes}, "render": []}
 
 
+def filtered_in_one_dataset(column: str) -> list[dict[str, Any]]:
+    """A cut on what varies that one dataset alone has, and a column made of it in all of them."""
+    return [
+        {"id": "Scale", "op": "define", "params": {"x": "x * 0.5"}},
+        {"id": "Cut", "op": "filter", "params": {"expr": "x > 0.35"}, "applies_to": {"datasets": ["one"]}},
+        {"id": "Sum", "op": "define", "params": {column: "x + y"}},
+        histogram("last", column),
+    ]
+
+
 def found_by(folder: Path, flow: dict[str, Any], out: Path) -> dict[str, Any]:
     data = [
         {"name": name, "files": str(folder / f"{name}.parquet"), "eventtype": kind} for name, kind in DATASETS.items()
@@ -76,6 +86,8 @@ def found_by(folder: Path, flow: dict[str, Any], out: Path) -> dict[str, Any]:
 
 
 @settings(max_examples=60 if DEEP else 5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(written=filtered_in_one_dataset("x"), replace={"x": "x_up"})
+@example(written=filtered_in_one_dataset("x"), replace={"x": "x_up", "w": "y_up"})
 @given(written=stages(), replace=st.sampled_from([{"x": "x_up"}, {"y": "y_up"}, {"x": "x_up", "w": "y_up"}]))
 def test_a_variation_is_the_workflow_that_begins_with_its_columns(
     folder: Path, written: list[dict[str, Any]], replace: dict[str, str]
@@ -95,3 +107,22 @@ def test_a_variation_is_the_workflow_that_begins_with_its_columns(
             assert alone[name] == plain[name], name
         assert nominal.view(flow=True).tobytes() == plain[name].view(flow=True).tobytes(), name
         assert moved.view(flow=True).tobytes() == alone[name].view(flow=True).tobytes(), name
+
+
+@pytest.mark.parametrize("column", ["x", "sum"])
+def test_a_variation_changes_the_cut_of_one_dataset_and_a_column_of_all(
+    folder: Path, tmp_path: Path, column: str
+) -> None:
+    varied = {"name": "up", "replace": {"x": "x_up"}, "applies_to": "mc"}
+    flow = {"analysis": {"stages": filtered_in_one_dataset(column)}, "systematics": {"variations": [varied]}}
+    product = found_by(folder, flow, tmp_path / "flow")["last"]
+    for variation, read in {"nominal": "x", "up": "x_up"}.items():
+        expected = np.zeros(8)
+        for name, kind in DATASETS.items():
+            table = pq.read_table(folder / f"{name}.parquet")
+            events = {one: table[one].to_numpy() for one in table.column_names}
+            scaled = events[read if kind == "mc" else "x"] * 0.5
+            kept = scaled > (0.35 if name == "one" else 0)
+            sums, weights = (scaled + events["y"])[kept], events["w"][kept]
+            expected += np.histogram(sums, bins=8, range=(0, 4), weights=weights)[0]
+        assert product[{"variation": variation}].values() == pytest.approx(expected), variation

@@ -79,3 +79,22 @@ def test_nothing_is_left_of_a_run_that_says_nothing(desk: Desk, flow: Path) -> N
     run = desk.cenote("run", str(flow), "--out", "out", "--workers", "1", "--set", stages, "--set", "plugins=[]")
     assert run.returncode == 0, run.stderr
     assert list((desk.folder / "out" / "debug" / "distributed" / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("how", [["--workers", "1"], ["--workers", "2"]], ids=["this process", "processes"])
+def test_a_log_does_not_grow_without_bound(desk: Desk, flow: Path, how: list[str]) -> None:
+    endless = """
+        for _ in range(30):
+            print("x" * 1_000_000)
+        print("the end")
+        return"""
+    desk.write("ops.py", OPS.replace("\n        return", endless))
+    run = desk.cenote("run", str(flow), "--out", "out", *how)
+    assert run.returncode == 0, run.stderr
+    logs = [file for file in (desk.folder / "out/debug/distributed/out").iterdir() if "xxx" in file.read_text()]
+    assert logs
+    for file in logs:
+        text = file.read_text()
+        assert text.count("x") < 20_000_000
+        assert text.count("… more than 20,000,000 characters: the rest is left out") == 1
+        assert "the end" not in text
