@@ -49,7 +49,7 @@ PAGES = [
 MACHINE = Machine(cpus=4, memory=16 * 10**9)
 BLOCK = re.compile(r"(?ms)^(?:<!-- (?P<note>[^>\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$")
 START = re.compile(r"(?m)^<!-- start: (\S+) -->$")
-PROGRESS = re.compile(r"^ *[\d.]+(?: ?[a-z]+)+  (?:\d+ of \d+ tasks?|saving and drawing)|^ *\S+ (?:ms|s) +planning")
+PROGRESS = re.compile(r"^ *[\d.]+(?: ?[\da-z]+)+  (?:\d+ of \d+ tasks?|saving and drawing)|^ *\S+ (?:ms|s) +planning")
 WAITING = re.compile(r"^ *\S+ waits for pool '|^ *worker \S+ has not answered")
 """What a busy machine is told of on stderr, and a quiet one is not."""
 EXIT_CODE = "echo $?"

@@ -20,6 +20,8 @@ SUITE = "trixie"
 PACKAGES = """
     base-files bash dash coreutils tar zstd gzip util-linux grep sed findutils hostname mawk debianutils libc-bin zlib1g
 """
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""A node has its own: that of this machine may name folders which only this machine has."""
 CHROOT = 'exec chroot "$new"'
 OWN_ROOT = "mkdir .old; pivot_root . .old; cd /; umount -l /.old; exec"
 """As containers want to find it; the node must have `umount`."""
@@ -29,6 +31,7 @@ INSIDE = """#!/bin/sh
 here=$PWD
 exec {unshare} /bin/sh -c '
 set -e
+export PATH={path}
 new={root}/mnt
 mount -t tmpfs -o mode=755 none "$new"
 cd "$new"
@@ -66,6 +69,7 @@ class ForeignNode:
         shares = ["--user", "--map-root-user", "--mount"] if own_users or not ROOT else ["--mount"]
         text = INSIDE.format(
             unshare=shlex.join([needs("unshare", package="util-linux"), *shares]),
+            path=PATH,
             root=self.root,
             kept=self.kept,
             links=" ".join(LINKS),

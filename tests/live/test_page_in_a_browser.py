@@ -305,6 +305,48 @@ def test_every_view_fits_and_can_be_read(
 
 
 @pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_dialog_holds_a_pool_of_any_title(browser: str, address: str, connection: Connection, width: int) -> None:
+    pool = connection.create_pool("W" * 200, "local", 0).submit()
+    task = a_task(connection, "moves", "true")
+
+    async def steps(page: Page) -> None:
+        await page.look(width=width, scheme="light")
+        await page.go(f"/tasks/{task.uuid}")
+        await page.press("Move")
+        await page.says("WWWW", inside="dialog")
+        beyond = (
+            "(dialog => [...dialog.querySelectorAll('*')].filter(one => !['OPTION'].includes(one.tagName)"
+            " && one.getBoundingClientRect().right > dialog.getBoundingClientRect().right).map(one => one.tagName))"
+            "(document.querySelector('dialog'))"
+        )
+        assert await page.tab.value(beyond) == []
+        assert await page.tab.value("(d => d.scrollWidth - d.clientWidth)(document.querySelector('dialog'))") <= 0
+
+    visit(browser, address, steps)
+    task.cancel()
+    pool.delete()
+
+
+@pytest.mark.usefixtures("full")
+def test_buttons_of_tasks_tell_those_who_listen_whose_they_are(
+    browser: str, address: str, connection: Connection
+) -> None:
+    tasks = [a_task(connection, name, "true") for name in ("first", "second")]
+
+    async def steps(page: Page) -> None:
+        await page.go("/queue")
+        await page.says("second")
+        labels = await page.tab.value("[...document.querySelectorAll('.task button')].map(b => b.ariaLabel)")
+        assert {f"{words} {name}" for words in ("Pause", "Move …") for name in ("first", "second")} <= set(labels)
+        assert len(labels) == len(set(labels))
+
+    visit(browser, address, steps)
+    for task in tasks:
+        task.cancel()
+
+
+@pytest.mark.usefixtures("full")
 def test_the_keyboard_reaches_everything_and_its_place_is_seen(
     browser: str, address: str, connection: Connection
 ) -> None:

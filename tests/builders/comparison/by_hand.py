@@ -31,6 +31,7 @@ class ComparedWorkflow:
     others: Mapping[str, str] = field(default_factory=dict)
     """Files beside the workflow."""
     pictures: int = 0
+    """Files beside products: pictures in each format, and tables of what they compare."""
 
 
 def filled(values: Sequence[tuple[Any, Bins]], weights: Any = None) -> Values:

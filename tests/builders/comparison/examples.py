@@ -242,7 +242,7 @@ def planets(folder: Path) -> Numbers:
 
 
 EXAMPLES = (
-    ComparedWorkflow("Z to mumu", ZMUMU, write_zmumu, zmumu, pictures=2),
+    ComparedWorkflow("Z to mumu", ZMUMU, write_zmumu, zmumu, pictures=3),
     TRIGGER_STUDY,
     ComparedWorkflow("dark matter", DETECTOR, write_detector, detector, pictures=2),
     ComparedWorkflow(

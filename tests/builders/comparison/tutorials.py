@@ -252,9 +252,9 @@ WITH_FILES = (
     ComparedWorkflow("object selections", HEAD + FLAGS + SELECTION, write_samples, cutflows, others=BESIDE),
     ComparedWorkflow("field mapping", HEAD + MAPPED, write_samples, mapped, others=BESIDE),
     ComparedWorkflow("histograms", HEAD + MASS, write_samples, masses, others=BESIDE),
-    ComparedWorkflow("rendering", HEAD + MASS + PICTURE, write_samples, masses, others=BESIDE, pictures=2),
+    ComparedWorkflow("rendering", HEAD + MASS + PICTURE, write_samples, masses, others=BESIDE, pictures=3),
     ComparedWorkflow(
-        "two-dimensional", HEAD + FLAGS + PLANE, write_samples, two_dimensional, others=BESIDE, pictures=6
+        "two-dimensional", HEAD + FLAGS + PLANE, write_samples, two_dimensional, others=BESIDE, pictures=7
     ),
     ComparedWorkflow(
         "cutflow tables",

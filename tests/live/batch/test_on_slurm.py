@@ -28,8 +28,17 @@ def test_a_request_that_no_node_can_hold_is_refused_at_once_in_slurms_words(work
     run = workshop.run("execution.pools.high_memory.resources={memory: 9TB}", strategy="slurm")
     assert run.status == "failed"
     assert "Requested node configuration is not available" in run.failures[0]["message"]
+    assert "no partition has a node with 1 CPU, 9 TB" in run.failures[0]["message"]
     assert {lost.cause for lost in workshop.losses("high_memory")} == {"refused"}
     assert not workshop.heard(TaskStarted)
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_request_that_another_partition_can_hold_names_it(workshop: Workshop) -> None:
+    large = "execution.pools.high_memory={workers: 1, resources: {memory: 128GB}, config: {partition: dead}}"
+    run = workshop.run(large, strategy="slurm")
+    assert run.status == "failed"
+    assert "these could hold it: main, urgent; choose one by `config: {partition: main}`" in run.failures[0]["message"]
 
 
 def test_a_lost_node_costs_time_and_nothing_else(workshop: Workshop, slurm: SlurmCluster) -> None:
