@@ -86,9 +86,11 @@ def _left_behind(command: Sequence[str]) -> Iterator[Any]:
 
 
 def _variables(cache: Path) -> dict[str, str]:
-    """Compiled modules are kept: nobody's second run compiles all of Python's packages."""
+    """Compiled modules are kept: nobody's second run compiles all of Python's packages. Results are not: each run
+    computes its own."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "CENOTE_CACHE": str(cache), "PYTHONPYCACHEPREFIX": str(HERE / "data" / "compiled")}
+    compiled = str(HERE / "data" / "compiled")
+    return {**kept, "CENOTE_CACHE": str(cache), "CENOTE_STORE": "run", "PYTHONPYCACHEPREFIX": compiled}
 
 
 @dataclass(frozen=True)

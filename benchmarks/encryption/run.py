@@ -96,11 +96,11 @@ def _cluster(*, secured: bool) -> Iterator[Client]:
             file = folder / "identity" / "run.pem"
             identities.workers.write(file)
             security, words = RunSecurity(identities.driver), [str(file)]
-            options |= {"security": security, "protocol": "tls", "local_directory": str(folder)}
+            options |= {"security": security, "local_directory": str(folder)}
         scheduler = {"cls": SecuredScheduler if secured else Scheduler, "options": options}
         cluster = ended.enter_context(SpecCluster(workers={}, scheduler=scheduler, security=security))
         for name in "ab":
-            worker = subprocess.Popen([sys.executable, WORKER, cluster.scheduler_address, name, *words])
+            worker = subprocess.Popen([sys.executable, WORKER, cluster.scheduler.address, name, *words])
             ended.callback(worker.wait)
             ended.callback(worker.terminate)
         yield ended.enter_context(Client(cluster, set_as_default=False))

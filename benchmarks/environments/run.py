@@ -202,7 +202,7 @@ def _start(prefix: Path, code: Path, place: Path) -> float:
     """Seconds until a worker of this environment has joined; the scheduler is there already."""
     with _scheduler(place) as (cluster, identity):
         began = time.perf_counter()
-        words = ["--identity", identity, "--scheduler", cluster.scheduler_address, "--name", "w", "--pool", "default"]
+        words = ["--identity", identity, "--scheduler", cluster.scheduler.address, "--name", "w", "--pool", "default"]
         worker = subprocess.Popen(
             [str(prefix / "bin/python"), "-P", "-m", WORKER, *words, "--log", str(place / "log")],
             env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(code), "PYTHONNOUSERSITE": "1"},
@@ -226,7 +226,7 @@ def _scheduler(place: Path) -> Iterator[tuple[SpecCluster, str]]:
     file = place / "identity" / "run.pem"
     identities.workers.write(file)
     security = RunSecurity(identities.driver)
-    options = {"host": LOOPBACK, "port": 0, "dashboard": False, "security": security, "protocol": "tls"}
+    options = {"host": LOOPBACK, "port": 0, "dashboard": False, "security": security}
     scheduler = {"cls": SecuredScheduler, "options": {**options, "local_directory": str(place)}}
     with SpecCluster(workers={}, scheduler=scheduler, security=security) as cluster:
         yield cluster, str(file)

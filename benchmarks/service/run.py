@@ -1,6 +1,6 @@
 """Measure how quickly instances start on a warm pool, and how many a second: beside HyperQueue, Ray and bare Dask.
 
-    python benchmarks/service/run.py [--peers PYTHON] [--rounds 3] [--slots 2] [--processes 1000] [--json FILE]
+    python benchmarks/service/run.py [--peers PYTHON] [--rounds 3] [--load 8] [--processes 1000] [--json FILE]
     python benchmarks/service/run.py --only-runs [--runs 4]
 
 The promises: at most 30 ms from submit to start at the median, at least HyperQueue's rate of processes, 100,000 queued
@@ -17,8 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from cenote.cli.start import TEMPLATES, start_analysis
@@ -33,6 +35,7 @@ HERE = Path(__file__).parent
 GOAL_MS = 30
 GOAL_RUN = 1
 QUEUED = 100_000
+_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
 PEERS = ("hyperqueue", "ray", "dask")
 
 
@@ -56,14 +59,28 @@ def main() -> None:
         return
     names = ["cenote", "cenote, a process for each call"]
     measured = {name: Measured() for name in [*names, *(PEERS if asked.peers else ())]}
-    for _ in range(asked.rounds):
-        _ours(measured, asked)
-        for peer in PEERS if asked.peers else ():
-            _peer(measured[peer], peer, asked)
+    contenders = [partial(_ours, measured, asked)]
+    contenders += [partial(_peer, measured[peer], peer, asked) for peer in (PEERS if asked.peers else ())]
+    with _load(asked.load):
+        for number in range(asked.rounds):
+            for contender in contenders if number % 2 == 0 else reversed(contenders):
+                contender()
     _print(measured, asked)
     _queue(asked.queued)
     if asked.json:
         asked.json.write_text(json.dumps({name: vars(m) for name, m in measured.items()}, indent=1), encoding="utf-8")
+
+
+@contextmanager
+def _load(count: int) -> Iterator[None]:
+    """So many other processes that want a CPU all the time; they end with this one."""
+    others = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def _peer(measured: Measured, peer: str, asked: argparse.Namespace) -> None:
@@ -222,6 +239,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", metavar="PYTHON", help="a Python with hyperqueue, ray and distributed")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--load", type=int, default=0, help="other processes that compute meanwhile")
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--latencies", type=int, default=50)
     parser.add_argument("--processes", type=int, default=1000)
