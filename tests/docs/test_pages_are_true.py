@@ -41,7 +41,6 @@ REFERENCE = DOCS / "reference"
 PAGES = [*ROOT.glob("*.md"), ROOT / "examples" / "README.md", *DOCS.rglob("*.md")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 LARGEST_PICTURE = 150_000
-LONGEST_DECISION = 30
 
 
 @cache
@@ -136,9 +135,25 @@ def test_pictures_are_small() -> None:
     assert [path.name for path in (DOCS / "images").iterdir() if path.stat().st_size > LARGEST_PICTURE] == []
 
 
-def test_decisions_are_short() -> None:
+def test_every_decision_says_its_price_and_what_would_change_it() -> None:
+    parts = ("**Context.** ", "**Choice.** ", "**Price.** ", "**What would change our mind.** ")
     for page in (DOCS / "decisions").glob("*.md"):
-        assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST_DECISION, page.name
+        text = page.read_text(encoding="utf-8")
+        assert [part for part in parts if text.count(part) != 1] == [], page.name
+
+
+def test_decisions_are_numbered_in_order() -> None:
+    numbered = {page.name[:4]: page.read_text(encoding="utf-8") for page in (DOCS / "decisions").glob("*.md")}
+    assert sorted(numbered) == [f"{number:04}" for number in range(1, len(numbered) + 1)]
+    assert [number for number, text in numbered.items() if not text.startswith(f"# {int(number)}. ")] == []
+
+
+def test_no_word_is_in_the_glossary_twice() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| ([a-z' ]+) \| ", text.partition("## The words")[2].partition("\n## ")[0])
+    words = [row for row in rows if not row.startswith("word")]
+    assert words
+    assert len(words) == len(set(words))
 
 
 def test_the_layers_on_the_page_are_those_that_are_checked() -> None:
