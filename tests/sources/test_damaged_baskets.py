@@ -118,6 +118,20 @@ def test_damage_to_the_header_of_a_basket(path: Path, branch: str, change: str) 
     assert_it_is_said(damaged(path, branch, KEYS[change]), branch)
 
 
+@pytest.mark.parametrize("more", [1, 4, 4_000, 500_000_000])
+def test_a_basket_of_texts_that_claims_more_bytes_than_its_blocks_hold(tmp_path: Path, more: int) -> None:
+    path = tmp_path / "texts.root"
+    path.write_bytes((Path(__file__).parent / "written_by_root" / "texts.root").read_bytes())
+
+    def change(basket: bytearray, _payload: int) -> None:
+        (length,) = struct.unpack_from(">i", basket, 6)
+        struct.pack_into(">i", basket, 6, length + more)
+
+    with pytest.raises(CenoteError, match=r"compressed blocks hold [0-9]+ bytes instead of [0-9,]+") as raised:
+        RootTreeSource().read(str(damaged(path, "text", change)), ["text"], 0, 1)
+    assert raised.value.problems[0].kind is errors.UNREADABLE_INPUT
+
+
 @pytest.mark.parametrize("path", [name for name in COMPRESSIONS if name != "none"], indirect=True)
 @pytest.mark.parametrize("branch", ["x", "y"])
 @pytest.mark.parametrize("change", BLOCKS)

@@ -50,9 +50,19 @@ class _Length:
 
 
 def bound_lengths() -> None:
-    """Let uproot believe no length of a container that the basket it is in cannot hold."""
+    """Let uproot believe no length of a container that the basket it is in cannot hold, nor one of a basket, or another
+    object, that its compressed blocks do not fill."""
     if not isinstance(uproot.containers._stl_container_size, _Length):  # noqa: SLF001  # there is no other way in
         uproot.containers._stl_container_size = _Length()  # noqa: SLF001
+    uproot.compression.decompress.hook_after_block = _demand_filled
+
+
+def _demand_filled(
+    *, cursor: Any, start: Any, compressed_bytes: int, filled: int, uncompressed_bytes: int, **_others: Any
+) -> None:  # Any: uproot publishes no types
+    """After a block of several, or of another size than is claimed: uproot leaves the rest as the memory was."""
+    if cursor.displacement(start) >= compressed_bytes and filled != uncompressed_bytes:
+        raise DamagedError(f"compressed blocks hold {filled:,} bytes instead of {uncompressed_bytes:,}")
 
 
 def understood(branch: Any) -> Any:  # Any: uproot publishes no types

@@ -138,6 +138,9 @@ def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
 
 def _open_quickly(url: str, **options: Any) -> Any:  # Any: a directory of uproot, which publishes no types
     """Without uproot's caches of objects and arrays, which would keep a hundred trees in memory."""
+    from cenote.sources.root_tree.interpretations import bound_lengths
+
+    bound_lengths()
     return uproot.open({url: None}, object_cache=None, array_cache=None, **options)
 
 

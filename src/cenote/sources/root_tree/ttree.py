@@ -15,7 +15,7 @@ from cenote.jagged import ak
 from cenote.operations.support.events import Column
 from cenote.sources.interface import ColumnInfo, named
 from cenote.sources.root_tree.baskets import PlainBranch
-from cenote.sources.root_tree.interpretations import bound_lengths, understood
+from cenote.sources.root_tree.interpretations import understood
 from cenote.sources.root_tree.open_file import OpenTree
 from cenote.sources.root_tree.plain_file import NEVER_FILLED, read_branches
 from cenote.sources.root_tree.uproot_branch import plain_branch_of
@@ -255,7 +255,6 @@ def _plain(opened: OpenTree, branch: Any) -> PlainBranch | None:
 
 
 def _read_one(branch: Any, start: int, stop: int) -> Column:
-    bound_lengths()
     interpretation, in_numpy = branch.interpretation, _as_numpy(branch.interpretation)
     if start == stop and in_numpy is None and not _holds_numbers(interpretation):
         # Of no entries, uproot gives objects other fields.
