@@ -54,9 +54,9 @@ class Watch:
         self.known: set[int] = set()
         """Tasks that the engine was told are done."""
         self._silent: dict[str, tuple[str, int]] = {}
+        """Workers that do not answer → their pool and slots: they keep what they have, and are sent nothing."""
         self._ended: set[str] = set()
         """Workers that are ended: whatever they answer comes too late."""
-        """Workers that do not answer → their pool and slots: they keep what they have, and are sent nothing."""
         self.status: str | None = None
 
     def saw(self, event: AnyEvent, attempt: int) -> None:
