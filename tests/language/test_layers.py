@@ -158,6 +158,14 @@ def test_what_another_file_holds_is_not_shown_where_that_is_no_workflow(write: W
     assert problem.message == "accounts holds no part of a workflow: none of its keys is one"
 
 
+def test_what_another_file_holds_is_not_shown_where_that_is_no_catalogue(write: Write, read: Read) -> None:
+    accounts = write("accounts", "root:$6$secret:20228:0:99999:7:::\ndaemon:*:20228:0:99999:7:::\n")
+    (problem,) = read("data: {catalogue: accounts}\n" + NOTHING_TO_DO).problems
+    assert problem.kind is errors.BAD_YAML
+    assert str(problem.place).startswith("flow.yaml:1:")
+    assert problem.message == f"{accounts} holds no datasets: none of its names has files"
+
+
 def test_a_missing_include_does_not_hide_other_problems(read: Read) -> None:
     checked = read("include: nothing.yaml\nanalyis: {}\n" + NOTHING_TO_DO)
     assert [(p.kind, str(p.place)) for p in checked.problems] == [

@@ -114,6 +114,10 @@ def catalogued(root: Located, folder: Path, findings: Findings) -> Iterator[tupl
         if parsed.root is None:
             continue
         held = parsed.root.get("datasets") or parsed.root
+        if held.mapping and all(item.value is None for item in held.mapping.values()):
+            # What it holds instead is shown to nobody: whoever wrote the workflow may have named anybody's file.
+            findings.report(errors.BAD_YAML, f"{file} holds no datasets: none of its names has files", written)
+            continue
         for path, item in _written_datasets(held, ("data", "catalogue"), findings):
             files = item.get("files")
             yield path, item.holding({**item.mapping, "files": _beside(files, file.parent)}) if files else item
