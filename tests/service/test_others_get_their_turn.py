@@ -60,6 +60,9 @@ REQUESTS: dict[str, Request] = {
     ),
     "GET /queue": lambda requests: requests.queue(),
     "GET /pools": at_once(lambda requests: requests.pools()),
+    "POST /pools": at_once(
+        lambda requests: requests.create_pool(NewPool(name="new", profile="local", workers=0), "ada")
+    ),
     "GET /forecast": lambda requests: requests.forecast(),
     "DELETE /pools/NAME": lambda requests: requests.delete_pool("cpu"),
     "POST /tasks/ID/cancel": at_once(lambda requests: requests.change_task(task_id(0), "cancel", TaskChange(), "ada")),
@@ -183,6 +186,13 @@ def test_a_queue_keeps_nobody_waiting_while_tasks_wait_for_many_pools(tmp_path: 
         pauses = asyncio.run(pauses_of(requests, "GET /queue"))
 
     assert pauses.longest < pauses.total / 4
+
+
+def test_a_new_pool_keeps_others_waiting_no_longer_where_many_tasks_wait_for_another(tmp_path: Path) -> None:
+    many, _ = asyncio.run(longest_pause(tmp_path / "many", "POST /pools", tasks=5000))
+    one, _ = asyncio.run(longest_pause(tmp_path / "one", "POST /pools", tasks=1))
+
+    assert many < 2 * one
 
 
 def test_a_forecast_copies_a_long_queue_piece_by_piece(tmp_path: Path) -> None:

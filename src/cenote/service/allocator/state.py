@@ -60,8 +60,8 @@ class ServiceState:
         """A pool, without workers."""
         workers = self.autoscaler.add(placed(definition))
         pool = self.pools[definition.name] = LongLivedPool(definition, workers)
-        for task in self.tasks.values():
-            pool.waiting.update(task, here=task.definition.pool == pool.name)
+        for task in [task for task in self.tasks.values() if task.definition.pool == pool.name]:
+            pool.waiting.update(task, here=True)
             self._note_wait(task)
         return pool
 
