@@ -27,6 +27,7 @@ from pyarrow import csv as arrow_csv
 
 from builders.file_servers import FileServer
 from builders.root_files import flat, write_root_file
+from cenote.errors import CenoteError
 from cenote.sources.arrow import ArrowSource
 from cenote.sources.csv import CsvSource
 from cenote.sources.hdf5 import Hdf5Source
@@ -302,14 +303,21 @@ def test_of_large_files_that_have_no_number_nothing_is_claimed(name: str, tmp_pa
     assert kind.source.describe(str(tmp_path / "x.file")).content == ""
 
 
-def test_a_file_of_hdf5_whose_values_are_in_another_one_is_not_known_by_its_own_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["link", "virtual", "external"])
+def test_a_file_of_hdf5_whose_values_are_in_another_one_is_refused(tmp_path: Path, how: str) -> None:
+    """If that one were replaced, nothing here would tell, and results of the earlier one would be used for ever."""
     hdf5(tmp_path / "there.h5", COLUMNS)
-    layout = h5py.VirtualLayout(shape=(40,), dtype=float)
-    layout[:] = h5py.VirtualSource(tmp_path / "there.h5", "x", shape=(40,))
     with h5py.File(tmp_path / "here.h5", "w") as file:
-        file.create_virtual_dataset("x", layout)
-    assert Hdf5Source().read(str(tmp_path / "here.h5"), ["values"], 38, 40)["values"].tolist() == [38, 39]
-    assert Hdf5Source().describe(str(tmp_path / "here.h5")).content == ""
+        if how == "link":
+            file["events"] = h5py.ExternalLink(tmp_path / "there.h5", "/")
+        elif how == "virtual":
+            layout = h5py.VirtualLayout(shape=(40,), dtype=float)
+            layout[:] = h5py.VirtualSource(tmp_path / "there.h5", "x", shape=(40,))
+            file.create_virtual_dataset("x", layout)
+        else:
+            file.create_dataset("x", shape=(40,), dtype=float, external=[(tmp_path / "there.h5", 0, 320)])
+    with pytest.raises(CenoteError, match=r"here\.h5 has values in another file, '.*there\.h5'"):
+        Hdf5Source().describe(str(tmp_path / "here.h5"))
 
 
 def test_sources_side_by_side_are_known_by_all_their_files(tmp_path: Path) -> None:

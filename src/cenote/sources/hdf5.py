@@ -35,7 +35,8 @@ def h5py_for(doing: str) -> Any:  # Any: h5py publishes no types
 class Hdf5Source(Source):
     """Reads HDF5 files with h5py: datasets of equal length below a group are columns, and so are the fields of a table.
 
-    It needs the extra `hdf5`.
+    Values have to be in the file itself: links to other files, external and virtual datasets are an error. It needs the
+    extra `hdf5`.
     """
 
     example: ClassVar[str] = """
@@ -48,17 +49,21 @@ class Hdf5Source(Source):
 
     def describe(self, url: str) -> FileInfo:
         """Rows and columns."""
+        stamp = self.stamp(url)
         with explained(url, errors.BAD_INPUT), self._columns(url) as columns:
             lengths = {len(values) for values in columns.values()}
             if len(lengths) != 1:
                 what = "columns of different lengths" if lengths else "no columns"
                 raise errors.error(errors.BAD_INPUT, f"{url} holds {what} in {self.group or 'its groups'}")
+            for values in columns.values():
+                if other := _other_file(values):
+                    raise _elsewhere(url, other)
             infos = {name: ColumnInfo(str(values.dtype), _size(values)) for name, values in columns.items()}
             largest = columns[max(infos, key=lambda name: infos[name].bytes)]
             boundaries = _boundaries(len(largest), largest.chunks)
             size = file_size(url)
-            content = "" if any(map(_is_elsewhere, columns.values())) else content_of_few(url, size)
-            return FileInfo(url, size, self.stamp(url), lengths.pop(), infos, boundaries, content=content)
+            content = content_of_few(url, size)
+            return FileInfo(url, size, stamp, lengths.pop(), infos, boundaries, content=content)
 
     def read(self, url: str, columns: Sequence[str], start: int, stop: int) -> dict[str, Column]:
         """Exactly these columns."""
@@ -78,6 +83,8 @@ class Hdf5Source(Source):
                 )
             only = next(iter(file)) if len(file) == 1 else "/"
             found = file[self.group or only]
+            if found.file.filename != file.filename:
+                raise _elsewhere(url, str(found.file.filename))
             if isinstance(found, h5py.Dataset):
                 yield {name: _Field(found, name) for name in found.dtype.names or ()} or {"values": found}
                 return
@@ -102,7 +109,7 @@ class _Field:
     def __init__(self, table: Any, name: str) -> None:
         self.table, self.name = table, name
         self.dtype, self.shape, self.chunks = table.dtype[name], table.shape, table.chunks
-        self.external, self.is_virtual = table.external, table.is_virtual
+        self.external, self.is_virtual, self.virtual_sources = table.external, table.is_virtual, table.virtual_sources
 
     def __len__(self) -> int:
         return int(self.shape[0])
@@ -111,9 +118,19 @@ class _Field:
         return self.table.fields(self.name)[rows]
 
 
-def _is_elsewhere(values: Any) -> bool:
-    """Whether it may be in other files."""
-    return bool(values.external or values.is_virtual)
+def _other_file(values: Any) -> str:
+    """One that values of a column are in; empty where all are here."""
+    mapped = [one.file_name for one in values.virtual_sources()] if values.is_virtual else []
+    outside = [name for name, *_ in values.external or ()]
+    return next((str(name) for name in [*mapped, *outside] if name != "."), "")
+
+
+def _elsewhere(url: str, where: str) -> errors.CenoteError:
+    """Nobody would notice that the other file was replaced: neither this one nor its time changes with it."""
+    words = f"{url} has values in another file, '{where}'"
+    return errors.error(
+        errors.BAD_INPUT, words, hint="name the files that the values are in, or copy them into one file"
+    )
 
 
 def _boundaries(rows: int, chunks: tuple[int, ...] | None) -> tuple[int, ...]:

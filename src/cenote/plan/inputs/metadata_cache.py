@@ -28,7 +28,7 @@ create table if not exists places (key blob primary key, stamp text not null, no
 create table if not exists compared (key blob primary key);
 create table if not exists checksums (key blob primary key, checksum text not null);
 """
-_FORMAT = 6
+_FORMAT = 7
 """Part of the database's name: another layout, or other words about the same file, start a new database, and leave the
 old one to older versions."""
 MOST_BYTES_OF_PLACES = 1_000_000_000
