@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from builders.compiled_stages import Stage, assert_same, compiled, events_of, ordinary
 from cenote import errors
 from cenote.expressions.problems import EvaluationError
 from cenote.operations.define import Define
@@ -59,6 +60,58 @@ def test_reductions_and_types() -> None:
     column = run(HepDefine, params).events["k"]
     assert column.tolist() == [1, 0, 1, 2]
     assert column.dtype == np.int8
+
+
+CAST = {
+    "large": np.array([300, 2**40, 5]),
+    "signed": np.array([-1, 0, 5], "i1"),
+    "fraction": np.array([1.5, -0.5, 255.9], "f4"),
+    "unknown": np.array([1.0, np.nan, 2.0]),
+    "far": np.array([2.0**63, 0.0, 1.0]),
+    "list": ak.values_astype(ak.Array([[255], [], [7, 128]]), "u1"),
+    "some": ak.Array([1.0, None, 200.0]),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "expected"),
+    [
+        ("large", "uint8", "300 does not fit into uint8"),
+        ("large", "float32", [300.0, 2.0**40, 5.0]),
+        ("signed", "uint64", "-1 does not fit into uint64"),
+        ("signed", "int64", [-1, 0, 5]),
+        ("fraction", "uint8", [1, 0, 255]),
+        ("fraction", "int8", r"255\.\S* does not fit into int8"),
+        ("unknown", "int32", "nan does not fit into int32"),
+        ("unknown", "bool", [True, True, True]),
+        ("far", "int64", r"9\.2\S* does not fit into int64"),
+        ("far", "uint64", [2**63, 0, 1]),
+        ("list", "int8", "255 does not fit into int8"),
+        ("list", "int16", [[255], [], [7, 128]]),
+        ("some", "int16", [1, None, 200]),
+        ("some", "int8", "200.0 does not fit into int8"),
+        ("300.5", "uint8", "300.5 does not fit into uint8"),
+        ("-1.5", "uint8", "-1.5 does not fit into uint8"),
+        ("2.5", "uint8", [2, 2, 2]),
+    ],
+)
+def test_values_that_a_type_cannot_hold_are_refused_in_both_ways(text: str, dtype: str, expected: Any) -> None:
+    """numpy would give 44 for 300, and for what is no number something else on each machine."""
+    stages, events = (
+        [Stage("D", "define", {"variables": [{"name": "v", "expr": text, "dtype": dtype}]})],
+        events_of(CAST),
+    )
+    in_loop = compiled(stages, events)
+    if isinstance(expected, str):
+        assert in_loop is None, "it is left to the ordinary way"
+        with pytest.raises(EvaluationError, match=f"column 'v': {expected}"):
+            ordinary(stages, events)
+        return
+    found = ordinary(stages, events)
+    assert ak.to_list(found.left["D"]["v"]) == expected
+    if text != "some" and dtype != "uint64":  # which are left to the ordinary way as well
+        assert in_loop is not None
+        assert_same(in_loop, found)
 
 
 def test_a_matrix_writes_definitions_out() -> None:

@@ -56,6 +56,7 @@ from cenote.expressions.expression import expression
 from cenote.expressions.functions import PER_VALUE
 from cenote.expressions.problems import EvaluationError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Unary, children
+from cenote.expressions.whole_numbers import as_type
 from cenote.values import dataclass
 
 _ARITHMETIC = frozenset("+-*/")
@@ -253,12 +254,18 @@ class Lowering:
         return self.values.make(Numpy, apply, tuple(arguments), found, space)
 
     def as_type(self, value: Lowered, dtype: DType) -> Lowered:
-        """Cast as settings ask for; where fractions become whole numbers, numpy cuts them off."""
+        """Cast as settings ask for; where values may not fit into whole numbers, numpy's code looks."""
         if not isinstance(value, Value):
-            return self.values.constant(value, checked(dtype))
-        if value.dtype.kind == "f" and dtype.kind in "iu":
+            return self._constant_as(value, checked(dtype))
+        if dtype.kind in "iu" and not np.can_cast(value.dtype, dtype):
             return self.by_numpy(cast_to(dtype), [value], checked(dtype))
         return self.values.cast(value, checked(dtype))
+
+    def _constant_as(self, number: Scalar, dtype: DType) -> Value:
+        try:
+            return self.values.constant(as_type(number, dtype).item(), dtype)
+        except EvaluationError:
+            raise NotCompiledError(f"{number} is no number of type {dtype}") from None
 
     def _applied(self, sign: str, arguments: Sequence[Value], found: DType) -> Value:
         return self.values.make(Instruction, sign, tuple(arguments), found, self._common(arguments))

@@ -14,6 +14,7 @@ from cenote.compiled.values import TYPES, DType, Lowered, Scalar, Value
 from cenote.expressions.arrays import leaf_type
 from cenote.expressions.evaluate import evaluate
 from cenote.expressions.tree import Name, Node
+from cenote.expressions.whole_numbers import as_type
 from cenote.jagged import ak, is_awkward
 
 
@@ -35,11 +36,10 @@ def evaluated(tree: Node, names: list[str], *columns: Any) -> Any:  # Any: numpy
 
 @lru_cache(maxsize=64)
 def cast_to(dtype: DType) -> Callable[..., Any]:
-    """A function that casts arrays: the same object for the same type."""
+    """A function that casts arrays, if they fit: the same object for the same type."""
 
     def cast(column: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return np.asarray(column).astype(dtype)
+        return as_type(np.asarray(column), dtype)
 
     return cast
 

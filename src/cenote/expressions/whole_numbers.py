@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,30 @@ def fitting(found: Column, in_fractions: Callable[[], Column]) -> Column:
             "a whole number does not fit into 64 bits; multiply by 1.0, or write 2.0 for 2, to compute with fractions"
         )
     return found
+
+
+def as_type(value: Column, dtype: np.dtype[Any]) -> Column:
+    """The values as another type, also within lists; whole numbers are cut off from fractions. Raises EvaluationError
+    where a type of whole numbers cannot hold one of them: numpy would wrap it, and NaN is another one on each machine.
+    """
+    given = value if is_awkward(value) else np.asarray(value)
+    held = leaf_type(given)
+    if dtype.kind in "iu" and held is not None and held.kind in "iuf" and not np.can_cast(held, dtype):
+        _demand_fit(ak.to_numpy(ak.flatten(given, axis=None)) if is_awkward(given) else given, dtype)
+    with np.errstate(all="ignore"):
+        return ak.values_astype(given, dtype) if is_awkward(given) else given.astype(dtype, copy=False)
+
+
+def _demand_fit(numbers: Any, dtype: np.dtype[Any]) -> None:  # Any: an array
+    limits = np.iinfo(dtype.name)
+    if numbers.dtype.kind == "f":
+        whole = np.trunc(numbers.astype("f8", copy=False))
+        fits = (whole >= float(limits.min)) & (whole < float(limits.max + 1))
+    else:
+        low, high = np.iinfo(numbers.dtype.name).min, np.iinfo(numbers.dtype.name).max
+        fits = (numbers >= max(low, limits.min)) & (numbers <= min(high, limits.max))
+    if not fits.all():
+        raise EvaluationError(f"{numbers[~fits].reshape(-1)[0]} does not fit into {dtype.name}")
 
 
 def size_of(value: Column) -> int:

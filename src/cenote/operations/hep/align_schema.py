@@ -111,8 +111,9 @@ class AlignSchema(Operation):
 
     def run(self, events: Events) -> Result:
         """Take the columns that are here; the others are not read by anybody."""
+        fields = self.target.fields_
         found = {
-            name: cast(events[source], entry.dtype if (entry := self.target.fields_[name]) else None)
+            name: cast(events[source], entry.dtype if (entry := fields[name]) else None, f"column '{name}'")
             for name, source in self._sources.items()
             if source in events
         }

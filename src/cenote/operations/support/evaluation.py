@@ -10,7 +10,7 @@ from cenote.expressions.expression import expression
 from cenote.expressions.functions import CONSTANTS
 from cenote.expressions.missing import fulfilled
 from cenote.expressions.problems import EvaluationError
-from cenote.jagged import ak, is_awkward
+from cenote.expressions.whole_numbers import as_type
 from cenote.names import did_you_mean
 from cenote.operations.support.events import Column, Events
 from cenote.values import dataclass
@@ -76,11 +76,11 @@ def no_condition(value: Column, text: str) -> Unfit | None:
     return Unfit(f"'{text}' gives {what}, a selection needs true or false", f"write '{instead}'")
 
 
-def cast(value: Column, dtype: str | None) -> Column:
-    """The values as another numpy type, also within lists."""
+def cast(value: Column, dtype: str | None, what: str) -> Column:
+    """The values as another numpy type, also within lists. `what` begins the error where it cannot hold them."""
     if dtype is None:
         return value
-    with np.errstate(all="ignore"):  # NaN has no whole number, and says so nowhere
-        if is_awkward(value):
-            return ak.values_astype(value, np.dtype(dtype))
-        return np.asarray(value).astype(np.dtype(dtype), copy=False)
+    try:
+        return as_type(value, np.dtype(dtype))
+    except EvaluationError as problem:
+        raise EvaluationError(f"{what}: {problem}") from None

@@ -77,7 +77,7 @@ class Variable(Settings):
     reduce: Reduce | None = None
     """Instead of `expr`: one value per event out of lists."""
     dtype: DType | None = None
-    """Cast to this numpy type at the end."""
+    """Cast to this numpy type at the end. A value that does not fit into whole numbers of this type is an error."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -95,7 +95,8 @@ class Variable(Settings):
     def column(self, events: Events) -> Column:
         """The column for these events."""
         value = self.reduce.value(events) if self.reduce else evaluate(self.text, events)
-        return event_column(cast(value, self.dtype), events, f"column '{self.name}'")
+        what = f"column '{self.name}'"
+        return event_column(cast(value, self.dtype, what), events, what)
 
     def why_not_compiled(self) -> str | None:
         """What in it has no compiled form; None where all has one."""
