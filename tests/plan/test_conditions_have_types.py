@@ -74,6 +74,7 @@ def test_what_is_no_condition_is_told_before_the_run(tmp_path: Path, condition: 
         "n > 1",
         "passes && n",
         "any(tags)",
+        "(n & 4) != 0 && passes",
         "all(jets > met)",
         'era == "A"',
         "max(jets) > LIMIT",
@@ -88,6 +89,27 @@ def test_what_is_no_condition_is_told_before_the_run(tmp_path: Path, condition: 
 )
 def test_what_is_a_condition_is_accepted(tmp_path: Path, condition: str) -> None:
     assert problems_of(tmp_path, selecting(condition)) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("passes & n", "'&' joins a condition with numbers"),
+        ("(met & 4) > 0", "'&' takes conditions or the bits of whole numbers, and here are fractions"),
+        ("met << 1 > 4", "'<<' takes conditions or the bits of whole numbers"),
+        ("era > 3", "numbers are compared with text"),
+        ("era + n > 3", "text stands where numbers are needed"),
+        ("sum(met) > 3", "sum(…) goes over the elements of each event, but there is one value per event"),
+        ("first(met) > 3", "a function of lists stands over one value per event"),
+        ("num(n) > 3", "num(…) counts the elements"),
+        ("any(jets[passes])", "x[condition] picks elements within events"),
+        ("max_by(met, n) > 1", "max_by(…) takes the elements of each event"),
+    ],
+)
+def test_what_these_types_never_allow_is_told_before_the_run(tmp_path: Path, condition: str, why: str) -> None:
+    [problem] = problems_of(tmp_path, selecting(condition))
+    assert problem.startswith(f"stage 'S': '{condition}' cannot be evaluated: ")
+    assert why in problem
 
 
 def test_types_go_through_stages_that_define_columns(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from cenote.expressions.arrays import Column, dimensions, leaf_kind, plain
 from cenote.expressions.kinematics import delta_r
 from cenote.expressions.lists import ListLengths, Lists, common_counts, lists_of
 from cenote.expressions.missing import absent_lists, may_be_missing
-from cenote.expressions.problems import EvaluationError
+from cenote.expressions.problems import EvaluationError, UnfitTypesError
 from cenote.expressions.whole_numbers import alike
 from cenote.jagged import ak, is_awkward
 from cenote.values import dataclass
@@ -188,7 +188,7 @@ def elements_at(values: Column, places: Column) -> Column:
     lists, wanted = _lists(values, "x[i]"), _lists(places, "x[i]")
     _same_events(lists, wanted, "x[i]")
     if leaf_kind(places) not in "iu?":
-        raise EvaluationError("x[i] needs positions i that are whole numbers, or a condition")
+        raise UnfitTypesError("x[i] needs positions i that are whole numbers, or a condition")
     if dimensions(places) > 2:
         counts = _shared(("the lists", lists), ("the positions", wanted))
         return Lists(elements_at(lists.content, wanted.content), counts).column()
@@ -243,7 +243,7 @@ def _choices(counts: ListLengths, size: int) -> ListLengths:
 
 def _lists(values: Any, name: str) -> Lists:  # Any: numbers and arrays of all kinds
     if dimensions(values) < 2:
-        raise EvaluationError(f"{name}(…) takes the elements of each event, but there is one value per event")
+        raise UnfitTypesError(f"{name}(…) takes the elements of each event, but there is one value per event")
     return lists_of(values)
 
 

@@ -15,7 +15,7 @@ from cenote.expressions.combinations import elements_at, kept_combinations
 from cenote.expressions.functions import JOINED, function_named, power
 from cenote.expressions.lists import Lists, common_counts, lists_of
 from cenote.expressions.missing import both, either, fulfilled_by_elements, may_be_missing
-from cenote.expressions.problems import EvaluationError
+from cenote.expressions.problems import EvaluationError, UnfitTypesError
 from cenote.expressions.tree import Binary, Call, Comparison, Mask, Name, Node, Number, Pick, Text, Unary
 from cenote.expressions.whole_numbers import are_conditions, bits, comparable, exact, fitting, size_of, some, wide
 from cenote.jagged import ak
@@ -68,10 +68,11 @@ def _bitwise(
     def joined(left: Column, right: Column) -> Column:
         kinds = {leaf_kind(left), leaf_kind(right)} - {"?"}
         if len(kinds) > 1 and "b" in kinds:
-            raise EvaluationError(
+            raise UnfitTypesError(
                 f"'{sign}' joins a condition with numbers; write (flags {sign} 4) != 0 for a bit test, "
                 f"x != 0 for a flag stored as a number"
             )
+        _demand_whole(kinds, sign)
         if kinds != {"b"}:
             return apply(*bits(left, right))
         return (of_conditions if may_be_missing(left) or may_be_missing(right) else apply)(left, right)
@@ -79,8 +80,14 @@ def _bitwise(
     return joined
 
 
-def _shift(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
+def _demand_whole(kinds: set[str], sign: str) -> None:
+    if "f" in kinds:
+        raise UnfitTypesError(f"'{sign}' takes conditions or the bits of whole numbers, and here are fractions")
+
+
+def _shift(sign: str, apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
     def shifted(left: Column, right: Column) -> Column:
+        _demand_whole({leaf_kind(left), leaf_kind(right)}, sign)
         if isinstance(right, int) and not 0 <= right < 64:
             raise EvaluationError(f"cannot shift by {right} bits")
         if is_array(right) and some(right < 0):
@@ -115,7 +122,7 @@ def _comparison(apply: Callable[[Any, Any], Any]) -> Callable[[Column, Column], 
     def compared(left: Column, right: Column) -> Column:
         kinds = {leaf_kind(left), leaf_kind(right)} - {"?"}
         if len(kinds) > 1 and not kinds.isdisjoint(_TEXTS):
-            raise EvaluationError("numbers are compared with text: leave the quotes out where a number is meant")
+            raise UnfitTypesError("numbers are compared with text: leave the quotes out where a number is meant")
         return apply(*comparable(left, right))
 
     return compared
@@ -132,8 +139,8 @@ _BINARY: dict[str, Callable[[Column, Column], Column]] = {
     "&": _bitwise("&", operator.and_, both),
     "|": _bitwise("|", operator.or_, either),
     "^": _bitwise("^", operator.xor, operator.xor),
-    "<<": _shift(operator.lshift),
-    ">>": _shift(operator.rshift),
+    "<<": _shift("<<", operator.lshift),
+    ">>": _shift(">>", operator.rshift),
     "and": both,
     "or": either,
 }
@@ -164,7 +171,7 @@ def evaluate(tree: Node, lookup: Lookup) -> Column:
         except _REFUSALS as problem:
             if isinstance(problem, EvaluationError):
                 raise
-            raise EvaluationError(_in_words(problem)) from problem
+            raise _refusal(problem) from problem
 
 
 def _value(node: Node, lookup: Lookup) -> Column:
@@ -218,7 +225,7 @@ def _compared(node: Comparison, lookup: Lookup) -> Column:
 
 def _picked(value: Column, positions: tuple[int | slice, ...]) -> Column:
     if dimensions(value) < len(positions):
-        raise EvaluationError(f"the value has {dimensions(value)} axes, not {len(positions)}")
+        raise UnfitTypesError(f"the value has {dimensions(value)} axes, not {len(positions)}")
     try:
         return plain(value[positions])
     except IndexError as problem:
@@ -230,9 +237,9 @@ def _picked(value: Column, positions: tuple[int | slice, ...]) -> Column:
 def _masked(value: Column, condition: Column) -> Column:
     numbers = leaf_kind(condition) not in "b?"
     if numbers and dimensions(condition) == 1 < dimensions(value):
-        raise EvaluationError("x[i] takes lists of positions i; nth(x, i) gives the element at one position per event")
+        raise UnfitTypesError("x[i] takes lists of positions i; nth(x, i) gives the element at one position per event")
     if dimensions(condition) < 2 or dimensions(value) < 2:
-        raise EvaluationError("x[condition] picks elements within events; whole events are dropped by a filter")
+        raise UnfitTypesError("x[condition] picks elements within events; whole events are dropped by a filter")
     if numbers:
         return elements_at(value, condition)
     there = lists_of(value)
@@ -244,6 +251,15 @@ def _masked(value: Column, condition: Column) -> Column:
     return Lists(_masked(there.content, chosen.content), counts).column()
 
 
+def _refusal(problem: Exception) -> EvaluationError:
+    text = str(problem)
+    if "exceeds the depth of this array" in text:
+        return UnfitTypesError("a function of lists stands over one value per event")
+    if isinstance(problem, TypeError) and text.startswith("ufunc "):
+        return UnfitTypesError("these values do not go together: text stands where numbers are needed")
+    return EvaluationError(_in_words(problem))
+
+
 def _in_words(problem: Exception) -> str:
     if isinstance(problem, RuntimeError) and "Unable to cast" in str(problem):
         return "a whole number is too large for 64 bits: write it with a point, as in 1e20"
@@ -252,6 +268,4 @@ def _in_words(problem: Exception) -> str:
     text = str(problem).strip() or type(problem).__name__
     if "cannot broadcast nested list" in text:
         return DIFFERENT_LENGTHS
-    if isinstance(problem, TypeError) and text.startswith("ufunc "):
-        return "these values do not go together: text stands where numbers are needed"
     return text.splitlines()[0].partition(" (in compiled code:")[0]

@@ -50,7 +50,7 @@ class Expression:
         try:
             return evaluate.evaluate(self.tree, lookup)
         except EvaluationError as problem:
-            raise EvaluationError(f"'{self.text}' cannot be evaluated: {problem}") from problem.__cause__
+            raise type(problem)(f"'{self.text}' cannot be evaluated: {problem}") from problem.__cause__
 
 
 @lru_cache(maxsize=4096)

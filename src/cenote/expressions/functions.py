@@ -17,7 +17,7 @@ from cenote.expressions import combinations, kinematics
 from cenote.expressions.aligned import aligned, elements_may_be_missing, over_elements
 from cenote.expressions.arrays import Column, dimensions, is_array, leaf_kind, leaf_type, plain
 from cenote.expressions.missing import nan_as_missing
-from cenote.expressions.problems import EvaluationError
+from cenote.expressions.problems import EvaluationError, UnfitTypesError
 from cenote.expressions.whole_numbers import alike, exact, fitting, in_double, sum_fits, wide
 from cenote.jagged import ak, is_awkward
 from cenote.plugins import own_functions
@@ -53,10 +53,10 @@ def _reduction(name: str, numpy_one: Callable[..., Column] | None) -> Callable[.
     def apply(values: Column, axis: int = -1) -> Column:
         depth = dimensions(values)
         if depth < 2:
-            raise EvaluationError(f"{name}(…) goes over the elements of each event, but there is one value per event")
+            raise UnfitTypesError(f"{name}(…) goes over the elements of each event, but there is one value per event")
         actual = axis + depth if axis < 0 else axis
         if not 1 <= actual < depth:
-            raise EvaluationError(f"{name}(…, axis={axis}) is not possible: there are axes 1 to {depth - 1}")
+            raise UnfitTypesError(f"{name}(…, axis={axis}) is not possible: there are axes 1 to {depth - 1}")
         if name in _BY_SIZE:
             values = nan_as_missing(values)
         if isinstance(values, np.ndarray) and numpy_one is not None and (name not in _BY_SIZE or values.shape[actual]):
@@ -102,7 +102,7 @@ def _smallest_or_largest(pairwise: Any, over_elements: Callable[..., Column]) ->
 
 def _number_of(values: Column, axis: int = 1) -> Column:
     if dimensions(values) < 2:
-        raise EvaluationError("num(…) counts the elements of each event, but there is one value per event")
+        raise UnfitTypesError("num(…) counts the elements of each event, but there is one value per event")
     return plain(ak.num(values, axis=axis))
 
 

@@ -20,3 +20,7 @@ class BadExpressionError(ValueError):
 
 class EvaluationError(ValueError):
     """The expression is well formed, but these columns do not allow it."""
+
+
+class UnfitTypesError(EvaluationError):
+    """Their types alone do not, whatever values are in them."""

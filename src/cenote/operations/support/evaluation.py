@@ -56,8 +56,8 @@ class Unfit:
 
     what: str
     """What it gives, and what is needed."""
-    instead: str
-    """What to write."""
+    instead: str | None = None
+    """What to write, where that is known."""
 
 
 def no_condition(value: Column, text: str) -> Unfit | None:

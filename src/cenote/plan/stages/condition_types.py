@@ -1,5 +1,5 @@
-"""Find conditions that are lists or numbers, before anything runs: the ordinary evaluator tries them on one event with
-the types of the files. What it cannot tell is accepted."""
+"""Find conditions that are lists or numbers, or cannot be computed at all, before anything runs: the ordinary evaluator
+tries them on one event with the types of the files. What it cannot tell is accepted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from cenote import errors
 from cenote.errors import Problem
 from cenote.expressions.arrays import dimensions, leaf_type
 from cenote.expressions.expression import expression
+from cenote.expressions.problems import UnfitTypesError
 from cenote.language.workflow import Workflow
 from cenote.names import column_name
-from cenote.operations.support.evaluation import evaluate, no_condition
+from cenote.operations.support.evaluation import Unfit, evaluate, no_condition
 from cenote.operations.support.events import Column, DatasetInfo, Events
 from cenote.plan.inputs.look import Inputs
 from cenote.plan.inputs.packed_columns import one_of_each_schema
@@ -111,9 +112,7 @@ class _Trial:
             names = {column_name(name, columns) for name in expression(text).names}
             if any(name in columns and name not in events for name in names):
                 continue
-            unfit = None
-            with suppress(Exception):  # made-up values prove nothing
-                unfit = no_condition(evaluate(text, events), text)
+            unfit = _unfit(text, events)
             if unfit is not None:
                 message = f"stage '{stage.id}': {unfit.what}"
                 params = (*stage.stage.path, "params")
@@ -128,3 +127,13 @@ class _Trial:
             found = applied.operation.typed(events)
         types = {name: (dimensions(column), leaf_type(column)) for name, column in found.items()}
         return {name: np.ones((1,) * depth, dtype) for name, (depth, dtype) in types.items() if dtype is not None}
+
+
+def _unfit(text: str, events: Events) -> Unfit | None:
+    """Why it is no condition; None where it is, or nothing tells."""
+    try:
+        return no_condition(evaluate(text, events), text)
+    except UnfitTypesError as problem:
+        return Unfit(str(problem))
+    except Exception:  # made-up values prove nothing
+        return None
