@@ -13,6 +13,7 @@ from cenote.sources.root_tree.baskets import Fetch
 from cenote.sources.root_tree.blocks import decompressed
 from cenote.sources.root_tree.tree_record import parse_tree
 from cenote.sources.root_tree.tree_shape import TreeRecord, UnfamiliarError
+from cenote.sources.support.files import stamp_of
 from cenote.values import dataclass
 
 PREFERRED_TREES = ("Events", "events")
@@ -68,10 +69,11 @@ class FileHeader:
     """Of ROOT, as 6.32/04 is 63204."""
     uuid: UUID
 
-    @property
-    def identity(self) -> str:
-        """Another file has another one."""
-        return f"{self.uuid}-{self.end}"
+    def identity(self, url: str) -> str:
+        """Of this file elsewhere: another one has another. Where its number may be that of others, with what its server
+        says of it."""
+        own = f"{self.uuid}-{self.end}"
+        return own if self.version >= _NUMBERED and _is_of_one_file(self.uuid) else f"{own}-{stamp_of(url)}"
 
     @property
     def named(self) -> int:
@@ -86,7 +88,11 @@ class FileHeader:
         large = int.from_bytes(folder[:2], "big") > _LARGE
         there = bytes(folder[(_LARGE_FOLDER if large else _SMALL_FOLDER).size :][2:18])
         found = self.uuid if self.uuid.int or len(there) < 16 else UUID(bytes=there)
-        return found if found.variant == RFC_4122 and found.version in _OF_ONE_FILE else None
+        return found if _is_of_one_file(found) else None
+
+
+def _is_of_one_file(number: UUID) -> bool:
+    return number.variant == RFC_4122 and number.version in _OF_ONE_FILE
 
 
 def read_header(start: memoryview) -> FileHeader:

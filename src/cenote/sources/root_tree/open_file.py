@@ -131,7 +131,8 @@ def _opened(url: str, tree: str | None, stamp: str) -> OpenTree:
     except BaseException:
         file.close()
         raise
-    opened = OpenTree(url, found, int(file.file.fEND), stamp or f"{file.file.uuid}-{file.file.fEND}", branches)
+    header = read_header(memoryview(file.file.begin_chunk.raw_data))
+    opened = OpenTree(url, found, header.end, stamp or header.identity(url), branches)
     weakref.finalize(opened, file.close)  # when nobody reads from it: maybe later than it is dropped here
     return opened
 

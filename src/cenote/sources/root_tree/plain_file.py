@@ -91,7 +91,7 @@ def plain_file(url: str, tree: str | None) -> PlainFile:
             return _kept[key]
     with opened_bytes(url) as file:
         header, found, content = find_tree(file.fetch, None if is_remote(url) else local_path(url).stat().st_size, tree)
-    looked_at = PlainFile(url, header.end, key[2] or header.identity, found, content)
+    looked_at = PlainFile(url, header.end, key[2] or header.identity(url), found, content)
     with _keeping:
         _kept[key] = looked_at
         if len(_kept) > KEPT:
@@ -109,7 +109,7 @@ def remote_stamp(url: str) -> str:
     """Of a file elsewhere, from its first bytes; empty where nobody answers."""
     try:
         with opened_bytes(url) as file:
-            return read_header(file.fetch(0, HEADER_SIZE)).identity
+            return read_header(file.fetch(0, HEADER_SIZE)).identity(url)
     except (UnfamiliarError, DamagedError):
         return "no ROOT file"
     except Exception:  # whatever is wrong will be said, better, by whoever reads the file
@@ -128,7 +128,7 @@ def read_branches(
     ranges = _all_ranges(url, branches.values(), start, stop)
     with opened_bytes(url) as file:
         fetch = AHEAD.take(url, ranges) or file.merged(ranges)
-        if remote and read_header(fetch(0, HEADER_SIZE)).identity != identity:
+        if remote and read_header(fetch(0, HEADER_SIZE)).identity(url) != identity:
             return None
         for name, branch in branches.items():
             with explained(url, errors.UNREADABLE_INPUT, what=f"branch '{name}' of {url}"):
